@@ -1,0 +1,112 @@
+"""Penn Treebank brackets: ``( (S (NP (DT the) (NN dog)) (VP (VBZ barks))) )``."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Unpack
+
+from pyro_unsup.data.corpus import Corpus
+from pyro_unsup.data.lines import CorpusBuilder, Options, show
+from pyro_unsup.data.opening import open_text
+
+TRACE = "-NONE-"  # the tag of what is understood, not written
+_TOKEN = re.compile(r"[()]|[^\s()]+")
+
+
+def read_brackets(path: str | os.PathLike[str], **options: Unpack[Options]) -> Corpus:
+    """Words, tags and brackets. A tree may span lines, and a line may hold several trees.
+
+    Traces (``-NONE-``) go, and brackets left without a word with them. Tags lose their function tags (``NN-TMP``
+    becomes ``NN``; ``-LRB-`` stays). Constituent labels are not kept. The brackets are the distinct ones of two words
+    or more: unary chains fall together, and the whole sentence is one of them.
+
+    :param path: a file (plain, gzip, bzip2 or xz), or ``-`` for standard input.
+    :param options: see :class:`~pyro_unsup.data.lines.Options`.
+    """
+    builder = CorpusBuilder(path, **options)
+    tree = _Tree(builder)
+    for number, line in open_text(path, builder.limits):
+        for token in _TOKEN.findall(line):
+            if token == "(":
+                tree.open(number)
+            elif token == ")":
+                tree.close(number)
+            else:
+                tree.name(token, number)
+    if tree.stack:
+        open_here = f"this bracket and {len(tree.stack) - 1} in it are" if len(tree.stack) > 1 else "this bracket is"
+        raise builder.error(f"{open_here} still open at the end of the file; add )", tree.stack[0].line)
+    return builder.finish()
+
+
+def plain_tag(tag: str) -> str:
+    """A tag without its function tags.
+
+    >>> [plain_tag(tag) for tag in ("NN-TMP", "NP=2", "-LRB-", "PRP$")]
+    ['NN', 'NP', '-LRB-', 'PRP$']
+    """
+    return tag if tag.startswith("-") else re.split("[-=]", tag, maxsplit=1)[0] or tag
+
+
+class _Tree:
+    """The tree at hand: a stack of open brackets over the words so far, never recursion."""
+
+    def __init__(self, builder: CorpusBuilder) -> None:
+        self.builder = builder
+        self.stack: list[_Bracket] = []
+        self.words: list[str] = []
+        self.tags: list[str] = []
+        self.lines: list[int] = []
+        self.spans: set[tuple[int, int]] = set()
+
+    def open(self, line: int) -> None:
+        if self.stack:
+            if self.stack[-1].has_word:
+                raise self.builder.error(f"a bracket after the word of {self.stack[-1]}; expected )", line)
+            self.stack[-1].has_brackets = True
+            if len(self.stack) > self.builder.limits.max_sentence:
+                raise self.builder.error(f"more than {self.builder.limits.max_sentence:,} open brackets", line)
+        self.stack.append(_Bracket(len(self.words), line))
+
+    def name(self, token: str, line: int) -> None:
+        if not self.stack:
+            raise self.builder.error(f"{show(token)} outside of any bracket, expected (", line)
+        top = self.stack[-1]
+        if top.has_word or top.has_brackets:
+            raise self.builder.error(f"{show(token)} inside {top}, expected one word or brackets, not both", line)
+        if top.label is None:
+            top.label = token
+            return
+        top.has_word = True
+        if top.label != TRACE:
+            self.words.append(token)
+            self.tags.append(plain_tag(top.label))
+            self.lines.append(line)
+            if len(self.words) > self.builder.limits.max_sentence:
+                raise self.builder.too_long(line)
+
+    def close(self, line: int) -> None:
+        if not self.stack:
+            raise self.builder.error("a ) without its (", line)
+        top = self.stack.pop()
+        if not top.has_word and not top.has_brackets:
+            raise self.builder.error(f"{top} is empty, expected a word or brackets in it", line)
+        if len(self.words) - top.start > 1:
+            self.spans.add((top.start, len(self.words)))
+        if not self.stack:
+            if self.words:
+                self.builder.add(self.words, self.lines, self.tags, spans=sorted(self.spans))
+            self.words, self.tags, self.lines, self.spans = [], [], [], set()
+
+
+class _Bracket:
+    __slots__ = ("has_brackets", "has_word", "label", "line", "start")
+
+    def __init__(self, start: int, line: int) -> None:
+        self.start, self.line = start, line  # start: words before it
+        self.label: str | None = None
+        self.has_word = self.has_brackets = False
+
+    def __str__(self) -> str:
+        return "a bracket without a label" if self.label is None else f"the bracket {show(self.label)}"

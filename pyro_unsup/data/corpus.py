@@ -1,0 +1,397 @@
+"""A corpus as flat arrays: every sentence end to end, and offsets that say where each one starts.
+
+Nothing is padded and no token is a Python object, so a corpus of any size can be mapped from disk, cut and filtered.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pyro_unsup.data.opening import read_arrays, write_arrays
+from pyro_unsup.errors import InputError
+
+_VOCABS = ("vocab", "tagset")
+_ARRAYS = {"words": "i4", "offsets": "i8", "tags": "i4", "heads": "i4", "spans": "i4", "span_offsets": "i8"}
+
+IntArray = npt.NDArray[np.int32]
+OffsetArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Vocab:
+    """An ordered set of strings, numbered from 0. It never changes.
+
+    :param types: the strings, all different; the first gets id 0.
+    :param unknown: the member that stands for every string not in the set; without one such a string is an error.
+
+    >>> vocab = Vocab(["the", "dog", "<unk>"], unknown="<unk>")
+    >>> vocab.encode(["the", "cat"]).tolist(), vocab.decode([1, 2])
+    ([0, 2], ['dog', '<unk>'])
+    """
+
+    types: tuple[str, ...]
+    unknown: str | None
+
+    def __init__(self, types: Iterable[str], unknown: str | None = None) -> None:
+        object.__setattr__(self, "types", tuple(types))
+        object.__setattr__(self, "unknown", unknown)
+        if not all(isinstance(one, str) for one in self.types):
+            raise InputError("a vocabulary holds strings only; turn its members into str first")
+        if len(self.index) != len(self.types):
+            twice = next(one for position, one in enumerate(self.types) if self.index[one] != position)
+            raise InputError(f"{twice!r} is twice in the vocabulary, expected distinct strings; drop one of them")
+        if unknown is not None and unknown not in self.index:
+            raise InputError(f"the unknown symbol {unknown!r} is not in the vocabulary; add it to the types")
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """From string to id. Do not write to it."""
+        return {one: position for position, one in enumerate(self.types)}
+
+    def __len__(self) -> int:
+        return len(self.types)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.types)
+
+    def __contains__(self, one: object) -> bool:
+        return one in self.index
+
+    def __getitem__(self, position: int) -> str:
+        return self.types[position]
+
+    def __repr__(self) -> str:
+        return f"Vocab({len(self):,} types" + ("" if self.unknown is None else f", unknown={self.unknown!r}") + ")"
+
+    def id(self, one: str) -> int:
+        """The id of one string, by the unknown symbol where it is not a member."""
+        found = self.index.get(one, None if self.unknown is None else self.index[self.unknown])
+        if found is None:
+            raise InputError(f"{one!r} is not among the {len(self):,} known types, which have no unknown symbol")
+        return found
+
+    def encode(self, strings: Iterable[str]) -> IntArray:
+        """Ids of strings, shape ``(len(strings),)``."""
+        return np.array([self.id(one) for one in strings], dtype=np.int32)
+
+    def decode(self, ids: Iterable[int]) -> list[str]:
+        """Strings of ids."""
+        return [self.types[one] for one in ids]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Corpus:
+    """Sentences with whatever is known of them: tags, dependency heads, brackets.
+
+    The fields are fixed, and the arrays are shared between corpora: never write into them. (They are not flagged
+    read-only, because torch warns on such arrays and numba compiles everything a second time for them.)
+    Sentences may be empty; the readers never make such ones, and :meth:`filter` drops them.
+
+    :param words: word ids, shape ``(tokens,)``.
+    :param offsets: sentence ``i`` is ``words[offsets[i]:offsets[i + 1]]``, shape ``(sentences + 1,)``.
+    :param vocab: the strings of the word ids.
+    :param tags: tag ids, shape ``(tokens,)``, with their ``tagset``.
+    :param heads: shape ``(tokens,)``: 0 is the root, ``k`` the ``k``-th word of the same sentence, -1 not known.
+    :param spans: brackets ``[i, j)`` between fenceposts of the sentence, shape ``(brackets, 2)``, one after the other
+        by ``span_offsets``, shape ``(sentences + 1,)``. The readers give distinct ones of two words or more, sorted.
+
+    >>> corpus = Corpus([0, 1, 0], [0, 2, 3], Vocab(["a", "b"]))
+    >>> corpus, corpus.sentence(0)
+    (Corpus(2 sentences, 3 tokens, 2 types), ['a', 'b'])
+    """
+
+    words: IntArray
+    offsets: OffsetArray
+    vocab: Vocab
+    tags: IntArray | None = None
+    tagset: Vocab | None = None
+    heads: IntArray | None = None
+    spans: IntArray | None = None
+    span_offsets: OffsetArray | None = None
+
+    def __post_init__(self) -> None:
+        for name, kind in _ARRAYS.items():
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, _integers(value, name, kind))
+        tokens = len(self.words)
+        _check_offsets(self.offsets, tokens, "offsets", "words")
+        _check_range(self.words, 0, len(self.vocab) - 1, "words")
+        if (self.tags is None) != (self.tagset is None):
+            raise InputError("tags and tagset belong together, found only one of them; give both or neither")
+        if self.tags is not None and self.tagset is not None:
+            _check_length(self.tags, tokens, "tags")
+            _check_range(self.tags, 0, len(self.tagset) - 1, "tags")
+        if self.heads is not None:
+            _check_length(self.heads, tokens, "heads")
+            _check_range(self.heads, -1, np.repeat(self.lengths, self.lengths), "heads")
+            loop = find_cycle(self.heads, self.offsets)
+            if loop is not None:
+                sentence = int(np.searchsorted(self.offsets, loop, side="right")) - 1
+                raise InputError(f"the heads of sentence {sentence} form a cycle, expected a tree")
+        if (self.spans is None) != (self.span_offsets is None):
+            raise InputError("spans and span_offsets belong together, found only one of them; give both or neither")
+        if self.spans is not None and self.span_offsets is not None:
+            _check_offsets(self.span_offsets, len(self.spans), "span_offsets", "spans")
+            _check_length(self.span_offsets, len(self.offsets), "span_offsets")
+            _check_range(self.spans[:, 0], 0, self.spans[:, 1] - 1, "spans")
+            _check_range(self.spans[:, 1], 1, np.repeat(self.lengths, np.diff(self.span_offsets)), "spans")
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def tokens(self) -> int:
+        """Number of words in all."""
+        return len(self.words)
+
+    @property
+    def lengths(self) -> OffsetArray:
+        """Words in each sentence, shape ``(sentences,)``."""
+        return np.diff(self.offsets)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Corpus):
+            return NotImplemented
+        return all(_same(getattr(self, field.name), getattr(other, field.name)) for field in fields(self))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        parts = [f"{len(self):,} sentences", f"{self.tokens:,} tokens", f"{len(self.vocab):,} types"]
+        parts += [] if self.tagset is None else [f"{len(self.tagset):,} tags"]
+        parts += [] if self.heads is None else ["heads"]
+        parts += [] if self.spans is None else ["brackets"]
+        return f"Corpus({', '.join(parts)})"
+
+    def sentence(self, i: int) -> list[str]:
+        """The words of sentence ``i``."""
+        return self.vocab.decode(self.words[self._slice(i)])
+
+    def sentence_tags(self, i: int) -> list[str]:
+        """The tags of sentence ``i``."""
+        tags, tagset = self._tagged()
+        return tagset.decode(tags[self._slice(i)])
+
+    def _slice(self, i: int) -> slice:
+        if not -len(self) <= i < len(self):
+            raise IndexError(f"sentence {i} of {len(self)}")
+        i %= len(self)
+        return slice(int(self.offsets[i]), int(self.offsets[i + 1]))
+
+    def _tagged(self) -> tuple[IntArray, Vocab]:
+        if self.tags is None or self.tagset is None:
+            raise InputError("this corpus has no tags; read it from a tagged file")
+        return self.tags, self.tagset
+
+    def _with(self, **changes: Any) -> Corpus:
+        """A copy with some fields changed that are right by construction: it skips the checks."""
+        made = object.__new__(Corpus)
+        for field in fields(self):
+            object.__setattr__(made, field.name, changes.get(field.name, getattr(self, field.name)))
+        return made
+
+    def select(self, indices: npt.ArrayLike) -> Corpus:
+        """The sentences at ``indices`` (integers in any order, or one truth value a sentence)."""
+        chosen = np.asarray(indices)
+        if chosen.dtype == np.bool_:
+            _check_length(chosen, len(self), "the mask over sentences")
+        rows = np.arange(len(self))[chosen.astype(np.int64) if chosen.size == 0 else chosen]
+        where, offsets = _gather(self.offsets, rows)
+        changes: dict[str, Any] = {"words": self.words[where], "offsets": offsets}
+        changes |= {name: value[where] for name in ("tags", "heads") if (value := getattr(self, name)) is not None}
+        if self.spans is not None and self.span_offsets is not None:
+            where, changes["span_offsets"] = _gather(self.span_offsets, rows)
+            changes["spans"] = self.spans[where]
+        return self._with(**changes)
+
+    def filter(self, min_length: int = 1, max_length: int | None = None) -> Corpus:
+        """The sentences of ``min_length`` to ``max_length`` words."""
+        keep = self.lengths >= min_length
+        if max_length is not None:
+            keep &= self.lengths <= max_length
+        return self.select(keep)
+
+    def split(self, fraction: float, seed: int = 0) -> tuple[Corpus, Corpus]:
+        """Two corpora, the first with ``fraction`` of the sentences drawn at random, both in the order of this one."""
+        first = round(fraction * len(self))
+        if not 0 < first < len(self):
+            raise InputError(
+                f"a split of {len(self)} sentences by {fraction} leaves one side empty; change the fraction"
+            )
+        keep = np.zeros(len(self), dtype=np.bool_)
+        keep[np.random.default_rng(seed).permutation(len(self))[:first]] = True
+        return self.select(keep), self.select(~keep)
+
+    def keep_tokens(self, mask: npt.NDArray[np.bool_]) -> Corpus:
+        """Only the tokens where ``mask``, shape ``(tokens,)``, is true; sentences left empty go too.
+
+        A word whose head goes is handed to its nearest kept ancestor, or to the root where there is none (so a sentence
+        that loses its root may get several). Brackets shrink to the kept words; those under two words go.
+        """
+        mask = np.asarray(mask, dtype=np.bool_)
+        _check_length(mask, self.tokens, "the mask over tokens")
+        before = np.concatenate(([0], np.cumsum(mask)))  # kept tokens before each fencepost of the whole corpus
+        changes: dict[str, Any] = {"words": self.words[mask], "offsets": before[self.offsets].astype(np.int64)}
+        starts = np.repeat(self.offsets[:-1], self.lengths)
+        if self.tags is not None:
+            changes["tags"] = self.tags[mask]
+        if self.heads is not None:
+            root, nowhere = self.tokens, self.tokens + 1
+            up = _parents(self.heads, self.offsets)
+            jump = np.where(np.concatenate((mask, [True, True])), np.arange(len(up)), up)
+            while not np.array_equal(further := jump[jump], jump):
+                jump = further
+            head = jump[up[: self.tokens][mask]]
+            rank = np.concatenate((before[:-1] + 1, [0, 0]))
+            heads = rank[head] - np.where(head < root, before[starts[mask]], 0)
+            changes["heads"] = np.where(head == nowhere, -1, heads).astype(np.int32)
+        if self.spans is not None and self.span_offsets is not None:
+            owner = np.repeat(np.arange(len(self)), np.diff(self.span_offsets))
+            edges = before[self.spans + self.offsets[owner][:, None]] - before[self.offsets[owner]][:, None]
+            rows = np.column_stack((owner, edges))[edges[:, 1] - edges[:, 0] >= 2]
+            rows = np.unique(rows, axis=0)
+            changes["spans"] = rows[:, 1:].astype(np.int32)
+            changes["span_offsets"] = np.searchsorted(rows[:, 0], np.arange(len(self) + 1)).astype(np.int64)
+        return self._with(**changes).filter(min_length=1)
+
+    def drop_tags(self, *names: str) -> Corpus:
+        """Without the tokens that have one of these tags (punctuation, say); see :meth:`keep_tokens`."""
+        tags, tagset = self._tagged()
+        return self.keep_tokens(np.isin(tags, [tagset.index[name] for name in names if name in tagset], invert=True))
+
+    def with_vocab(self, vocab: Vocab) -> Corpus:
+        """The same words by the ids of another vocabulary (that of a trained model, say)."""
+        lookup = np.zeros(len(self.vocab), dtype=np.int32)
+        used = np.unique(self.words)
+        lookup[used] = vocab.encode(self.vocab.decode(used))
+        return self._with(words=lookup[self.words], vocab=vocab)
+
+    def with_tags(self, mapping: Mapping[str, str]) -> Corpus:
+        """Tags mapped through a dict. The new tagset is every value of ``mapping`` in order, for every corpus alike."""
+        tags, tagset = self._tagged()
+        missing = [tag for tag in tagset if tag not in mapping]
+        if missing:
+            raise InputError(f"the tag map has no entry for {', '.join(map(repr, missing[:5]))}; add one for each tag")
+        coarse = Vocab(dict.fromkeys(mapping.values()))
+        return self._with(tags=coarse.encode([mapping[tag] for tag in tagset])[tags], tagset=coarse)
+
+    def tags_as_words(self) -> Corpus:
+        """The tags in the place of the words, as grammar induction wants them."""
+        tags, tagset = self._tagged()
+        return self._with(words=tags, vocab=tagset)
+
+    def merge_rare(self, min_count: int, unknown: str = "<unk>") -> Corpus:
+        """Words seen fewer than ``min_count`` times become ``unknown``, which is added at the end of the vocabulary."""
+        counts = np.bincount(self.words, minlength=len(self.vocab))
+        kept = [one for one, count in zip(self.vocab, counts, strict=True) if count >= min_count or one == unknown]
+        return self.with_vocab(Vocab(dict.fromkeys([*kept, unknown]), unknown=unknown))
+
+    def compact(self) -> Corpus:
+        """Vocabulary and tagset cut down to what occurs (the unknown symbol stays)."""
+        words, vocab = _compact(self.words, self.vocab)
+        if self.tags is None or self.tagset is None:
+            return self._with(words=words, vocab=vocab)
+        tags, tagset = _compact(self.tags, self.tagset)
+        return self._with(words=words, vocab=vocab, tags=tags, tagset=tagset)
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write a folder of ``.npy`` arrays and one JSON file, all or nothing. An older corpus there is replaced."""
+        head = {
+            name: None if vocab is None else {"types": vocab.types, "unknown": vocab.unknown}
+            for name, vocab in ((name, getattr(self, name)) for name in _VOCABS)
+        }
+        arrays = {name: value for name in _ARRAYS if (value := getattr(self, name)) is not None}
+        write_arrays(folder, "corpus", head, arrays)
+
+    @classmethod
+    def open(cls, folder: str | os.PathLike[str], mmap: bool = True) -> Corpus:
+        """Read what :meth:`save` wrote. With ``mmap`` the arrays stay on disk until they are touched."""
+        head, arrays = read_arrays(folder, "corpus", _ARRAYS, mmap)
+        try:
+            parts: dict[str, Any] = {name: None if head[name] is None else Vocab(**head[name]) for name in _VOCABS}
+            return cls(**(parts | arrays))
+        except InputError as error:
+            raise InputError(error.what, path=folder) from error
+        except (KeyError, TypeError) as error:
+            raise InputError("corpus.json does not describe a corpus; save the corpus again", path=folder) from error
+
+
+def find_cycle(heads: IntArray, offsets: OffsetArray) -> int | None:
+    """The first token of the corpus on a cycle of heads, or None. All sentences at once, by pointer doubling.
+
+    >>> find_cycle(np.array([2, 0, 2, 3, 2]), np.array([0, 2, 5])), find_cycle(np.array([2, 1]), np.array([0, 2]))
+    (3, 0)
+    """
+    up = _parents(heads, offsets)
+    steps, longest = 1, int(np.diff(offsets).max(initial=0))
+    while steps <= longest:
+        up, steps = up[up], 2 * steps
+    lost = up[up < len(heads)]  # a token that has not reached the root by now has reached a cycle
+    return int(lost.min()) if lost.size else None
+
+
+def _parents(heads: IntArray, offsets: OffsetArray) -> OffsetArray:
+    """The place in the corpus of each token's head, shape ``(tokens + 2,)``: root at ``tokens``, unknown after it."""
+    root = len(heads)
+    starts = np.repeat(offsets[:-1], np.diff(offsets))
+    up = np.where(heads > 0, starts + heads - 1, np.where(heads == 0, root, root + 1))
+    return np.concatenate((up, [root, root + 1]))
+
+
+def _gather(offsets: OffsetArray, rows: OffsetArray) -> tuple[OffsetArray, OffsetArray]:
+    """Where the items of ``rows`` lie in a flat array, and the offsets they get when laid end to end."""
+    starts, lengths = offsets[rows], offsets[rows + 1] - offsets[rows]
+    ends = np.concatenate(([0], np.cumsum(lengths)))
+    return np.arange(ends[-1]) + np.repeat(starts - ends[:-1], lengths), ends
+
+
+def _compact(ids: IntArray, vocab: Vocab) -> tuple[IntArray, Vocab]:
+    used = np.bincount(ids, minlength=len(vocab)) > 0
+    if vocab.unknown is not None:
+        used[vocab.index[vocab.unknown]] = True
+    fewer = Vocab((one for one, kept in zip(vocab, used, strict=True) if kept), vocab.unknown)
+    return (np.cumsum(used, dtype=np.int32) - 1)[ids], fewer
+
+
+def _same(one: object, other: object) -> bool:
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return np.array_equal(one, other)
+    return type(one) is type(other) and one == other
+
+
+def _integers(value: npt.ArrayLike, name: str, kind: str) -> npt.NDArray[Any]:
+    array, shape = np.asarray(value), (-1, 2) if name == "spans" else (-1,)
+    if array.size == 0:
+        array = array.astype(kind).reshape((0, 2) if name == "spans" else (0,))
+    if array.dtype.kind not in "iu" or array.ndim != len(shape) or (name == "spans" and array.shape[1] != 2):
+        wanted = "(brackets, 2)" if name == "spans" else "(count,)"
+        raise InputError(f"{name}: expected integers of shape {wanted}, found {array.dtype} of shape {array.shape}")
+    limits = np.iinfo(kind)
+    if array.size and not (limits.min <= array.min() and array.max() <= limits.max):
+        raise InputError(f"{name}: expected values that fit {limits.bits} bits, found {array.min()} to {array.max()}")
+    return np.ascontiguousarray(array, dtype=kind)
+
+
+def _check_length(array: npt.NDArray[Any], wanted: int, name: str) -> None:
+    if array.shape != (wanted,):
+        raise InputError(f"{name}: expected shape ({wanted},), found {array.shape}")
+
+
+def _check_range(array: npt.NDArray[Any], low: int, high: int | npt.NDArray[Any], name: str) -> None:
+    bad = np.flatnonzero((array < low) | (array > high))
+    if bad.size:
+        top = high if isinstance(high, int) else int(high[bad[0]])
+        raise InputError(f"{name}: expected values from {low} to {top}, found {array[bad[0]]} at position {bad[0]}")
+
+
+def _check_offsets(offsets: OffsetArray, total: int, name: str, of: str) -> None:
+    if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != total or (np.diff(offsets) < 0).any():
+        raise InputError(f"{name}: expected numbers that rise from 0 to the {total} {of}, found {offsets}")

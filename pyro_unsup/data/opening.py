@@ -1,0 +1,317 @@
+"""Files in and out: text line by line, plain or packed, within limits; folders of arrays; writing all or nothing."""
+
+from __future__ import annotations
+
+import bz2
+import json
+import lzma
+import os
+import secrets
+import shutil
+import sys
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol, TextIO
+
+import numpy as np
+import numpy.typing as npt
+
+from pyro_unsup.errors import InputError
+
+CHUNK = 1 << 16  # bytes read or unpacked at a time
+VERSION = 1  # of the folders of arrays
+_XZ_MEMORY = 512 << 20  # bytes; the strongest preset of xz asks for 65 MB
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a reader accepts before it suspects a damaged or hostile file.
+
+    :param max_bytes: bytes of text, after unpacking.
+    :param max_ratio: unpacked bytes for one packed byte, asked only beyond the first ``ratio_from`` unpacked bytes.
+    :param max_line: bytes in a line.
+    :param max_sentence: words in a sentence.
+    """
+
+    max_bytes: int = 2_000_000_000
+    max_ratio: int = 200
+    ratio_from: int = 1_000_000
+    max_line: int = 1_000_000
+    max_sentence: int = 10_000
+
+
+LIMITS = Limits()
+
+
+def open_text(path: str | os.PathLike[str], limits: Limits = LIMITS) -> Iterator[tuple[int, str]]:
+    """Lines of a UTF-8 text with their numbers from 1, without line ends. The file is opened at the first step.
+
+    Plain text, gzip, bzip2 or xz, told apart by their first bytes and unpacked as they stream. A byte order mark is
+    dropped; lines end in LF or CRLF. Anything else raises :class:`~pyro_unsup.errors.InputError` with file and line.
+
+    :param path: the file, or ``-`` for standard input.
+    """
+    return enumerate(chain.from_iterable(_blocks(path, limits)), 1)
+
+
+def _blocks(path: str | os.PathLike[str], limits: Limits) -> Iterator[list[str]]:
+    line, pending = 1, b""  # pending: the start of the line with this number
+    chunks = _chunks(path, limits)
+    while True:
+        try:
+            chunk = next(chunks, None)
+        except InputError as error:
+            raise InputError(error.what, path, line) from error
+        if chunk is None:
+            break
+        cut = chunk.rfind(b"\n")
+        if cut < 0:
+            pending += chunk
+        else:
+            lines = _lines(pending + chunk[:cut], line, path, limits)
+            yield lines
+            line += len(lines)
+            pending = chunk[cut + 1 :]
+        if len(pending) > limits.max_line + len(b"\r"):
+            raise _too_long(path, line, limits)
+    if pending:
+        yield _lines(pending, line, path, limits)
+
+
+def _lines(block: bytes, first: int, path: str | os.PathLike[str], limits: Limits) -> list[str]:
+    """The lines of a block of whole lines, the last one without its line feed."""
+    if first == 1:
+        if block.startswith((b"\xff\xfe", b"\xfe\xff")):
+            raise InputError("UTF-16 text, expected UTF-8; convert it first (iconv -f UTF-16 -t UTF-8)", path, 1)
+        block = block.removeprefix(b"\xef\xbb\xbf")
+    nul = block.find(b"\0")
+    if nul >= 0:
+        line = first + block.count(b"\n", 0, nul)
+        raise InputError("a NUL byte, expected UTF-8 text; is this a binary file?", path, line)
+    try:
+        text = block.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line, byte = first + block.count(b"\n", 0, error.start), block[error.start]
+        raise InputError(f"byte 0x{byte:02x} is not UTF-8; convert the file to UTF-8 first", path, line) from error
+    lines = text.split("\n")
+    if "\r" in text:
+        lines = [one.removesuffix("\r") for one in lines]
+        bare = next((number for number, one in enumerate(lines, first) if "\r" in one), None)
+        if bare is not None:
+            raise InputError("a bare carriage return, expected lines that end in LF or CRLF; convert them", path, bare)
+    if max(map(len, lines)) * 4 > limits.max_line:  # a character takes up to four bytes
+        for number, one in enumerate(lines, first):
+            if len(one.encode()) > limits.max_line:
+                raise _too_long(path, number, limits)
+    return lines
+
+
+def _too_long(path: str | os.PathLike[str], line: int, limits: Limits) -> InputError:
+    return InputError(f"a line of more than {limits.max_line:,} bytes; break it or raise Limits.max_line", path, line)
+
+
+def _chunks(path: str | os.PathLike[str], limits: Limits) -> Iterator[bytes]:
+    """The bytes of a file, unpacked."""
+    try:
+        with nullcontext(_stdin()) if os.fspath(path) == "-" else open(path, "rb") as stream:
+            start = stream.read(CHUNK)
+            packing = next((name for name, magic in _MAGIC.items() if start.startswith(magic)), None)
+            if packing == "bzip2" and start[4:10] not in _BZIP2_BLOCKS:
+                packing = None  # a text may well begin with these three letters
+            total = 0
+            for chunk in _plain(start, stream) if packing is None else _unpack(packing, start, stream, limits):
+                total += len(chunk)
+                if total > limits.max_bytes:
+                    raise InputError(
+                        f"more than {limits.max_bytes:,} bytes of text; split it or raise Limits.max_bytes"
+                    )
+                yield chunk
+    except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _stdin() -> BinaryIO:
+    if sys.stdin is None:
+        raise InputError("there is no standard input; give a file")
+    return sys.stdin.buffer
+
+
+def _plain(start: bytes, stream: BinaryIO) -> Iterator[bytes]:
+    while start:
+        yield start
+        start = stream.read(CHUNK)
+
+
+class _Unpacker(Protocol):
+    """What bz2 and lzma offer: unpack a bounded amount, and say when more input is wanted."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def needs_input(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int) -> bytes: ...
+
+
+class _Gzip:
+    """zlib in the manners of bz2 and lzma."""
+
+    def __init__(self) -> None:
+        self._zlib = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)  # 16: with the header and checksum of gzip
+        self.needs_input = True
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        out = self._zlib.decompress(self._zlib.unconsumed_tail + data, max_length)
+        self.needs_input = not self._zlib.unconsumed_tail and len(out) < max_length
+        return out
+
+    @property
+    def eof(self) -> bool:
+        return self._zlib.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._zlib.unused_data
+
+
+_MAGIC = {"gzip": b"\x1f\x8b", "bzip2": b"BZh", "xz": b"\xfd7zXZ\0"}
+_BZIP2_BLOCKS = (b"1AY&SY", b"\x17rE8P\x90")  # the start of data, the end of an empty stream
+
+
+def _unpacker(packing: str) -> _Unpacker:
+    if packing == "gzip":
+        return _Gzip()
+    return bz2.BZ2Decompressor() if packing == "bzip2" else lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
+
+
+def _unpack(packing: str, data: bytes, stream: BinaryIO, limits: Limits) -> Iterator[bytes]:
+    """Unpack one stream after the other: all three formats may be concatenated, and padded with zeros in between."""
+    magic, packed, unpacked = _MAGIC[packing], len(data), 0
+    try:
+        while data:
+            unpacker = _unpacker(packing)
+            while not unpacker.eof:
+                chunk = unpacker.decompress(data, CHUNK)
+                unpacked += len(chunk)
+                if unpacked > max(limits.max_ratio * packed, limits.ratio_from):
+                    what = f"{packing} data that grow more than {limits.max_ratio} times look like a decompression bomb"
+                    raise InputError(f"{what}; unpack the file yourself if you trust it")
+                if chunk:
+                    yield chunk
+                data = b""
+                if unpacker.needs_input and not unpacker.eof:
+                    data = stream.read(CHUNK)
+                    packed += len(data)
+                    if not data:
+                        raise InputError(f"the {packing} data end too early, the file is cut short; fetch it again")
+            data = unpacker.unused_data.lstrip(b"\0")
+            while len(data) < len(magic) and (more := stream.read(CHUNK)):
+                packed += len(more)
+                data = (data + more).lstrip(b"\0")
+            if data and not data.startswith(magic):
+                raise InputError(f"there are other bytes after the end of the {packing} data; fetch the file again")
+    except (zlib.error, lzma.LZMAError, OSError, EOFError) as error:
+        raise InputError(f"the {packing} data are damaged ({error}); fetch the file again") from error
+
+
+@contextmanager
+def write_text(path: str | os.PathLike[str]) -> Iterator[TextIO]:
+    """A text file to write to, that appears under its name only when the block ends well. ``-`` is standard output."""
+    if os.fspath(path) == "-":
+        yield sys.stdout
+        return
+    target = Path(os.path.realpath(path))
+    special = target.exists() and not target.is_file()  # a device or a pipe is written to, never replaced
+    fresh = target if special else target.with_name(f".{target.name}.{secrets.token_hex(6)}")
+    try:
+        with open(fresh, "w" if special else "x", encoding="utf-8", newline="\n") as stream:
+            yield stream
+        if not special:
+            fresh.replace(target)
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", path) from error
+    finally:
+        if not special:
+            fresh.unlink(missing_ok=True)
+
+
+def write_arrays(
+    folder: str | os.PathLike[str], kind: str, head: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
+) -> None:
+    """Write ``kind.json`` and one ``.npy`` file an array, all or nothing. Only a folder of that kind is replaced."""
+    target = Path(folder)
+    described = {"format": f"pyro_unsup.{kind}", "version": VERSION, "arrays": sorted(arrays), **head}
+    fresh, old = (target.with_name(f".{target.name}.{secrets.token_hex(6)}") for _ in range(2))
+    if os.path.lexists(target) and not _replaceable(target, kind):
+        raise InputError(f"exists and is not a {kind} folder; choose another name or remove it", folder)
+    try:
+        fresh.mkdir(parents=True)
+        for name, value in arrays.items():
+            np.save(fresh / f"{name}.npy", value, allow_pickle=False)
+        (fresh / f"{kind}.json").write_text(json.dumps(described), encoding="utf-8")
+        if target.exists():
+            target.rename(old)
+        fresh.rename(target)
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", folder) from error
+    finally:
+        if old.exists() and not target.exists():
+            old.rename(target)
+        shutil.rmtree(fresh, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _replaceable(target: Path, kind: str) -> bool:
+    if target.is_symlink() or not target.is_dir():
+        return False
+    names = [one.name for one in target.iterdir()]
+    return not names or (f"{kind}.json" in names and all(name.endswith((".npy", ".json")) for name in names))
+
+
+def read_arrays(
+    folder: str | os.PathLike[str], kind: str, dtypes: Mapping[str, str], mmap: bool
+) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """What :func:`write_arrays` wrote: the description, and the arrays that it lists. Nothing is ever unpickled.
+
+    :param dtypes: the dtype of each array that may be there.
+    :param mmap: map the arrays from disk, copy on write, rather than read them.
+    """
+    path = Path(folder) / f"{kind}.json"
+    try:
+        head = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"no {kind}.json here, expected a {kind} folder", folder) from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError("cannot be read as JSON; save it again", path) from error
+    if not isinstance(head, dict) or head.get("format") != f"pyro_unsup.{kind}":
+        raise InputError(f"not a description of a {kind}; save it again", path)
+    if head.get("version") != VERSION:
+        raise InputError(
+            f"version {head.get('version')!r}, expected {VERSION}; read it with the release that wrote it", path
+        )
+    names = head.get("arrays")
+    if not isinstance(names, list) or not all(isinstance(name, str) and name in dtypes for name in names):
+        raise InputError(f"expected arrays among {', '.join(dtypes)}; save it again", path)
+    return head, {name: _load(Path(folder) / f"{name}.npy", dtypes[name], mmap) for name in names}
+
+
+def _load(path: Path, dtype: str, mmap: bool) -> npt.NDArray[Any]:
+    try:
+        with open(path, "rb") as stream:
+            if not stream.read(6) == b"\x93NUMPY":
+                raise InputError("not a .npy array; save it again", path)
+        array = np.asarray(np.load(path, mmap_mode="c" if mmap else None, allow_pickle=False))
+    except (OSError, ValueError, EOFError, OverflowError, MemoryError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"cannot be read as an array ({error}); save it again", path) from error
+    if array.dtype != np.dtype(dtype):
+        raise InputError(f"expected an array of {np.dtype(dtype)}, found {array.dtype}; save it again", path)
+    return array

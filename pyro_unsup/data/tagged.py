@@ -1,0 +1,145 @@
+"""Tagged text in two forms, ``word TAG`` a line and ``word/TAG`` side by side; and the writer of tags."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from itertools import chain
+from typing import Literal, TextIO, Unpack
+
+import numpy as np
+import numpy.typing as npt
+
+from pyro_unsup.data.corpus import Corpus, Vocab
+from pyro_unsup.data.lines import CorpusBuilder, Options, show
+from pyro_unsup.data.opening import open_text, write_text
+from pyro_unsup.errors import InputError
+
+_ESCAPED = re.compile(r"\\([\\/])")
+_FORMS = ("columns", "slashes", "conllu")
+
+
+def read_tagged(
+    path: str | os.PathLike[str],
+    form: Literal["auto", "columns", "slashes"] = "auto",
+    tag_column: int = 1,
+    **options: Unpack[Options],
+) -> Corpus:
+    r"""Tagged text.
+
+    ``columns``: ``word TAG`` and perhaps more columns a line, a blank line after each sentence. Columns are split by
+    tabs where a line has any (so that words may hold spaces), else by white space.
+
+    ``slashes``: ``word/TAG word/TAG``, one sentence a line. The last slash splits; ``\/`` is a slash and ``\\`` a
+    backslash inside a word or a tag.
+
+    :param path: a file (plain, gzip, bzip2 or xz), or ``-`` for standard input.
+    :param form: ``auto`` takes ``slashes`` where every piece of the first line has a slash inside it.
+    :param tag_column: with ``columns``, the column of the tags, from 0; the word is column 0.
+    :param options: see :class:`~pyro_unsup.data.lines.Options`.
+    """
+    if form not in ("auto", "columns", "slashes"):
+        raise InputError(f"no form {form!r}, expected auto, columns or slashes")
+    if tag_column < 1:
+        raise InputError(f"tag column {tag_column}, expected 1 or more; column 0 holds the words")
+    builder = CorpusBuilder(path, **options)
+    lines = open_text(path, builder.limits)
+    first = next(((number, line) for number, line in lines if line and not line.isspace()), (1, ""))
+    if form == "auto":
+        form = "slashes" if all(split_slash(piece) for piece in first[1].split()) else "columns"
+    if form == "slashes":
+        _read_slashes(builder, chain([first], lines))
+    else:
+        _read_columns(builder, chain([first], lines), tag_column)
+    return builder.finish()
+
+
+def _read_slashes(builder: CorpusBuilder, lines: Iterable[tuple[int, str]]) -> None:
+    for number, line in lines:
+        pieces = line.split()
+        pairs = [split_slash(piece) for piece in pieces]
+        if None in pairs:
+            found = show(pieces[pairs.index(None)])
+            raise builder.error(f"expected word/TAG, found {found}; put a tag after the last slash", number)
+        if pieces:
+            words, tags = zip(*(pair for pair in pairs if pair is not None), strict=True)
+            builder.add(words, number, tags)
+
+
+def _read_columns(builder: CorpusBuilder, lines: Iterable[tuple[int, str]], tag_column: int) -> None:
+    words: list[str] = []
+    tags: list[str] = []
+    numbers: list[int] = []
+    width, width_line = 0, 0
+    for number, line in chain(lines, [(0, "")]):
+        if not line or line.isspace():
+            if words:
+                builder.add(words, numbers, tags)
+                words, tags, numbers = [], [], []
+            continue
+        row = line.rstrip(" ").split("\t") if "\t" in line else line.split()
+        if len(row) != width:
+            if width:
+                what = f"expected {width} columns as on line {width_line}, found {len(row)}"
+                raise builder.error(f"{what}; mend the line, or use tabs where words hold spaces", number)
+            if len(row) <= tag_column:
+                what = f"expected a tag in column {tag_column} (from 0), found {len(row)} columns"
+                raise builder.error(f"{what}; read text without tags as plain lines", number)
+            width, width_line = len(row), number
+        words.append(row[0])
+        tags.append(row[tag_column])
+        numbers.append(number)
+        if len(words) > builder.limits.max_sentence:
+            raise builder.too_long(numbers[0])
+
+
+def split_slash(piece: str) -> tuple[str, str] | None:
+    r"""Word and tag at the last slash that is not escaped, or None where one of them would be empty.
+
+    >>> split_slash("dog/NN"), split_slash(r"1\/2/CD"), split_slash("dog"), split_slash("/NN")
+    (('dog', 'NN'), ('1/2', 'CD'), None, None)
+    """
+    at = piece.rfind("/")
+    while at > 0 and _is_escaped(piece, at):
+        at = piece.rfind("/", 0, at)
+    word, tag = piece[: max(at, 0)], piece[at + 1 :]
+    if not word or not tag:
+        return None
+    return (word, tag) if "\\" not in piece else (_ESCAPED.sub(r"\1", word), _ESCAPED.sub(r"\1", tag))
+
+
+def _is_escaped(piece: str, at: int) -> bool:
+    before = at - 1
+    while before >= 0 and piece[before] == "\\":
+        before -= 1
+    return (at - before) % 2 == 0
+
+
+def write_tagged(
+    corpus: Corpus,
+    tags: npt.ArrayLike | None,  # (tokens,)
+    out: str | os.PathLike[str] | TextIO,
+    format: Literal["columns", "slashes", "conllu"] = "columns",
+    *,
+    tagset: Vocab | None = None,
+    column: Literal["xpos", "upos"] = "xpos",
+) -> None:
+    r"""Write the words of a corpus with tags. A file appears under its name only when it is complete.
+
+    To write new text that a model with an unknown symbol has tagged, give the corpus with its own words, not the one
+    by the model's vocabulary.
+
+    :param tags: tag ids or names, shape ``(tokens,)``; None for the corpus's own tags.
+    :param out: a path, ``-`` for standard output, or an open text stream.
+    :param format: ``columns`` is ``word TAG`` a line, with a tab in the place of the space where a word has spaces;
+        ``slashes`` is ``word/TAG``, one sentence a line; ``conllu`` is CoNLL-U with the known heads.
+    :param tagset: names of tag ids; without it ids of induced tags are written as numbers.
+    :param column: with ``conllu``, the column of the tags.
+    """
+    if format not in _FORMS:
+        raise InputError(f"no format {format!r}, expected one of {', '.join(_FORMS)}")
+    words = _Texts(corpus.words, corpus.vocab.types, "word")
+    given = _names(corpus, tags, tagset)
+    sentences = {"columns": _columns, "slashes": _slashes}

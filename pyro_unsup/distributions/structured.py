@@ -1,0 +1,72 @@
+"""The contract of a structured distribution: hidden structure summed out, and everything about its posterior.
+
+A structure y explains data x with weight ``p(x, y) = prod_parts weight(part)``, the weights coming in as logs and
+never normalised inside. One idea carries the rest:
+
+    counts = d log Z / d log-weights,      Z(x) = sum_y p(x, y)
+
+A new structure is a file here with a :class:`Structured` and a :class:`Posterior`, a row in the contract suite, and an
+enumerator of its structures.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import torch
+from pyro.distributions import TorchDistribution
+from torch import Tensor
+
+
+class Posterior:
+    """What is known about the hidden structure, given the data. Shapes follow the structure; batches are ragged."""
+
+    log_partition: Tensor  # (*batch,) log Z
+    counts: dict[str, Tensor]  # expected number of times each weight is used, in all; shaped as the weights
+    marginals: Tensor  # posterior probability of each part
+
+    @abstractmethod
+    def mode(self) -> Tensor:
+        """The structure of highest posterior probability (Viterbi)."""
+
+    @abstractmethod
+    def mbr(self) -> Tensor:
+        """The structure with the highest expected number of right parts (minimum Bayes risk)."""
+
+    @abstractmethod
+    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+        """One exact draw of the structure."""
+
+    @property
+    @abstractmethod
+    def entropy(self) -> Tensor:  # (*batch,)
+        """Entropy of the posterior over structures, in nats."""
+
+
+class Structured(TorchDistribution):
+    """A distribution over observed data whose hidden structure is summed out.
+
+    Every one has its own ``expand`` that keeps its type: inside a plate Pyro expands a distribution before handlers
+    see it, and a generic wrapper would hide what it is.
+    """
+
+    arg_constraints: dict[str, Any] = {}  # noqa: RUF012 (log-weights are any real number or -inf)
+    has_enumerate_support = False
+
+    @property
+    @abstractmethod
+    def weights(self) -> dict[str, Tensor]:
+        """The log-weights by name."""
+
+    @abstractmethod
+    def with_weights(self, weights: dict[str, Tensor]) -> Structured:
+        """The same distribution with other log-weights."""
+
+    @abstractmethod
+    def score(self, value: Tensor, structure: Tensor) -> Tensor:
+        """log p(x, y) of the data together with one structure, (*batch,). Its gradient is the structure's counts."""
+
+    @abstractmethod
+    def posterior(self, value: Tensor) -> Posterior:
+        """Everything about the hidden structure of ``value``."""

@@ -1,0 +1,40 @@
+"""The contract of an estimator: how expected counts become weights."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from torch import Tensor
+
+from ..errors import TableError
+from ..tables import Declaration
+
+
+class Estimator(Protocol):
+    """One table's M step. A new estimator is a file with a class of these two methods."""
+
+    def weights(self, declaration: Declaration, counts: Tensor, old: Tensor) -> Tensor:
+        """New log-weights from expected counts; ``old`` are the weights that the counts came from."""
+
+    def log_prior(self, declaration: Declaration, log_weights: Tensor) -> Tensor | float:
+        """What this estimator adds to the log-likelihood, so that the sum is what it maximises."""
+
+
+def normalise_rows(declaration: Declaration, counts: Tensor, old: Tensor) -> Tensor:
+    """Divide each row by its sum, in logs. Rows without counts are an error, or stay as they were.
+
+    :raises TableError: naming the table and its first empty row.
+    """
+    layout = declaration.layout
+    totals = layout.row_sum(counts)
+    empty = ~(totals > 0)
+    weights = layout.mask(counts.log() - layout.spread(totals.log()))
+    if not bool(empty.any()):
+        return weights
+    if declaration.unvisited == "error":
+        row = tuple(empty.nonzero()[0].tolist())
+        raise TableError(
+            f"table '{declaration.name}': row {row} has no expected counts ({int(empty.sum())} of {empty.numel()} rows "
+            "are empty). Smooth it (AddLambda), drop what can never occur, or declare the table with unvisited='keep'"
+        )
+    return weights.where(~layout.spread(empty).expand(layout.shape), old)

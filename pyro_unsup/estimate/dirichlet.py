@@ -1,0 +1,71 @@
+"""Pseudo-counts: add-lambda smoothing, and its Bayesian reading as Dirichlet MAP."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..errors import TableError
+from ..tables import Declaration
+from .base import normalise_rows
+
+
+@dataclass(frozen=True)
+class AddLambda:
+    """Add a number to every allowed cell, then normalise. Structural zeros get nothing.
+
+    The same as Dirichlet MAP with concentration ``1 + amount``, so the monotone objective is
+    log-likelihood + amount * (sum of the log-weights).
+    """
+
+    amount: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.amount < float("inf"):
+            raise TableError(f"AddLambda: the amount must not be negative, actual = {self.amount}")
+
+    def weights(self, declaration: Declaration, counts: Tensor, old: Tensor) -> Tensor:
+        return _smoothed(declaration, counts, old, torch.as_tensor(self.amount))
+
+    def log_prior(self, declaration: Declaration, log_weights: Tensor) -> Tensor:
+        return _log_prior(declaration, log_weights, torch.as_tensor(self.amount))
+
+
+@dataclass(frozen=True)
+class DirichletMAP:
+    """The mode of the posterior under a Dirichlet prior: counts + concentration - 1, normalised.
+
+    :param concentration: at least 1 (below 1 the density has no mode inside the simplex); None takes the prior that
+        the model declared for the table.
+    """
+
+    concentration: float | None = None
+
+    def weights(self, declaration: Declaration, counts: Tensor, old: Tensor) -> Tensor:
+        return _smoothed(declaration, counts, old, self._extra(declaration))
+
+    def log_prior(self, declaration: Declaration, log_weights: Tensor) -> Tensor:
+        return _log_prior(declaration, log_weights, self._extra(declaration))
+
+    def _extra(self, declaration: Declaration) -> Tensor:
+        alpha = declaration.prior if self.concentration is None else torch.as_tensor(self.concentration)
+        if not bool((alpha >= 1).all()):
+            raise TableError(f"table '{declaration.name}': a Dirichlet prior with concentration below 1 has no mode "
+                             f"(smallest here: {float(alpha.min())}); use a concentration of at least 1")  # fmt: skip
+        return alpha.double() - 1
+
+
+def _smoothed(declaration: Declaration, counts: Tensor, old: Tensor, extra: Tensor) -> Tensor:
+    extra = extra.to(counts.dtype)
+    if declaration.layout.support is not None:
+        extra = extra * declaration.layout.support
+    return normalise_rows(declaration, counts + extra, old)
+
+
+def _log_prior(declaration: Declaration, log_weights: Tensor, extra: Tensor) -> Tensor:
+    # 0 * log 0 is 0: a cell without pseudo-counts does not mind being impossible.
+    extra = extra.to(log_weights.dtype).expand(log_weights.shape)
+    used = (extra > 0) & declaration.layout.allowed()
+    return (extra[used] * log_weights[used]).sum()

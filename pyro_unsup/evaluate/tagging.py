@@ -1,0 +1,373 @@
+"""How well do induced clusters match gold tags? Scores on flat arrays of ids, all read off one contingency table.
+
+Every score is a fraction of 1 or a number of bits. Arrays may be numpy or torch. No score tells the whole story:
+many-to-one rewards using many clusters and variation of information rewards using few, so show them side by side
+(:func:`tagging_report` does).
+
+**References:**
+
+[1] Rosenberg and Hirschberg (2007) "V-measure: a conditional entropy-based external cluster evaluation measure"
+[2] Meila (2007) "Comparing clusterings: an information based distance"
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pyro_unsup.errors import UnsupError
+
+if TYPE_CHECKING:
+    import torch
+
+Array: TypeAlias = "ArrayLike | torch.Tensor"
+Ids: TypeAlias = NDArray[np.int64]
+Map: TypeAlias = Literal["many_to_one", "one_to_one"]
+
+UNMAPPED = -1  # the tag of a cluster that has no gold tag of its own
+MAX_CELLS = 2**27  # a contingency table of one gigabyte
+ROW_TOLERANCE = 1e-3  # float32 marginals of long sentences sum to 1 within this
+CHUNK = 2**16  # rows of marginals turned to entropies at a time, to bound memory
+
+
+def to_numpy(array: Array) -> NDArray[Any]:
+    """A numpy view of a numpy array, a sequence, or a torch tensor on any device."""
+    if hasattr(array, "detach"):
+        array = array.detach().cpu().numpy()
+    return np.asarray(array)
+
+
+def flat_ids(array: Array, name: str, least: int = 0) -> Ids:
+    """Ids as int64, shape (tokens,): at least one, none below ``least``."""
+    ids = to_numpy(array)
+    if ids.ndim != 1:
+        raise UnsupError(f"{name} must be a flat array of ids, shape (tokens,), actual shape {ids.shape}")
+    if ids.size == 0:
+        raise UnsupError(f"{name} is empty: there is no token to score")
+    if not np.issubdtype(ids.dtype, np.integer):
+        raise UnsupError(f"{name} must hold integer ids, actual type {ids.dtype}")
+    if ids.min() < least:
+        token = int(np.argmax(ids < least))
+        raise UnsupError(
+            f"{name} has id {ids[token]} at token {token}, expected {least} or more: drop such tokens first"
+        )
+    return ids.astype(np.int64, copy=False)
+
+
+def same_length(expected: int, array: NDArray[Any], name: str) -> None:
+    """Raise unless ``array`` has one entry for each gold token."""
+    if array.shape[0] != expected:
+        raise UnsupError(
+            f"{name} has {array.shape[0]} tokens but gold has {expected}: score the same text on both sides"
+        )
+
+
+def _pair(gold: Array, predicted: Array, least: int = 0) -> tuple[Ids, Ids]:
+    gold, predicted = flat_ids(gold, "gold"), flat_ids(predicted, "predicted", least)
+    same_length(gold.shape[0], predicted, "predicted")
+    return gold, predicted
+
+
+def _size(ids: Ids, size: int | None, name: str) -> int:
+    needed = int(ids.max()) + 1
+    if size is not None and size < needed:
+        raise UnsupError(f"{name} has id {needed - 1}, expected less than {size}")
+    return needed if size is None else size
+
+
+def contingency(gold: Array, predicted: Array, gold_size: int | None = None, predicted_size: int | None = None) -> Ids:
+    """How often each gold tag meets each cluster.
+
+    :param gold: gold tag ids, shape (tokens,).
+    :param predicted: cluster ids, shape (tokens,).
+    :param gold_size: number of gold tags G; by default the largest id plus 1.
+    :param predicted_size: number of clusters C; by default the largest id plus 1.
+    :returns: counts, shape (G, C).
+
+    >>> contingency([0, 0, 1, 1], [2, 2, 2, 0]).tolist()
+    [[0, 0, 2], [1, 0, 1]]
+    """
+    gold, predicted = _pair(gold, predicted)
+    rows, columns = _size(gold, gold_size, "gold"), _size(predicted, predicted_size, "predicted")
+    if rows * columns > MAX_CELLS:
+        raise UnsupError(
+            f"gold ids up to {rows - 1} and predicted ids up to {columns - 1} need over {MAX_CELLS} cells:"
+            " renumber them first (np.unique with return_inverse=True)"
+        )
+    return np.bincount(gold * columns + predicted, minlength=rows * columns).reshape(rows, columns)
+
+
+def _best_map(table: Ids, how: Map) -> Ids:
+    """The gold tag of each cluster, shape (C,)."""
+    if how == "many_to_one":
+        mapping = table.argmax(axis=0)
+    elif how == "one_to_one":
+        from scipy.optimize import linear_sum_assignment  # type: ignore[import-untyped]
+
+        # Empty rows and columns stay out, so that ties break the same way however large the table is.
+        rows, columns = np.flatnonzero(table.any(axis=1)), np.flatnonzero(table.any(axis=0))
+        tags, clusters = linear_sum_assignment(table[np.ix_(rows, columns)], maximize=True)
+        mapping = np.full(table.shape[1], UNMAPPED)
+        mapping[columns[clusters]] = rows[tags]
+    else:
+        raise UnsupError(f"how must be 'many_to_one' or 'one_to_one', got {how!r}")
+    # A cluster and its tag share a token, or it has none: the assignment also pairs off the left-overs at random.
+    return np.where(_hits(table, mapping) > 0, mapping, UNMAPPED)
+
+
+def _hits(table: Ids, mapping: Ids) -> Ids:
+    """Tokens of each cluster that carry its mapped tag, shape (C,)."""
+    return np.where(mapping == UNMAPPED, 0, table[mapping, np.arange(table.shape[1])])
+
+
+def _mapped_accuracy(table: Ids, how: Map) -> float:
+    return float(_hits(table, _best_map(table, how)).sum() / table.sum())
+
+
+def _conditional_entropies(table: Ids) -> tuple[float, float]:
+    """H(gold | predicted) and H(predicted | gold) in bits.
+
+    Each term is a count times log2 of a ratio of two counts, so equal clusterings score 0 exactly.
+    """
+    rows, columns = np.nonzero(table)
+    counts = table[rows, columns].astype(np.float64)
+    weights = counts / counts.sum()
+    given_predicted = np.dot(weights, np.log2(table.sum(axis=0)[columns] / counts))
+    given_gold = np.dot(weights, np.log2(table.sum(axis=1)[rows] / counts))
+    return float(given_predicted), float(given_gold)
+
+
+def _entropy(counts: Ids) -> float:
+    p = counts[counts > 0] / counts.sum()
+    return float(-np.dot(p, np.log2(p)))
+
+
+def _v_measure(table: Ids) -> float:
+    given_predicted, given_gold = _conditional_entropies(table)
+    gold, predicted = _entropy(table.sum(axis=1)), _entropy(table.sum(axis=0))
+    homogeneity = 1.0 if gold == 0 else max(0.0, 1 - given_predicted / gold)
+    completeness = 1.0 if predicted == 0 else max(0.0, 1 - given_gold / predicted)
+    total = homogeneity + completeness
+    return 0.0 if total == 0 else 2 * homogeneity * completeness / total
+
+
+def many_to_one(gold: Array, predicted: Array) -> float:
+    """Accuracy when each cluster takes its most frequent gold tag. Never falls when a cluster is split.
+
+    >>> many_to_one([0, 0, 1, 1], [0, 0, 0, 1])
+    0.75
+    """
+    return _mapped_accuracy(contingency(gold, predicted), "many_to_one")
+
+
+def one_to_one(gold: Array, predicted: Array) -> float:
+    """Accuracy under the best matching of clusters to gold tags, each used at most once (the Hungarian method).
+
+    >>> one_to_one([0, 0, 1, 1], [0, 1, 2, 2])
+    0.75
+    """
+    return _mapped_accuracy(contingency(gold, predicted), "one_to_one")
+
+
+def v_measure(gold: Array, predicted: Array) -> float:
+    """Harmonic mean of homogeneity, 1 - H(gold | predicted) / H(gold), and completeness, the other way round [1]."""
+    return _v_measure(contingency(gold, predicted))
+
+
+def variation_of_information(gold: Array, predicted: Array) -> float:
+    """H(gold | predicted) + H(predicted | gold) in bits, a distance between clusterings [2]. Lower is better.
+
+    Never quote it alone: all tokens in one cluster score H(gold), which beats many a useful tagging.
+
+    >>> variation_of_information([0, 0, 1, 1], [0, 1, 0, 1])
+    2.0
+    """
+    return sum(_conditional_entropies(contingency(gold, predicted)))
+
+
+def clusters_used(predicted: Array) -> int:
+    """The number of different clusters that occur."""
+    return int(np.unique(flat_ids(predicted, "predicted")).size)
+
+
+def relabel(gold: Array, predicted: Array, how: Map = "many_to_one", predicted_size: int | None = None) -> Ids:
+    """The gold tag of each cluster, to name clusters by: ``mapping[predicted]`` are tags.
+
+    :param how: ``"many_to_one"``, each cluster's most frequent gold tag; or ``"one_to_one"``, the best matching.
+    :param predicted_size: number of clusters C; by default the largest id plus 1.
+    :returns: mapping, shape (C,); -1 for a cluster that shares no token with a tag of its own.
+
+    >>> relabel([0, 0, 1, 1], [2, 2, 2, 0]).tolist()
+    [1, -1, 0]
+    """
+    return _best_map(contingency(gold, predicted, predicted_size=predicted_size), how)
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """Counts of gold tags against clusters, the columns in the order of the tags they stand for.
+
+    :param counts: shape (G, C).
+    :param gold_labels: names of the rows.
+    :param predicted_labels: names of the columns.
+    :param clusters: cluster id of each column, shape (C,).
+    :param mapping: gold tag id of each column, -1 for none, shape (C,).
+    """
+
+    counts: Ids
+    gold_labels: tuple[str, ...]
+    predicted_labels: tuple[str, ...]
+    clusters: Ids
+    mapping: Ids
+
+
+def confusion(
+    gold: Array,
+    predicted: Array,
+    gold_labels: Sequence[str] | None = None,
+    predicted_labels: Sequence[str] | None = None,
+    how: Map = "many_to_one",
+) -> Confusion:
+    """The table of gold tags against clusters, arranged so that a good clustering shows as a diagonal.
+
+    Columns follow their mapped tag, the larger overlap first; clusters without a tag come last.
+
+    >>> confusion([0, 0, 1, 1], [2, 2, 2, 0], ["noun", "verb"]).predicted_labels
+    ('2', '0', '1')
+    """
+    table = contingency(
+        gold,
+        predicted,
+        None if gold_labels is None else len(gold_labels),
+        None if predicted_labels is None else len(predicted_labels),
+    )
+    rows, columns = table.shape
+    gold_names = [str(i) for i in range(rows)] if gold_labels is None else gold_labels
+    predicted_names = [str(i) for i in range(columns)] if predicted_labels is None else predicted_labels
+    mapping = _best_map(table, how)
+    order = np.lexsort((-_hits(table, mapping), np.where(mapping == UNMAPPED, rows, mapping)))
+    return Confusion(
+        counts=table[:, order],
+        gold_labels=tuple(gold_names),
+        predicted_labels=tuple(predicted_names[i] for i in order),
+        clusters=order,
+        mapping=mapping[order],
+    )
+
+
+def accuracy(gold: Array, predicted: Array) -> float:
+    """Share of tokens with the right tag; both sides number the same tags. A prediction of -1 (no tag) is wrong.
+
+    >>> accuracy([0, 0, 1, 1], [0, 1, 1, -1])
+    0.5
+    """
+    gold, predicted = _pair(gold, predicted, least=UNMAPPED)
+    return float(np.mean(gold == predicted))
+
+
+def accuracy_ambiguous(gold: Array, predicted: Array, ambiguous: Array) -> float:
+    """Accuracy on the tokens whose word has more than one tag in the dictionary.
+
+    :param ambiguous: which tokens those are, boolean, shape (tokens,).
+    """
+    gold, predicted = _pair(gold, predicted, least=UNMAPPED)
+    mask = _mask(ambiguous, gold.shape[0])
+    if not mask.any():
+        raise UnsupError("no token is ambiguous: the accuracy on ambiguous tokens is undefined")
+    return accuracy(gold[mask], predicted[mask])
+
+
+def _mask(ambiguous: Array, tokens: int) -> NDArray[np.bool_]:
+    mask = to_numpy(ambiguous)
+    if mask.dtype != np.bool_ or mask.ndim != 1:
+        raise UnsupError(f"ambiguous must be a flat boolean array, actual type {mask.dtype}, shape {mask.shape}")
+    same_length(tokens, mask, "ambiguous")
+    return mask
+
+
+def bits_per_word(log_likelihood: float, tokens: int) -> float:
+    """Cross-entropy in bits per word.
+
+    :param log_likelihood: of the whole text, natural logarithm.
+    :param tokens: number of words in that text.
+
+    >>> round(bits_per_word(-math.log(8), tokens=2), 12)
+    1.5
+    """
+    if tokens < 1:
+        raise UnsupError(f"bits_per_word needs at least 1 token, got {tokens}")
+    if math.isnan(log_likelihood):
+        raise UnsupError("the log-likelihood is NaN")
+    return -float(log_likelihood) / (tokens * math.log(2))
+
+
+def tag_entropy(marginals: Array) -> float:
+    """Mean entropy of the posterior over tags, in bits per word: how unsure the model still is.
+
+    :param marginals: posterior probability of each tag at each token, shape (tokens, K).
+
+    >>> tag_entropy([[0.5, 0.5], [1.0, 0.0]])
+    0.5
+    """
+    p = to_numpy(marginals)
+    if p.ndim != 2 or p.size == 0:
+        raise UnsupError(f"marginals must have shape (tokens, K) and at least one entry, actual shape {p.shape}")
+    bits = 0.0
+    for start in range(0, p.shape[0], CHUNK):
+        rows = p[start : start + CHUNK].astype(np.float64)
+        sums = rows.sum(axis=1)
+        bad = ~((np.abs(sums - 1) <= ROW_TOLERANCE) & (rows >= -ROW_TOLERANCE).all(axis=1))
+        if bad.any():
+            token = int(np.argmax(bad))
+            raise UnsupError(
+                f"marginals of token {start + token} are no distribution: they sum to {sums[token]:.6g}, the least is"
+                f" {rows[token].min():.6g} (probabilities are expected, not logarithms)"
+            )
+        rows = np.clip(rows, 0, 1)
+        bits -= float(np.sum(rows * np.log2(rows, where=rows > 0, out=np.zeros_like(rows))))
+    return bits / len(p)
+
+
+def tagging_report(
+    gold: Array,
+    predicted: Array,
+    *,
+    same_tags: bool = False,
+    ambiguous: Array | None = None,
+    log_likelihood: float | None = None,
+) -> dict[str, float]:
+    """All the scores that apply, by name, from one pass over the tokens.
+
+    :param gold: gold tag ids, shape (tokens,).
+    :param predicted: cluster ids, shape (tokens,).
+    :param same_tags: the ids of both sides name the same tags (a dictionary was used), so accuracy makes sense.
+    :param ambiguous: tokens whose word has several tags, boolean, shape (tokens,); needs ``same_tags``.
+    :param log_likelihood: of exactly these tokens, natural logarithm.
+
+    >>> report = tagging_report([0, 0, 1, 1], [1, 1, 0, 0])
+    >>> report["many_to_one"], report["vi_bits"], report["clusters_used"]
+    (1.0, 0.0, 2)
+    """
+    gold, predicted = _pair(gold, predicted)
+    if ambiguous is not None and not same_tags:
+        raise UnsupError("accuracy on ambiguous tokens needs predictions in the gold tag set: pass same_tags=True")
+    table = contingency(gold, predicted)
+    report: dict[str, float] = {
+        "many_to_one": _mapped_accuracy(table, "many_to_one"),
+        "one_to_one": _mapped_accuracy(table, "one_to_one"),
+        "v_measure": _v_measure(table),
+        "vi_bits": sum(_conditional_entropies(table)),
+        "clusters_used": int(np.count_nonzero(table.any(axis=0))),
+    }
+    if same_tags:
+        report["accuracy"] = float(np.trace(table) / table.sum())
+    if ambiguous is not None and _mask(ambiguous, gold.shape[0]).any():
+        report["accuracy_ambiguous"] = accuracy_ambiguous(gold, predicted, ambiguous)
+    if log_likelihood is not None:
+        report["bits_per_word"] = bits_per_word(log_likelihood, gold.shape[0])
+    return report

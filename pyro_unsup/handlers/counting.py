@@ -1,0 +1,51 @@
+"""``Counting``: expected counts are the gradient of the log marginal in the log-weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from ..tables import Declaration
+from .declared import DeclaredMessenger
+
+
+class Counting(DeclaredMessenger):
+    """Answers tables with leaves of the gradient, and reads counts off a log marginal computed under it.
+
+    Only the touched part of a table becomes a leaf, so the gradient of a mini-batch is as small as the mini-batch.
+
+        >>> import pyro, torch
+        >>> from pyro_unsup.tables import multinomial
+        >>> weights = {"coin": torch.tensor([0.3, 0.7]).log()}
+        >>> with Counting(weights) as counting:
+        ...     coin = multinomial("coin", 2)
+        ...     log_marginal = 5 * coin[0] + 2 * coin[1]  # five heads, two tails
+        >>> counting.counts(log_marginal)["coin"]
+        tensor([5., 2.])
+    """
+
+    def __init__(self, weights: Mapping[str, Tensor]) -> None:
+        super().__init__()
+        self.weights = weights
+        self.leaves: dict[str, Tensor] = {}
+
+    def __enter__(self) -> Counting:
+        self.leaves = {}
+        super().__enter__()
+        return self
+
+    def _answer(self, declaration: Declaration) -> Tensor:
+        weights = self.weights[declaration.name]
+        leaf = weights if declaration.touched is None else weights[..., declaration.touched]
+        self.leaves[declaration.name] = leaf = leaf.detach().requires_grad_()
+        return leaf
+
+    def counts(self, log_marginal: Tensor) -> dict[str, Tensor]:
+        """Expected counts of every table, for the touched part where only a part was asked for."""
+        if not self.leaves:
+            return {}
+        found = torch.autograd.grad(log_marginal, list(self.leaves.values()), retain_graph=True,
+                                    allow_unused=True, materialize_grads=True)  # fmt: skip
+        return dict(zip(self.leaves, found, strict=True))

@@ -1,0 +1,49 @@
+"""``given``: answer a model's tables with known log-weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pyro.poutine.messenger import Messenger
+from torch import Tensor
+
+from ..errors import TableError
+from ..tables import Declaration, take
+
+
+class GivenMessenger(Messenger):
+    """Answers ``multinomial`` with given log-weights, as ``poutine.condition`` answers ``sample`` with given values.
+
+    Tables that are not named keep their meaning. Rows need not sum to one.
+    """
+
+    def __init__(self, weights: Mapping[str, Tensor]) -> None:
+        super().__init__()
+        self.weights = weights
+
+    def _pyro_multinomial(self, msg: Any) -> None:
+        declaration: Declaration = msg["args"][0]
+        if declaration.name in self.weights:
+            msg["value"] = self._answer(declaration)
+            msg["done"] = msg["stop"] = True
+
+    def _answer(self, declaration: Declaration) -> Tensor:
+        weights = self.weights[declaration.name]
+        if weights.shape != declaration.layout.shape:
+            raise TableError(f"table '{declaration.name}': the model wants shape {tuple(declaration.layout.shape)}, "
+                             f"the given weights have {tuple(weights.shape)}")  # fmt: skip
+        return take(weights, declaration.touched)
+
+
+def given(model: Callable[..., Any], weights: Mapping[str, Tensor]) -> Callable[..., Any]:
+    """The model with its tables fixed: an ordinary Pyro program without those latent sites.
+
+    >>> import torch
+    >>> from pyro_unsup.tables import multinomial
+    >>> fixed = given(lambda: multinomial("coin", 2), {"coin": torch.tensor([0.3, 0.7]).log()})
+    >>> fixed().exp()
+    tensor([0.3000, 0.7000])
+    """
+    wrapped: Callable[..., Any] = GivenMessenger(weights)(model)
+    return wrapped

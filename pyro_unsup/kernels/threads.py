@@ -1,0 +1,58 @@
+"""Kernels on several cores: shards of the data, one thread each, added up in a fixed order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from typing import TypeVar
+
+import numpy as np
+import torch
+
+#: Below this many tokens a second thread costs more than it saves.
+TOKENS_A_THREAD = 16_384
+
+_Shard = TypeVar("_Shard")
+_Result = TypeVar("_Result")
+
+
+def even_cuts(sizes: np.ndarray, shards: int) -> np.ndarray:  # (n,) -> (shards + 1,)
+    """Cut a sequence of items into runs of about the same total size.
+
+    >>> even_cuts(np.array([5, 1, 1, 1, 1, 1]), 2).tolist()
+    [0, 1, 6]
+    """
+    ends = np.cumsum(sizes)
+    targets = ends[-1] * np.arange(1, shards) / shards
+    return np.concatenate([[0], np.searchsorted(ends, targets), [len(sizes)]]).astype(np.int64)
+
+
+def threads_for(tokens: int) -> int:
+    """How many threads suit this much work; never more than torch has been given."""
+    return max(1, min(torch.get_num_threads(), tokens // TOKENS_A_THREAD))
+
+
+def map_threads(work: Callable[[_Shard], _Result], shards: Sequence[_Shard]) -> list[_Result]:
+    """Run kernels that release the GIL side by side; results in the order of the shards."""
+    with _one_blas_thread():
+        if len(shards) == 1:
+            return [work(shards[0])]
+        with ThreadPoolExecutor(len(shards)) as pool:
+            return list(pool.map(work, shards))
+
+
+@cache
+def _blas_controller():  # type: ignore[no-untyped-def]
+    import scipy.linalg.cython_blas  # noqa: F401 (the library that compiled kernels call must be loaded to be found)
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas")
+
+
+@contextmanager
+def _one_blas_thread() -> Iterator[None]:
+    # The shards are the parallelism: BLAS threads inside them would fight for the same cores.
+    with _blas_controller().limit(limits=1):
+        yield

@@ -1,0 +1,43 @@
+"""What a model of sentences accepts as data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..distributions.ragged import check_lengths, flatten
+from ..errors import StructureError
+
+
+def as_flat(sentences: Any, lengths: Any = None) -> tuple[Tensor, Tensor]:  # (tokens,), (B,)
+    """Words lying end to end, and the lengths of the sentences.
+
+    :param sentences: a corpus (anything with flat ``words`` and ``offsets``); a flat tensor with ``lengths``; a padded
+        tensor (B, T) with ``lengths``; or a list of sequences of word numbers.
+    """
+    if hasattr(sentences, "words") and hasattr(sentences, "offsets"):
+        return _tensor(sentences.words), torch.from_numpy(np.diff(np.asarray(sentences.offsets)))
+    if isinstance(sentences, list | tuple):
+        parts = [torch.as_tensor(s, dtype=torch.long) for s in sentences]
+        if not parts:
+            raise StructureError("no sentences: expected at least one, actual 0")
+        return torch.cat(parts), torch.tensor([len(s) for s in parts])
+    words = _tensor(sentences)
+    if lengths is None:
+        raise StructureError(f"words of shape {tuple(words.shape)} need lengths: one number a sentence")
+    lengths = check_lengths(lengths)
+    if words.dim() == 2:
+        return flatten(words, check_lengths(lengths, words.shape[1])), lengths
+    if words.dim() != 1 or int(lengths.sum()) != len(words):
+        raise StructureError(f"lengths add up to {int(lengths.sum())}, actual shape of the words {tuple(words.shape)}")
+    return words, lengths
+
+
+def _tensor(words: Any) -> Tensor:
+    if isinstance(words, np.ndarray) and not words.flags.writeable:
+        words = words.view()  # a read-only map from disk: torch would warn that it might be written to
+        words = np.array(words, copy=True) if not isinstance(words, np.memmap) else np.asarray(words).copy()
+    return torch.as_tensor(words)

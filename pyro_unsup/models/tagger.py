@@ -1,0 +1,135 @@
+"""The tagger: a hidden Markov model of words and their tags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sized
+from dataclasses import replace
+from typing import Any
+
+import pyro
+import torch
+from torch import Tensor
+
+from ..distributions import Chain
+from ..errors import StructureError
+from ..tables import Declaration, Layout, declare
+from .sentences import as_flat
+
+
+class Tagger:
+    """A bigram or trigram hidden Markov model, as an ordinary Pyro model.
+
+        start ~ Dirichlet,  transition[z] ~ Dirichlet,  emission[z] ~ Dirichlet
+        for each sentence:  tags by start and transition, words by emission, tags summed out
+
+    Tables: ``start`` (K,), ``transition`` (K, K) or, for ``order=2``, (K, K, K), ``emission`` (K, V), and for ``order=2``
+    also ``second`` (K, K): out of the first tag of a sentence. With ``stop`` the transitions have one more outcome.
+
+    :param tags: how many tags, or the tags themselves.
+    :param vocab: how many words, or the vocabulary itself.
+    :param order: 1 (bigram) or 2 (trigram).
+    :param dictionary: which tags a word may have: a mask (K, V), or anything with ``mask(vocab)`` that makes one.
+    :param stop: whether ending is an event that the tags predict.
+    :param prior: Dirichlet concentration, one for all tables or by name.
+
+    Runs under EM and its relatives, and unchanged under stock Pyro::
+
+        >>> import pyro, pyro.poutine as poutine
+        >>> pyro.set_rng_seed(0)
+        >>> tagger = Tagger(tags=2, vocab=3)
+        >>> print(poutine.trace(tagger).get_trace([[0, 1, 2], [2, 1]]).format_shapes())
+           Trace Shapes:
+            Param Sites:
+           Sample Sites:
+              start dist   |   2
+                   value   |   2
+         transition dist   | 2 2
+                   value   | 2 2
+           emission dist   | 2 3
+                   value   | 2 3
+          sentences dist   |
+                   value 2 |
+              words dist 2 |   5
+                   value   |   5
+    """
+
+    def __init__(
+        self,
+        tags: int | Sized,
+        vocab: int | Sized,
+        order: int = 1,
+        dictionary: Any = None,
+        stop: bool = False,
+        prior: float | Mapping[str, float] = 1.0,
+    ) -> None:
+        self.tags, self.vocab, self.order, self.stop = tags, vocab, order, stop
+        K = tags if isinstance(tags, int) else len(tags)
+        V = vocab if isinstance(vocab, int) else len(vocab)
+        if order not in (1, 2):
+            raise StructureError(f"order must be 1 (bigram) or 2 (trigram), actual = {order}")
+        self.states, self.words = K, V
+        mask = _mask(dictionary, vocab, K, V)
+        # A dictionary or a trigram context can leave rows that no sentence of this corpus visits.
+        unvisited = "keep" if order == 2 or mask is not None else "error"
+        shapes: dict[str, tuple[int, ...]] = {"start": (K,), "transition": (*[K] * order, K + stop), "emission": (K, V)}
+        if order == 2:
+            shapes["second"] = (K, K + stop)
+        given = {name: float(prior) for name in shapes} if not isinstance(prior, Mapping) else prior
+        self._tables = {
+            name: Declaration(
+                name,
+                Layout.dense(*shape, support=mask if name == "emission" else None),
+                torch.as_tensor(given.get(name, 1.0)),
+                unvisited,  # type: ignore[arg-type]
+            )
+            for name, shape in shapes.items()
+        }
+
+    def __call__(self, sentences: Any = None, lengths: Any = None) -> Tensor:
+        """The model. Without sentences it draws words of the given lengths; both lie flat (:func:`.as_flat`)."""
+        tables = {name: table for name, table in self._tables.items() if name != "emission"}
+        emission = self._tables["emission"]
+        words: Tensor | None = None
+        if sentences is None:
+            lengths = torch.as_tensor(lengths)
+        else:
+            words, lengths = as_flat(sentences, lengths)
+            self._check(words)
+            if len(words) < self.words:  # a mini-batch touches only some columns of the emission table
+                touched, words = torch.unique(words, return_inverse=True)
+                emission = replace(emission, touched=touched)
+        start = declare(tables["start"])
+        transition = declare(tables["transition"])
+        emitted = declare(emission)
+        second = declare(tables["second"]) if self.order == 2 else None
+        chain = Chain(start, transition, emitted, lengths, second, flat=True)
+        with pyro.plate("sentences", len(lengths)):
+            drawn: Tensor = pyro.sample("words", chain, obs=words)
+        return drawn
+
+    def _check(self, words: Tensor) -> None:
+        if len(words) == 0:
+            raise StructureError("no words: expected at least one sentence with a word in it")
+        if int(words.min()) < 0 or int(words.max()) >= self.words:
+            raise StructureError(f"word numbers must lie in 0 .. {self.words - 1}, "
+                                 f"actual range {int(words.min())} .. {int(words.max())}")  # fmt: skip
+
+    def __repr__(self) -> str:
+        extra = ", stop=True" if self.stop else ""
+        known = "" if self._tables["emission"].layout.support is None else ", dictionary"
+        return f"Tagger(tags={self.states}, vocab={self.words}, order={self.order}{extra}{known})"
+
+
+def _mask(dictionary: Any, vocab: Any, K: int, V: int) -> Tensor | None:
+    if dictionary is None:
+        return None
+    mask = torch.as_tensor(dictionary.mask(vocab) if hasattr(dictionary, "mask") else dictionary, dtype=torch.bool)
+    if mask.shape != (K, V):
+        raise StructureError(f"the dictionary mask should have shape (tags, words) = {(K, V)}, "
+                             f"actual {tuple(mask.shape)}")  # fmt: skip
+    barred = (~mask.any(0)).nonzero()
+    if len(barred):
+        word = int(barred[0])
+        raise StructureError(f"word {word if isinstance(vocab, int) else repr(vocab[word])} has no allowed tag: a word "
+                             "that the dictionary does not list should allow every tag")  # fmt: skip
+    return mask

@@ -1,0 +1,99 @@
+"""How the objective and a score move during training. They may part ways, so each has a scale of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyro_unsup.errors import UnsupError
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+History: TypeAlias = "pd.DataFrame | Mapping[str, Sequence[float]] | Sequence[Mapping[str, float]]"
+
+OBJECTIVE_COLOUR, SCORE_COLOUR = "C0", "C1"
+MARKERS_UP_TO = 40  # with more points than this, markers run into each other
+
+
+def learning_curve(history: History, score: str | None = None, ax: Axes | None = None) -> Axes:
+    """The objective by iteration, and a score on a second axis if one is named.
+
+    :param history: a data frame, a dict of columns or a list of rows, with ``iteration`` and ``objective``.
+    :param score: the column of the score; iterations without a value (missing, None, NaN) are passed over.
+    :param ax: where to draw; by default a new figure.
+    :returns: the axes of the objective; the axes of the score are the last of its figure.
+    """
+    columns = {name: _column(history, name) for name in ("iteration", "objective", *([] if score is None else [score]))}
+    rows = len(columns["iteration"])
+    for name, values in columns.items():
+        if len(values) != rows:
+            raise UnsupError(f"history column {name!r} has {len(values)} values, expected {rows}, one an iteration")
+        if not np.isfinite(values).any():
+            raise UnsupError(f"history has no finite value of {name!r} to draw")
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        ax = plt.subplots(figsize=(6.4, 3.8), layout="constrained")[1]
+    from matplotlib.ticker import MaxNLocator
+
+    ax.set_xlabel("iteration")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.spines["top"].set_visible(False)
+    ax.grid(axis="y", alpha=0.25, linewidth=0.6)
+    lines = [_line(ax, columns, "objective", OBJECTIVE_COLOUR)]
+    if score is None:
+        ax.spines["right"].set_visible(False)
+        return ax
+    twin = ax.twinx()
+    twin.spines["top"].set_visible(False)
+    lines.append(_line(twin, columns, score, SCORE_COLOUR))
+    for axes, side, colour in ((ax, "left", OBJECTIVE_COLOUR), (twin, "right", SCORE_COLOUR)):
+        axes.tick_params(axis="y", colors=colour)
+        axes.yaxis.label.set_color(colour)
+        twin.spines[side].set_color(colour)
+    # Above the axes, where no curve can run into it.
+    twin.legend(handles=lines, loc="lower right", bbox_to_anchor=(1, 1), ncols=2, frameon=False)
+    return ax
+
+
+def _line(ax: Axes, columns: Mapping[str, NDArray[np.float64]], name: str, colour: str) -> Line2D:
+    """Draw one column against the iterations and name its axis."""
+    from matplotlib.ticker import FuncFormatter
+
+    present = np.isfinite(columns["iteration"]) & np.isfinite(columns[name])
+    marker = "o" if present.sum() <= MARKERS_UP_TO else ""
+    label = name.replace("_", " ")
+    x, y = columns["iteration"][present], columns[name][present]
+    (line,) = ax.plot(x, y, color=colour, marker=marker, markersize=3.5, label=label)
+    ax.set_ylabel(label, parse_math=False)
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _tick(value, ax.yaxis.get_majorticklocs())))
+    return line
+
+
+def _tick(value: float, ticks: NDArray[np.float64]) -> str:
+    """A number with thousands separators and just the decimals that tell the ticks of its axis apart."""
+    step = float(np.diff(ticks).min()) if len(ticks) > 1 else 1.0
+    decimals = next((d for d in range(9) if abs(round(step, d) - step) < step / 100), 9)
+    return f"{value:,.{decimals}f}".replace("-", "\N{MINUS SIGN}")
+
+
+def _column(history: History, name: str) -> NDArray[np.float64]:
+    """One column as floats, shape (rows,); a missing value is NaN."""
+    values: Any
+    if isinstance(history, Sequence):
+        names = list(dict.fromkeys(key for row in history for key in row))
+        values = [row.get(name) for row in history]
+    else:
+        names = [str(key) for key in history]
+        values = history[name] if name in names else []
+    if names and name not in names:
+        raise UnsupError(f"history has no column {name!r}, it has {', '.join(names)}")
+    if len(values) == 0:
+        raise UnsupError("history is empty: there is no iteration to draw")
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)

@@ -1,0 +1,134 @@
+"""What a state says: its most probable words as bars.
+
+Words in other scripts need a font that has them: put one in ``matplotlib.rcParams["font.family"]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyro_unsup.errors import UnsupError
+from pyro_unsup.evaluate.tagging import Array, to_numpy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+LONGEST_WORD = 22  # characters; longer ones (web addresses) would leave no room for the bars
+GRID_COLUMNS = 5
+
+
+class Words(Protocol):
+    """A vocabulary, or any sequence of strings."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> str: ...
+
+
+def top_words(
+    log_weights: Array, vocab: Words, state: int, n: int = 12, ax: Axes | None = None, *, label: str | None = None
+) -> Axes:
+    """The ``n`` most probable words of one state, the likeliest on top. Words of probability 0 are left out.
+
+    :param log_weights: log-weights of words in states, shape (K, V); rows need not be normalised.
+    :param vocab: the words, by id.
+    :param state: the row to draw.
+    :param ax: where to draw; by default a new figure.
+    :param label: the title, by default the state's number.
+    """
+    weights = _matrix(log_weights, vocab, n)
+    _check_states(weights, [state])
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        ax = plt.subplots(figsize=(4.6, 0.9 + 0.24 * n), layout="constrained")[1]
+    _bars(ax, weights[state], vocab, n, f"state {state}" if label is None else label)
+    ax.set_xlabel("p(word | state)")
+    return ax
+
+
+def top_words_grid(
+    log_weights: Array,
+    vocab: Words,
+    states: Sequence[int] | None = None,
+    n: int = 8,
+    *,
+    labels: Sequence[str] | None = None,
+) -> NDArray[Any]:
+    """The most probable words of several states, in one new figure. Each state has a scale of its own.
+
+    :param log_weights: log-weights of words in states, shape (K, V); rows need not be normalised.
+    :param vocab: the words, by id.
+    :param states: the rows to draw, by default all.
+    :param labels: a title for each drawn state, by default its number.
+    :returns: one axes a state, shape (states,).
+    """
+    weights = _matrix(log_weights, vocab, n)
+    states = range(len(weights)) if states is None else states
+    _check_states(weights, states)
+    titles = [f"state {state}" for state in states] if labels is None else labels
+    if len(titles) != len(states):
+        raise UnsupError(f"expected one label a state, got {len(titles)} labels for {len(states)} states")
+    import matplotlib.pyplot as plt
+
+    columns = min(GRID_COLUMNS, len(states))
+    rows = -(-len(states) // columns)
+    size = (2.3 * columns, (0.45 + 0.17 * n) * rows)
+    figure, table = plt.subplots(rows, columns, figsize=size, squeeze=False)
+    figure.set_layout_engine("constrained", w_pad=0.08, h_pad=0.06)  # inches, so that neighbours keep apart
+    grid = table.ravel()
+    for ax in grid[len(states) :]:
+        ax.remove()
+    axes = grid[: len(states)]
+    for ax, state, title in zip(axes, states, titles, strict=True):
+        _bars(ax, weights[state], vocab, n, title, fontsize="x-small")
+    return axes
+
+
+def _matrix(log_weights: Array, vocab: Words, n: int) -> NDArray[np.float64]:
+    weights = to_numpy(log_weights).astype(np.float64)
+    if weights.ndim != 2:
+        raise UnsupError(f"log_weights must have shape (K, V), actual shape {weights.shape}")
+    if weights.shape[1] != len(vocab):
+        raise UnsupError(f"log_weights are over {weights.shape[1]} words but the vocabulary has {len(vocab)}")
+    if n < 1:
+        raise UnsupError(f"n must be 1 or more, got {n}")
+    return weights
+
+
+def _check_states(weights: NDArray[np.float64], states: Sequence[int]) -> None:
+    if len(states) == 0:
+        raise UnsupError("states is empty: there is nothing to draw")
+    for state in states:
+        if not 0 <= state < len(weights):
+            raise UnsupError(f"state {state} does not exist, expected 0 to {len(weights) - 1}")
+        row = weights[state]
+        if np.isnan(row).any() or not -np.inf < row.max() < np.inf:
+            raise UnsupError(f"log_weights of state {state} are no distribution: NaN, infinite or all minus infinity")
+
+
+def _bars(ax: Axes, row: NDArray[np.float64], vocab: Words, n: int, title: str, fontsize: str = "small") -> None:
+    """Draw one state; ``row`` holds its log-weights, shape (V,)."""
+    p = np.exp(row - row.max())
+    p /= p.sum()
+    best = np.argsort(-p, kind="stable")[:n]
+    best = best[p[best] > 0]
+    places = range(len(best))
+    bars = ax.barh(places, p[best], height=0.72, color="C0")
+    ax.bar_label(bars, [f"{value:#.2g}" for value in p[best]], padding=3, fontsize=fontsize, color="0.4")
+    ax.set_yticks(places, [_short(vocab[int(i)]) for i in best], parse_math=False, fontsize=fontsize)
+    ax.set_ylim(n - 0.4, -0.6)  # as tall for few words as for many, the first on top
+    ax.set_xlim(0, 1.2 * p[best[0]])  # room for the numbers
+    ax.set_xticks([])
+    ax.tick_params(length=0)
+    ax.spines[["top", "right", "bottom"]].set_visible(False)
+    ax.spines["left"].set_color("0.7")
+    ax.set_title(title, loc="left", fontsize="medium", parse_math=False)
+
+
+def _short(word: str) -> str:
+    return word if len(word) <= LONGEST_WORD else word[: LONGEST_WORD - 1] + "…"

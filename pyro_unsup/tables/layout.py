@@ -1,0 +1,105 @@
+"""The shape of a table: which cells exist, and which of them share a row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..distributions.segments import row_index, segment_logsumexp, segment_sum
+from ..errors import TableError
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Rows of outcomes. Dense rows have one size; a support forbids some cells; ragged rows lie flat, end to end.
+
+    :param shape: of the log-weights: ``(*rows, outcomes)`` if dense, ``(cells,)`` if ragged.
+    :param support: bool, of the same shape; False marks a structural zero. Dense tables only.
+    :param row_lengths: (rows,) cells in each row. Ragged tables only.
+    """
+
+    shape: torch.Size
+    support: Tensor | None = None
+    row_lengths: Tensor | None = None
+
+    @staticmethod
+    def dense(*shape: int, support: Tensor | None = None) -> Layout:
+        """Rows of one size, ``shape = (*rows, outcomes)``, perhaps with structural zeros."""
+        if not shape or min(shape) < 1:
+            raise TableError(f"a table needs at least one outcome and no empty axis, actual shape = {shape}")
+        if support is not None:
+            support = torch.as_tensor(support, dtype=torch.bool).expand(shape)
+            empty = (~support.any(-1)).nonzero()
+            if len(empty):
+                raise TableError(f"row {tuple(empty[0].tolist())} has no allowed outcome: every row of a support needs "
+                                 "at least one True")  # fmt: skip
+            if bool(support.all()):
+                support = None
+        return Layout(torch.Size(shape), support)
+
+    @staticmethod
+    def ragged(row_lengths: Tensor | Sequence[int]) -> Layout:
+        """Rows of different lengths, stored flat; never a dense rectangle."""
+        lengths = torch.as_tensor(row_lengths, dtype=torch.long)
+        if lengths.dim() != 1 or len(lengths) == 0 or int(lengths.min()) < 1:
+            raise TableError(f"row_lengths must be a non-empty vector of positive integers, actual = {lengths}")
+        return Layout(torch.Size([int(lengths.sum())]), None, lengths)
+
+    @property
+    def rows(self) -> torch.Size:
+        """Shape of a quantity that has one value a row."""
+        return self.shape[:-1] if self.row_lengths is None else self.row_lengths.shape
+
+    def allowed(self) -> Tensor:  # shape
+        """True where a weight may be above zero."""
+        return torch.ones(self.shape, dtype=torch.bool) if self.support is None else self.support
+
+    def compatible(self, other: Layout) -> bool:
+        """Whether log-weights of one layout may stand in the other."""
+        same_rows = (self.row_lengths is None) == (other.row_lengths is None)
+        if same_rows and self.row_lengths is not None and other.row_lengths is not None:
+            same_rows = torch.equal(self.row_lengths, other.row_lengths)
+        return self.shape == other.shape and same_rows
+
+    def row_sum(self, x: Tensor) -> Tensor:  # shape -> rows
+        """Sum over each row."""
+        if self.row_lengths is None:
+            return x.sum(-1)
+        return segment_sum(x, row_index(self.row_lengths), len(self.row_lengths))
+
+    def row_logsumexp(self, x: Tensor) -> Tensor:  # shape -> rows
+        """Log-sum-exp over each row; -inf for a row of structural zeros."""
+        if self.row_lengths is None:
+            return torch.logsumexp(x, -1)
+        return segment_logsumexp(x, row_index(self.row_lengths), len(self.row_lengths))
+
+    def spread(self, x: Tensor) -> Tensor:  # rows -> shape (broadcastable)
+        """Give every cell its row's value."""
+        return x.unsqueeze(-1) if self.row_lengths is None else x.repeat_interleave(self.row_lengths)
+
+    def mask(self, log_x: Tensor) -> Tensor:  # shape -> shape
+        """Put structural zeros in their place."""
+        return log_x if self.support is None else log_x.masked_fill(~self.support, -torch.inf)
+
+    def normalise(self, log_x: Tensor) -> Tensor:  # shape -> shape
+        """Divide each row by its sum, in logs."""
+        log_x = self.mask(log_x)
+        return log_x - self.spread(self.row_logsumexp(log_x))
+
+    def uniform(self, dtype: torch.dtype = torch.float64) -> Tensor:  # shape
+        """Log-weights that spread each row evenly over its allowed cells."""
+        return self.normalise(torch.zeros(self.shape, dtype=dtype))
+
+    def check(self, name: str, log_weights: Tensor) -> Tensor:
+        """The log-weights themselves, if they fit: right shape, no NaN, no +inf, no weight on a structural zero."""
+        if log_weights.shape != self.shape:
+            raise TableError(f"table '{name}': expected log-weights of shape {tuple(self.shape)}, "
+                             f"actual {tuple(log_weights.shape)}")  # fmt: skip
+        if bool(torch.isnan(log_weights).any()) or bool((log_weights == torch.inf).any()):
+            raise TableError(f"table '{name}': log-weights must be finite or -inf, found NaN or +inf")
+        if self.support is not None and bool((log_weights[~self.support] != -torch.inf).any()):
+            raise TableError(f"table '{name}': a structural zero has weight; apply Layout.mask to the log-weights first")
+        return log_weights

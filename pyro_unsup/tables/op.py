@@ -1,0 +1,114 @@
+"""``multinomial``: how a model declares a table of weights.
+
+By default the table is a Dirichlet :func:`pyro.sample` site, so NUTS, SVI with autoguides, ``Predictive`` and
+``poutine.trace`` see an ordinary Pyro model. A handler may answer with another table (see :mod:`pyro_unsup.handlers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import pyro
+import pyro.distributions as dist
+import torch
+from pyro.poutine.runtime import effectful
+from torch import Tensor
+
+from ..distributions.row_dirichlet import RowDirichlet
+from ..errors import TableError
+from .layout import Layout
+
+
+@dataclass(frozen=True, eq=False)
+class Declaration:
+    """What a model said about one of its tables.
+
+    :param prior: Dirichlet concentration, a number or a tensor that broadcasts to the layout's shape.
+    :param unvisited: what an estimator does with a row that no data reach: refuse (``"error"``), or leave it as it
+        was (``"keep"``), for tables such as trigram contexts of which a corpus visits only some.
+    :param touched: the only columns (dense) or cells (ragged) this call needs; None means all of them.
+    """
+
+    name: str
+    layout: Layout
+    prior: Tensor
+    unvisited: Literal["error", "keep"] = "error"
+    touched: Tensor | None = None
+
+    def concentration(self, dtype: torch.dtype) -> Tensor:  # layout.shape
+        """The prior, spelled out for every cell."""
+        return self.prior.to(dtype).expand(self.layout.shape)
+
+
+def multinomial(
+    name: str,
+    *shape: int,
+    support: Tensor | None = None,  # (*shape) bool
+    row_lengths: Tensor | Sequence[int] | None = None,  # (rows,)
+    prior: float | Tensor = 1.0,
+    unvisited: Literal["error", "keep"] = "error",
+    touched: Tensor | None = None,  # (n,) long
+) -> Tensor:
+    """Declare a table of multinomials and get its log-weights.
+
+    :param shape: ``(*rows, outcomes)`` of a dense table; leave it out and give ``row_lengths`` for a ragged one.
+    :param support: which cells may have weight (a tag dictionary, say). The others are -inf, and stay so.
+    :param touched: ask for these columns (dense) or flat cells (ragged) only, so that the cost of a mini-batch follows
+        what it touches and not the size of the table.
+    :return: log-weights, ``shape`` (or ``(cells,)``; or the touched part). Rows need not sum to one under a handler.
+
+    >>> pyro.set_rng_seed(0)
+    >>> multinomial("emission", 3, 5).exp().sum(-1)
+    tensor([1.0000, 1.0000, 1.0000])
+    >>> multinomial("translation", row_lengths=[2, 4]).shape
+    torch.Size([6])
+    """
+    if bool(shape) == (row_lengths is not None):
+        raise TableError(f"table '{name}': give either a shape (dense) or row_lengths (ragged)")
+    if row_lengths is not None and support is not None:
+        raise TableError(f"table '{name}': a ragged table has no support; leave forbidden cells out of its rows")
+    try:
+        layout = Layout.dense(*shape, support=support) if row_lengths is None else Layout.ragged(row_lengths)
+        prior = torch.as_tensor(prior)
+        torch.broadcast_to(prior, layout.shape)
+    except (TableError, RuntimeError) as error:
+        raise TableError(f"table '{name}': {error}") from None
+    if not bool((prior > 0).all()):
+        raise TableError(f"table '{name}': the Dirichlet prior must be positive, actual smallest = {prior.min().item()}")
+    return declare(Declaration(name, layout, prior, unvisited, touched))
+
+
+def declare(declaration: Declaration) -> Tensor:
+    """Declare a table whose layout has been made before, as a model that is called often will want to."""
+    # Pyro's effectful takes the keyword `name` for the message and does not hand it on.
+    weights: Tensor = _multinomial(declaration, name=declaration.name)
+    return weights
+
+
+@effectful(type="multinomial")
+def _multinomial(declaration: Declaration) -> Tensor:
+    layout, dtype = declaration.layout, torch.get_default_dtype()
+    alpha = declaration.concentration(dtype)
+    if layout.row_lengths is not None:
+        weights = _log(pyro.sample(declaration.name, RowDirichlet(alpha, layout.row_lengths)))
+    elif layout.support is not None:
+        flat = RowDirichlet(alpha[layout.support], layout.support.flatten(0, -2).sum(-1).reshape(-1))
+        value = _log(pyro.sample(declaration.name, flat))  # (*batch, allowed cells)
+        empty = value.new_full((*value.shape[:-1], *layout.shape), -torch.inf)
+        cells = layout.support.flatten().nonzero().squeeze(-1)
+        weights = empty.flatten(-len(layout.shape)).index_copy(-1, cells, value).reshape(empty.shape)
+    else:
+        weights = _log(pyro.sample(declaration.name, dist.Dirichlet(alpha).to_event(alpha.dim() - 1)))
+    return take(weights, declaration.touched)
+
+
+def take(log_weights: Tensor, touched: Tensor | None) -> Tensor:
+    """The touched columns (or flat cells) of a table; all of it for None."""
+    return log_weights if touched is None else log_weights[..., touched]
+
+
+def _log(theta: Tensor) -> Tensor:
+    # A probability that underflowed is tiny, not a structural zero: a zero would make gradients NaN.
+    return theta.clamp(min=torch.finfo(theta.dtype).tiny).log()
