@@ -1,1 +1,48 @@
+"""Learn hidden structure from unlabelled data in Pyro.
 
+One idea carries the library: expected counts are the gradient of the log marginal in the log-weights. Models declare
+their tables of weights with :func:`multinomial`, use structured distributions or enumerated latent variables for what
+is hidden, and every algorithm runs on every model.
+"""
+
+from . import data, distributions, estimate, evaluate, handlers, infer, models, results, tables
+from .distributions import Categorical, Chain
+from .errors import FitError, InputError, StructureError, TableError, UnsupError
+from .estimate import AddLambda, DirichletMAP, Normalise
+from .handlers import given
+from .infer import EM, from_labelled, from_weights, noise, uniform
+from .results import Fit, Report
+from .tables import multinomial
+
+__version__ = "0.1.0.dev0"
+
+__all__ = [
+    "EM",
+    "AddLambda",
+    "Categorical",
+    "Chain",
+    "DirichletMAP",
+    "Fit",
+    "FitError",
+    "InputError",
+    "Normalise",
+    "Report",
+    "StructureError",
+    "TableError",
+    "UnsupError",
+    "data",
+    "distributions",
+    "estimate",
+    "evaluate",
+    "from_labelled",
+    "from_weights",
+    "given",
+    "handlers",
+    "infer",
+    "models",
+    "multinomial",
+    "noise",
+    "results",
+    "tables",
+    "uniform",
+]

@@ -42,8 +42,8 @@ class Vocab:
     def __init__(self, types: Iterable[str], unknown: str | None = None) -> None:
         object.__setattr__(self, "types", tuple(types))
         object.__setattr__(self, "unknown", unknown)
-        if not all(isinstance(one, str) for one in self.types):
-            raise InputError("a vocabulary holds strings only; turn its members into str first")
+        if isinstance(types, str) or not all(isinstance(one, str) for one in self.types):
+            raise InputError("a vocabulary is a list of strings, found something else; turn its members into str first")
         if len(self.index) != len(self.types):
             twice = next(one for position, one in enumerate(self.types) if self.index[one] != position)
             raise InputError(f"{twice!r} is twice in the vocabulary, expected distinct strings; drop one of them")
@@ -393,5 +393,10 @@ def _check_range(array: npt.NDArray[Any], low: int, high: int | npt.NDArray[Any]
 
 
 def _check_offsets(offsets: OffsetArray, total: int, name: str, of: str) -> None:
-    if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != total or (np.diff(offsets) < 0).any():
-        raise InputError(f"{name}: expected numbers that rise from 0 to the {total} {of}, found {offsets}")
+    ends = (int(offsets[0]), int(offsets[-1])) if len(offsets) else None
+    if ends != (0, total):
+        found = "none" if ends is None else f"{ends[0]} to {ends[1]}"
+        raise InputError(f"{name}: expected numbers from 0 to the {total} {of}, found {found}")
+    falls = np.flatnonzero(offsets[1:] < offsets[:-1])
+    if falls.size:
+        raise InputError(f"{name}: expected numbers that never fall, found a fall after position {falls[0]}")

@@ -102,7 +102,9 @@ class CorpusBuilder:
             raise self.too_long(line)
         if (tags is None) != (len(self._tags) == 0) and len(self._offsets) > 1:
             here, before = ("no tags", "has some") if tags is None else ("tags", "has none")
-            raise self.error(f"{here} in this sentence, but the text before it {before}; tag all of it or nothing", line)
+            raise self.error(
+                f"{here} in this sentence, but the text before it {before}; tag all of it or nothing", line
+            )
         if self._lowercase:
             words = [word.lower() for word in words]
         if keep is None:

@@ -271,8 +271,16 @@ def write_arrays(
 def _replaceable(target: Path, kind: str) -> bool:
     if target.is_symlink() or not target.is_dir():
         return False
-    names = [one.name for one in target.iterdir()]
-    return not names or (f"{kind}.json" in names and all(name.endswith((".npy", ".json")) for name in names))
+    members = list(target.iterdir())
+    if not all(one.is_file() and (one.suffix == ".npy" or one.name == f"{kind}.json") for one in members):
+        return False
+    head = target / f"{kind}.json"
+    return not members or (head.is_file() and head.read_bytes().startswith(_opening(kind)))
+
+
+def _opening(kind: str) -> bytes:
+    """How the JSON file of a folder starts, since the format comes first."""
+    return f'{{"format": "pyro_unsup.{kind}"'.encode()
 
 
 def read_arrays(
@@ -305,13 +313,15 @@ def read_arrays(
 def _load(path: Path, dtype: str, mmap: bool) -> npt.NDArray[Any]:
     try:
         with open(path, "rb") as stream:
-            if not stream.read(6) == b"\x93NUMPY":
-                raise InputError("not a .npy array; save it again", path)
-        array = np.asarray(np.load(path, mmap_mode="c" if mmap else None, allow_pickle=False))
-    except (OSError, ValueError, EOFError, OverflowError, MemoryError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"cannot be read as an array ({error}); save it again", path) from error
+            is_array = stream.read(6) == b"\x93NUMPY"
+        # A plain array again, not a memmap, and copy on write: so torch and numba take it as any other.
+        array = np.asarray(np.load(path, mmap_mode="c" if mmap else None, allow_pickle=False)) if is_array else None
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", path) from error
+    except Exception as error:  # a damaged header is parsed as Python by numpy, and may raise nearly anything
+        raise InputError("is damaged; save it again", path) from error
+    if array is None:
+        raise InputError("not a .npy array; save it again", path)
     if array.dtype != np.dtype(dtype):
         raise InputError(f"expected an array of {np.dtype(dtype)}, found {array.dtype}; save it again", path)
     return array

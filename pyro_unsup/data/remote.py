@@ -1,7 +1,7 @@
 """Real corpora by name, fetched once into a cache folder and checked ever after.
 
-What is checked: a registry entry has a SHA-256 where one is published by somebody who verified it; a download that differs
-is refused. Other entries have none, and then the first download is taken on trust: its SHA-256 is written beside the file
+What is checked: a registry entry has a SHA-256 where a trusted one is published, and a file that differs is refused.
+The other entries have none, and there the first download is taken on trust: its SHA-256 is written beside the file
 (``FILE.sha256``, as ``sha256sum`` writes it), and every later load and download must match it. That guards against
 damage and silent change, not against a first download that was already wrong.
 
@@ -77,9 +77,9 @@ def fetch(
 ) -> Path:
     """Downloads a part of a corpus unless the cache has it, checks it, and returns the file.
 
-    Treebanks are CoNLL-U. ``bernstein-ratner`` has one utterance a line, words split by spaces, a character a phoneme; it
-    has one part. ``20news`` has one document a line: part, group, number and words, split by tabs; the words are the
-    lower-case letters of subject and body.
+    Treebanks are CoNLL-U. ``bernstein-ratner`` has one utterance a line, words split by spaces, a character a phoneme,
+    and one part only. ``20news`` has one document a line: part, group, number and words, split by tabs; the words are
+    the runs of letters in subject and body, in lower case.
 
     The licence of each corpus is its own, see ``REGISTRY[name].licence``. For which checksums are known and which are
     recorded at the first download see the top of this module.
@@ -154,7 +154,8 @@ def _check(path: Path, file: File) -> None:
 
 
 def _download(path: Path, file: File, url: str) -> None:
-    import requests
+    pooch = _import_pooch()
+    import requests  # comes with pooch
 
     expected = _expected(path, file)
 
@@ -164,9 +165,7 @@ def _download(path: Path, file: File, url: str) -> None:
         _compare(path, file, expected, digest, f"nothing was kept of {url}, fetch it again")
 
     try:
-        keeper = _import_pooch().create(
-            path=path.parent, base_url="", registry={file.name: None}, urls={file.name: url}
-        )
+        keeper = pooch.create(path=path.parent, base_url="", registry={file.name: None}, urls={file.name: url})
         keeper.fetch(file.name, downloader=stream)
     except requests.RequestException as error:
         what = f"the download broke off ({type(error).__name__})"
@@ -200,6 +199,9 @@ def _stream(url: str, target: Path, file: File) -> str:
                     raise InputError(too_large, file.name)
                 digest.update(piece)
                 stream.write(piece)
+        if announced.isdecimal() and "Content-Encoding" not in response.headers and received != int(announced):
+            what = f"expected {int(announced):,} bytes from {url}, got {received:,}"
+            raise InputError(f"{what}; nothing was kept, fetch it again", file.name)
     return digest.hexdigest()
 
 
@@ -256,8 +258,8 @@ def _newsgroups(path: Path, part: str) -> Iterator[str]:
             found.append((rest[0], int(rest[1]), " ".join(words)))
     if not found:
         raise InputError(f"no documents of the part {part!r} in the archive; delete the file to fetch it again", path)
-    for group, number, words in sorted(found):
-        yield f"{part}\t{group}\t{number}\t{words}"
+    for group, number, text in sorted(found):
+        yield f"{part}\t{group}\t{number}\t{text}"
 
 
 def _unpacked(archive: Path, part: str, unpack: Callable[[Path, str], Iterator[str]]) -> Path:

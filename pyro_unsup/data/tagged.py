@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
-from itertools import chain
+from functools import partial
+from itertools import chain, pairwise
 from typing import Literal, TextIO, Unpack
 
 import numpy as np
@@ -18,6 +19,7 @@ from pyro_unsup.data.opening import open_text, write_text
 from pyro_unsup.errors import InputError
 
 _ESCAPED = re.compile(r"\\([\\/])")
+_Writer = Callable[[list[str], list[str], list[int] | None], Iterator[str]]  # words, tags, heads -> text
 _FORMS = ("columns", "slashes", "conllu")
 
 
@@ -140,6 +142,51 @@ def write_tagged(
     """
     if format not in _FORMS:
         raise InputError(f"no format {format!r}, expected one of {', '.join(_FORMS)}")
-    words = _Texts(corpus.words, corpus.vocab.types, "word")
-    given = _names(corpus, tags, tagset)
-    sentences = {"columns": _columns, "slashes": _slashes}
+    names = _names(corpus, tags, tagset)
+    used = set(corpus.vocab.decode(np.unique(corpus.words).tolist())) | set(names)
+    for one in used:
+        if not one or one.isspace() or any(end in one for end in "\t\r\n"):
+            raise InputError(f"{show(one)} cannot be written, expected text without tabs and line ends; rename it")
+        if format == "slashes" and one.split() != [one]:
+            raise InputError(f"{show(one)} holds white space, which word/TAG cannot show; use format='columns'")
+    write: _Writer = _columns if format == "columns" else _slashes if format == "slashes" else _conllu
+    if format == "conllu" and column == "upos":
+        write = partial(_conllu, upos=True)
+    with write_text(out) if isinstance(out, str | os.PathLike) else nullcontext(out) as stream:
+        for i, (start, end) in enumerate(pairwise(corpus.offsets.tolist())):
+            heads = None if corpus.heads is None else corpus.heads[start:end].tolist()
+            stream.writelines(write(corpus.sentence(i), names[start:end], heads))
+
+
+def _names(corpus: Corpus, tags: npt.ArrayLike | None, tagset: Vocab | None) -> list[str]:
+    if tags is None:
+        if corpus.tags is None:
+            raise InputError("this corpus has no tags to write; give some")
+        tags, tagset = corpus.tags, corpus.tagset
+    array = np.asarray(tags)
+    if array.shape != (corpus.tokens,):
+        raise InputError(f"tags: expected shape ({corpus.tokens},), found {array.shape}")
+    if array.dtype.kind not in "iu" or tagset is None:
+        return [str(one) for one in array.tolist()]
+    if array.size and not (array.min() >= 0 and array.max() < len(tagset)):
+        raise InputError(f"tags: expected ids from 0 to {len(tagset) - 1}, found {array.min()} to {array.max()}")
+    return tagset.decode(array.tolist())
+
+
+def _columns(words: list[str], tags: list[str], heads: list[int] | None) -> Iterator[str]:
+    for word, tag in zip(words, tags, strict=True):
+        yield f"{word} {tag}\n" if word.split() == [word] and tag.split() == [tag] else f"{word}\t{tag}\n"
+    yield "\n"
+
+
+def _slashes(words: list[str], tags: list[str], heads: list[int] | None) -> Iterator[str]:
+    pairs = ([one.replace("\\", "\\\\").replace("/", "\\/") for one in pair] for pair in zip(words, tags, strict=True))
+    yield " ".join("/".join(pair) for pair in pairs) + "\n"
+
+
+def _conllu(words: list[str], tags: list[str], heads: list[int] | None, upos: bool = False) -> Iterator[str]:
+    for number, (word, tag) in enumerate(zip(words, tags, strict=True), 1):
+        head = "_" if heads is None or heads[number - 1] < 0 else heads[number - 1]
+        both = f"{tag}\t_" if upos else f"_\t{tag}"
+        yield f"{number}\t{word}\t_\t{both}\t_\t{head}\t_\t_\t_\n"
+    yield "\n"

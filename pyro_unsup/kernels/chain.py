@@ -130,6 +130,8 @@ def _scaled(log_weights: Tensor) -> tuple[np.ndarray, float]:
 def _is_sparse(weights: ChainWeights, words: np.ndarray) -> bool:
     if len(weights.trans) > 1:
         return True
+    if float(weights.emit.min()) > -np.inf:
+        return False
     sizes = (weights.emit > -torch.inf).sum(0).numpy()
     return len(words) > 0 and float(sizes[words].mean()) < DENSE_SHARE * len(weights.start)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ def as_flat(sentences: Any, lengths: Any = None) -> tuple[Tensor, Tensor]:  # (t
 
 
 def _tensor(words: Any) -> Tensor:
-    if isinstance(words, np.ndarray) and not words.flags.writeable:
-        words = words.view()  # a read-only map from disk: torch would warn that it might be written to
-        words = np.array(words, copy=True) if not isinstance(words, np.memmap) else np.asarray(words).copy()
-    return torch.as_tensor(words)
+    with warnings.catch_warnings():
+        # Arrays mapped from disk are read-only. Nothing here writes to words, so they need not be copied.
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.as_tensor(words)

@@ -68,7 +68,7 @@ class Tagger:
         if order not in (1, 2):
             raise StructureError(f"order must be 1 (bigram) or 2 (trigram), actual = {order}")
         self.states, self.words = K, V
-        mask = _mask(dictionary, vocab, K, V)
+        mask = _mask(dictionary, tags, vocab, K, V)
         # A dictionary or a trigram context can leave rows that no sentence of this corpus visits.
         unvisited = "keep" if order == 2 or mask is not None else "error"
         shapes: dict[str, tuple[int, ...]] = {"start": (K,), "transition": (*[K] * order, K + stop), "emission": (K, V)}
@@ -120,16 +120,21 @@ class Tagger:
         return f"Tagger(tags={self.states}, vocab={self.words}, order={self.order}{extra}{known})"
 
 
-def _mask(dictionary: Any, vocab: Any, K: int, V: int) -> Tensor | None:
+def _mask(dictionary: Any, tags: Any, vocab: Any, K: int, V: int) -> Tensor | None:
     if dictionary is None:
         return None
     mask = torch.as_tensor(dictionary.mask(vocab) if hasattr(dictionary, "mask") else dictionary, dtype=torch.bool)
     if mask.shape != (K, V):
         raise StructureError(f"the dictionary mask should have shape (tags, words) = {(K, V)}, "
                              f"actual {tuple(mask.shape)}")  # fmt: skip
-    barred = (~mask.any(0)).nonzero()
-    if len(barred):
-        word = int(barred[0])
-        raise StructureError(f"word {word if isinstance(vocab, int) else repr(vocab[word])} has no allowed tag: a word "
-                             "that the dictionary does not list should allow every tag")  # fmt: skip
+    for axis, names, what, fix in (
+        (0, vocab, "word", "a word that the dictionary does not list should allow every tag"),
+        (1, tags, "tag", "leave the tag out, or take the vocabulary from the text that the dictionary comes from"),
+    ):
+        barred = (~mask.any(axis)).nonzero()
+        if len(barred):
+            first = int(barred[0])
+            name = str(first) if isinstance(names, int) else repr(names[first])
+            other = "tag" if what == "word" else "word"
+            raise StructureError(f"{what} {name} has no allowed {other} in the dictionary: {fix}")
     return mask

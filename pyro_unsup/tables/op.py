@@ -41,6 +41,12 @@ class Declaration:
         """The prior, spelled out for every cell."""
         return self.prior.to(dtype).expand(self.layout.shape)
 
+    def whole(self, part: Tensor) -> Tensor:  # layout.shape
+        """Counts of the touched part, put in their places in the whole table."""
+        if self.touched is None:
+            return part
+        return part.new_zeros(self.layout.shape).index_add_(-1, self.touched, part)
+
 
 def multinomial(
     name: str,

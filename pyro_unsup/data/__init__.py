@@ -1,0 +1,82 @@
+"""From files to corpora, and back."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
+
+from pyro_unsup.data import tagmaps
+from pyro_unsup.data.brackets import read_brackets
+from pyro_unsup.data.conllu import read_conllu
+from pyro_unsup.data.corpus import Corpus, Vocab
+from pyro_unsup.data.dictionary import TagDictionary
+from pyro_unsup.data.lines import read_lines
+from pyro_unsup.data.opening import Limits
+from pyro_unsup.data.tagged import read_tagged, write_tagged
+from pyro_unsup.errors import InputError
+
+__all__ = [
+    "Corpus",
+    "Limits",
+    "TagDictionary",
+    "Vocab",
+    "read",
+    "read_brackets",
+    "read_conllu",
+    "read_lines",
+    "read_tagged",
+    "remote",
+    "tagmaps",
+    "toy",
+    "write_tagged",
+]
+
+_READERS = {"conllu": read_conllu, "brackets": read_brackets, "tagged": read_tagged, "lines": read_lines}
+_ENDINGS = {
+    "conllu": (".conllu", ".conllx", ".conll"),
+    "brackets": (".mrg", ".ptb", ".brackets"),
+    "tagged": (".tagged", ".tag", ".pos", ".tsv"),
+    "lines": (".txt", ".text", ".tok"),
+}
+_PACKED = (".gz", ".bz2", ".xz")
+_LATER = ("remote", "toy")  # imported when first asked for
+
+
+def read(
+    path: str | os.PathLike[str],
+    format: Literal["auto", "conllu", "brackets", "tagged", "lines"] = "auto",
+    **options: Any,
+) -> Corpus:
+    """Read a corpus with the reader that fits the name of the file.
+
+    ``.conllu .conllx .conll``: CoNLL-U and CoNLL-X; ``.mrg .ptb .brackets``: Penn brackets; ``.tagged .tag .pos .tsv``:
+    ``word TAG`` or ``word/TAG``; ``.txt .text .tok``: plain text, one sentence a line. Each may end in ``.gz``,
+    ``.bz2`` or ``.xz`` after that.
+
+    :param path: a file, or ``-`` for standard input.
+    :param format: the reader; needed where the name does not tell.
+    :param options: passed on to the reader.
+    """
+    if format == "auto":
+        format = _format_of(path)
+    if format not in _READERS:
+        raise InputError(f"no format {format!r}, expected auto or one of {', '.join(_READERS)}", path)
+    return _READERS[format](path, **options)
+
+
+def _format_of(path: str | os.PathLike[str]) -> Any:
+    name = Path(path)
+    ending = (name.with_suffix("") if name.suffix.lower() in _PACKED else name).suffix.lower()
+    for format, endings in _ENDINGS.items():
+        if ending in endings:
+            return format
+    raise InputError(f"the name does not tell the format; give one of {', '.join(_READERS)}", path)
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in _LATER:
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,248 @@
+"""Expectation-maximisation for any Pyro model whose hidden structure is summed out or enumerated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import pyro
+import torch
+from pyro import poutine
+from pyro.infer import config_enumerate
+from torch import Tensor
+
+from ..errors import FitError, TableError
+from ..estimate import Estimator, Normalise
+from ..handlers import DeclaredMessenger
+from ..results import Fit, Report
+from ..tables import Declaration
+from .expectation import Expectation, Marginal
+from .initial import Initial, noise
+from .loop import Callback, Info, iterate
+from .points import Points
+from .restarts import best_of
+
+#: Relative fall of the objective that rounding explains.
+MAY_FALL = {torch.float64: 1e-9, torch.float32: 2e-5}
+
+
+class EM:
+    """Batch EM, with the manners of :class:`pyro.infer.SVI`: ``step(batch)`` returns the loss, ``run(corpus)`` a fit.
+
+    The model is a Pyro program. Its tables (:func:`pyro_unsup.multinomial`) are re-estimated in closed form from
+    expected counts; its ``pyro.param`` sites and continuous latent variables (at their posterior mode) by L-BFGS on the
+    expected complete log-likelihood. Discrete latent variables are enumerated without being asked to.
+
+    :param estimate: how counts become weights, one for all tables or by table name (others then :class:`.Normalise`).
+    :param init: where to start, see :mod:`pyro_unsup.infer.initial`.
+    :param dtype: of the tables and all sums.
+    :param m_steps: L-BFGS iterations in each M step, for parameters that are not tables.
+
+    The objective is the log-likelihood plus the estimators' log priors, and never falls; what looks like a fall beyond
+    rounding is an error, as are NaN and rows without counts.
+
+        >>> import pyro_unsup as pu
+        >>> sentences = [[0, 1], [0, 1, 1], [1, 0, 1]]
+        >>> fit = EM(pu.models.Tagger(tags=2, vocab=2)).run(sentences, iterations=20)
+        >>> fit.predict([[0, 1, 1]]).shape
+        torch.Size([3])
+    """
+
+    def __init__(
+        self,
+        model: Callable[..., Any],
+        estimate: Estimator | Mapping[str, Estimator] | None = None,
+        init: Initial | None = None,
+        *,
+        dtype: torch.dtype = torch.float64,
+        m_steps: int = 20,
+    ) -> None:
+        if dtype not in MAY_FALL:
+            raise FitError(f"dtype must be torch.float64 or torch.float32, actual {dtype}")
+        self.model, self.dtype, self.m_steps = model, dtype, m_steps
+        self.estimate = Normalise() if estimate is None else estimate
+        self.init = noise() if init is None else init
+        self.weights: dict[str, Tensor] = {}
+        self.declarations: dict[str, Declaration] = {}
+        self.iteration = 0
+        self._points = Points()
+        self._marginal: Marginal | None = None
+        self._params: list[str] = []
+        self._data: tuple[Any, Any] = ((), {})
+        self._expected: Expectation | None = None
+        self.unvisited: dict[str, int] = {}
+
+    # -- one step at a time
+
+    def step(self, *args: Any, **kwargs: Any) -> float:
+        """One E step and one M step on a batch. Returns the loss before the update, as ``SVI.step`` does."""
+        self.start(*args, **kwargs)
+        info = self.look()
+        if not math.isfinite(info.objective):
+            raise FitError(f"iteration {self.iteration}: the objective is {info.objective}")
+        self.move()
+        return -info.objective
+
+    def evaluate_loss(self, *args: Any, **kwargs: Any) -> float:
+        """The loss of the current weights on a batch, without an update."""
+        self.start(*args, **kwargs)
+        assert self._marginal is not None
+        return -(self._marginal.log_marginal(self.weights, *self._data) + self._log_prior())
+
+    def start(self, *args: Any, seed: int = 0, **kwargs: Any) -> None:
+        """Take these data; the first time, find the model's tables and make their initial weights."""
+        self._data = (args, kwargs)
+        if self._marginal is not None:
+            return
+        with torch.random.fork_rng(devices=[]), DeclaredMessenger(self.dtype) as tables, self._points:
+            torch.manual_seed(seed)  # parameters may start at random
+            trace = poutine.trace(config_enumerate(self.model)).get_trace(*args, **kwargs)
+        self.declarations = tables.found
+        self._params = [name for name, site in trace.nodes.items() if site["type"] == "param"]
+        if not (self.declarations or self._params or self._points.unconstrained):
+            raise FitError("the model has nothing to learn: no multinomial tables, no pyro.param, no latent variables")
+        generator = torch.Generator().manual_seed(seed)
+        found = self.init(self.declarations, generator)
+        self.weights = {name: d.layout.check(name, found[name].to(self.dtype)) for name, d in self.declarations.items()}
+        plates = (f.dim for site in trace.nodes.values() for f in site.get("cond_indep_stack", ()) if f.vectorized)
+        self._marginal = Marginal(self.model, self._points, self.dtype, max((-dim for dim in plates), default=0))
+
+    def look(self) -> Info:
+        """The E step."""
+        assert self._marginal is not None
+        others = bool(self._params or self._points.unconstrained)
+        found = self._expected = self._marginal.expect(self.weights, *self._data, others=others)
+        if math.isnan(found.log_marginal):
+            raise FitError(f"iteration {self.iteration}: the log marginal is NaN ({self._marginal.impossible()})")
+        if found.log_marginal == -math.inf:
+            raise FitError(f"iteration {self.iteration}: {self._marginal.impossible()}: smooth (AddLambda), or widen the "
+                           "support that forbids it")  # fmt: skip
+        for name, counts in found.counts.items():
+            if not math.isfinite(float(counts.sum())):
+                raise FitError(f"iteration {self.iteration}: table '{name}' got NaN or infinite counts")
+        return Info(self.iteration, found.log_marginal + self._log_prior(), found.log_marginal)
+
+    def move(self) -> None:
+        """The M step."""
+        assert self._expected is not None
+        found = self._expected
+        new = {}
+        for name, declaration in self.declarations.items():
+            counts = found.counts[name]
+            empty = declaration.layout.row_sum(counts) == 0
+            if bool(empty.all()):
+                raise FitError(f"iteration {self.iteration}: table '{name}' got no counts at all: does the model use it?")
+            try:
+                new[name] = self._estimator(name).weights(declaration, counts, self.weights[name])
+            except TableError as error:
+                raise FitError(f"iteration {self.iteration}: {error}") from None
+            self.unvisited[name] = int(empty.sum())
+        if found.factors:
+            self._move_others(found)
+        self.weights = new
+        self.iteration += 1
+
+    def _move_others(self, found: Expectation) -> None:
+        """L-BFGS on the expected complete log-likelihood; what does not improve it is undone."""
+        assert self._marginal is not None
+        store = pyro.get_param_store()
+        moved = [store[name].unconstrained() for name in self._params] + list(self._points.unconstrained.values())
+        moved = [p for p in moved if p.requires_grad]
+        before = [p.detach().clone() for p in moved]
+        optimiser = torch.optim.LBFGS(moved, max_iter=self.m_steps, tolerance_grad=1e-10, tolerance_change=1e-14,
+                                      line_search_fn="strong_wolfe")  # fmt: skip
+        values: list[float] = []
+
+        def closure() -> Tensor:
+            optimiser.zero_grad()
+            assert self._marginal is not None
+            loss = -self._marginal.expected_complete(self.weights, found.factors, *self._data)
+            loss.backward()  # type: ignore[no-untyped-call]
+            values.append(float(loss.detach()))
+            return loss
+
+        optimiser.step(closure)  # type: ignore[no-untyped-call]
+        with torch.no_grad():
+            after = -float(self._marginal.expected_complete(self.weights, found.factors, *self._data))
+            if not after <= values[0]:
+                for p, old in zip(moved, before, strict=True):
+                    p.copy_(old)
+
+    def _estimator(self, name: str) -> Estimator:
+        if isinstance(self.estimate, Mapping):
+            return self.estimate.get(name, Normalise())
+        return self.estimate
+
+    def _log_prior(self) -> float:
+        return sum(float(self._estimator(name).log_prior(d, self.weights[name])) for name, d in self.declarations.items())
+
+    # -- a whole run
+
+    def run(
+        self,
+        *args: Any,
+        iterations: int = 100,
+        tolerance: float = 1e-6,
+        restarts: int = 1,
+        processes: int | None = None,
+        seed: int = 0,
+        callbacks: Sequence[Callback] = (),
+        progress: bool = True,
+        **kwargs: Any,
+    ) -> Fit:
+        """Train on these data until the objective's relative change is at most ``tolerance``.
+
+        A second call goes on from where the first ended. An interrupt loses nothing: ``weights`` hold the last update.
+
+        :param restarts: how many starts to try, with seeds ``seed``, ``seed + 1``, ...; the best objective wins, and the
+            report tells the spread. Each runs on one thread, so results do not depend on ``processes``.
+        :param processes: how many restarts at a time; by default as many as there are cores.
+        :param callbacks: called with every :class:`.Info`; a true answer stops. With restarts, called in their process.
+        """
+        if restarts < 1 or iterations < 0 or not tolerance >= 0:
+            raise FitError(f"restarts must be at least 1, iterations and tolerance not negative, "
+                           f"actual {restarts}, {iterations}, {tolerance}")  # fmt: skip
+        settings = {"iterations": iterations, "tolerance": tolerance, "callbacks": list(callbacks)}
+        if restarts > 1:
+            fresh = EM(self.model, self.estimate, self.init, dtype=self.dtype, m_steps=self.m_steps)
+            fit = best_of(fresh, restarts, processes, seed, progress, settings, args, kwargs)
+            self._adopt(fit, args, kwargs)
+            return fit
+        self.start(*args, seed=seed, **kwargs)
+        rows, reason = iterate(self, iterations, tolerance, MAY_FALL[self._precision()], callbacks, progress)
+        last = rows[-1]
+        report = Report(reason, last.iteration - rows[0].iteration, last.objective, last.change, tolerance, last.seconds,
+                        seed, {name: n for name, n in self.unvisited.items() if n})  # fmt: skip
+        return Fit(
+            self.model, dict(self.weights), report, [asdict(row) for row in rows], seed,
+            {"engine": "EM", "estimate": repr(self.estimate), "dtype": str(self.dtype), "tolerance": tolerance,
+             "iterations": iterations, "restarts": restarts},
+            self._points.values(), self._param_state(),
+        )  # fmt: skip
+
+    def _precision(self) -> torch.dtype:
+        """The coarsest dtype in play: parameters of the user's own may be float32."""
+        store = pyro.get_param_store()
+        found = [store[name].dtype for name in self._params] + [p.dtype for p in self._points.unconstrained.values()]
+        return torch.float32 if torch.float32 in [*found, self.dtype] else torch.float64
+
+    def _param_state(self) -> Any:
+        state = pyro.get_param_store().get_state()
+        return {
+            "params": {name: state["params"][name].detach().clone() for name in self._params},
+            "constraints": {name: state["constraints"][name] for name in self._params},
+        }
+
+    def _adopt(self, fit: Fit, args: Any, kwargs: Any) -> None:
+        """Make the winner of the restarts the current state, Pyro's parameter store included."""
+        self.start(*args, **kwargs)
+        self.weights, self.iteration = dict(fit.weights), fit.report.iterations
+        self._points.adopt(fit.points)
+        if self._params:
+            store = pyro.get_param_store()
+            state: Any = store.get_state()
+            for part in ("params", "constraints"):
+                state[part] = {**state[part], **fit.param_state[part]}
+            store.set_state(state)

@@ -1,0 +1,146 @@
+"""The E step of any Pyro model: its log marginal, and the gradient of that, which is everything EM needs.
+
+Discrete latent variables are enumerated (Pyro's ``TraceEnum_ELBO`` contracts them), structured distributions have
+summed theirs out already, and tables are leaves of the gradient. Two gradients of one number come out:
+
+* in the log-weights of a table: its expected counts;
+* in the log-probability tensor of a site: the posterior probability of each of its cells. Weighted by those, the
+  log-probabilities under *new* parameters add up to the expected complete log-likelihood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyro.poutine as poutine
+import torch
+from pyro.infer import TraceEnum_ELBO, config_enumerate
+from torch import Tensor
+
+from ..distributions import Structured
+from ..errors import FitError
+from ..handlers import Counting, GivenMessenger
+from ..tables import Declaration
+from .points import Points
+from .stock import refuse_stock_categorical
+
+Factor = tuple[str, str]  #: a site, and which of its weights
+
+
+@dataclass
+class Expectation:
+    """What one E step found.
+
+    :param log_marginal: log p(data), plus the log prior of the point-estimated latent variables, if there are any.
+    :param counts: expected counts by table, full-sized.
+    :param factors: by site and weight, the posterior probability (times the site's scale) of each cell.
+    """
+
+    log_marginal: float
+    counts: dict[str, Tensor]
+    factors: dict[Factor, Tensor]
+    declarations: dict[str, Declaration]
+
+
+class Marginal:
+    """The log marginal of a model as a differentiable function of its tables and other parameters."""
+
+    def __init__(self, model: Callable[..., Any], points: Points, dtype: torch.dtype, plates: int) -> None:
+        self.model = config_enumerate(model, "parallel")
+        self.points = points
+        self._sum = _TracedSum(dtype, plates)
+        self._checked = False
+
+    def expect(self, weights: Mapping[str, Tensor], args: Any, kwargs: Any, others: bool) -> Expectation:
+        """One E step. ``others``: whether there are parameters besides tables, so that factors are needed."""
+        with Counting(weights) as counting:
+            log_marginal = self._log_marginal(args, kwargs)
+        if not self._checked:
+            refuse_stock_categorical(self._sum.trace, counting.leaves)
+            self._checked = True
+        counts = {name: counting.found[name].whole(c) for name, c in counting.counts(log_marginal).items()}
+        factors: dict[Factor, Tensor] = {}
+        if others:
+            found = dict(self._factors())
+            grads = torch.autograd.grad(log_marginal, list(found.values()), allow_unused=True, materialize_grads=True)
+            factors = dict(zip(found, grads, strict=True))
+        return Expectation(float(log_marginal.detach()), counts, factors, counting.found)
+
+    def expected_complete(
+        self, weights: Mapping[str, Tensor], factors: Mapping[Factor, Tensor], args: Any, kwargs: Any
+    ) -> Tensor:
+        """Expected complete log-likelihood of the parameters as they are now, under the posterior of an E step.
+
+        Only the terms that depend on them: tables are held fixed.
+        """
+        with GivenMessenger({name: w.detach() for name, w in weights.items()}):
+            self._log_marginal(args, kwargs)
+        total = torch.zeros((), dtype=torch.float64)
+        for key, factor in self._factors():
+            if key not in factors:
+                raise FitError(f"site '{key[0]}' appeared between two runs of the model: EM needs a fixed structure")
+            weight = factors[key]
+            # An impossible cell has posterior 0 and log-probability -inf: their product is 0.
+            total = total + torch.where(weight != 0, weight * factor, 0.0).sum().double()
+        return total
+
+    def log_marginal(self, weights: Mapping[str, Tensor], args: Any, kwargs: Any) -> float:
+        """log p(data) without counts."""
+        with torch.no_grad(), GivenMessenger(weights):
+            return float(self._log_marginal(args, kwargs))
+
+    def impossible(self) -> str:
+        """Which item of the data the last run found impossible, in words."""
+        for name, site in self._sum.trace.nodes.items():
+            if site["type"] == "sample" and "unscaled_log_prob" in site:
+                dead = (site["unscaled_log_prob"] == -torch.inf).nonzero()
+                if len(dead) and site["infer"].get("_enumerate_dim") is None:
+                    return f"item {int(dead[0, -1]) if dead.numel() else 0} of site '{name}' has probability zero"
+        return "the data have probability zero"
+
+    def _log_marginal(self, args: Any, kwargs: Any) -> Tensor:
+        with self.points:
+            return self._sum.log_marginal(self.model, args, kwargs)
+
+    def _factors(self) -> Iterator[tuple[Factor, Tensor]]:
+        """The tensors that carry the model's dependence on parameters, at the level where EM is exact."""
+        for name, site in self._sum.trace.nodes.items():
+            if site["type"] != "sample":
+                continue
+            if isinstance(site["fn"], Structured):
+                yield from (((name, key), w) for key, w in site["fn"].weights.items() if w.requires_grad)
+            elif site["unscaled_log_prob"].requires_grad:
+                yield (name, ""), site["unscaled_log_prob"]
+
+
+class _TracedSum(TraceEnum_ELBO):
+    """TraceEnum_ELBO without a guide, that keeps its trace and does its sums in one dtype."""
+
+    trace: poutine.Trace
+
+    def __init__(self, dtype: torch.dtype, plates: int) -> None:
+        super().__init__(max_plate_nesting=plates, strict_enumeration_warning=False)
+        self.dtype = dtype
+
+    def _get_trace(self, model: Any, guide: Any, args: Any, kwargs: Any) -> Any:
+        self.trace, guide_trace = super()._get_trace(model, guide, args, kwargs)
+        for site in self.trace.nodes.values():
+            if site["type"] == "sample":
+                for key, x in site["packed"].items():
+                    if isinstance(x, Tensor) and x.is_floating_point() and x.dtype != self.dtype:
+                        dims = x._pyro_dims  # type: ignore[attr-defined]
+                        site["packed"][key] = x.to(self.dtype)
+                        site["packed"][key]._pyro_dims = dims
+        return self.trace, guide_trace
+
+    def log_marginal(self, model: Any, args: Any, kwargs: Any) -> Tensor:
+        if not torch.is_grad_enabled():
+            return torch.tensor(-self.loss(model, _no_guide, *args, **kwargs), dtype=torch.float64)
+        result: Tensor = -self.differentiable_loss(model, _no_guide, *args, **kwargs)
+        return result
+
+
+def _no_guide(*args: Any, **kwargs: Any) -> None:
+    """Nothing is approximated, so nothing is guided."""

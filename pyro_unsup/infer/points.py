@@ -1,0 +1,53 @@
+"""Continuous latent variables under EM: point estimates, their log prior included (MAP)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from pyro.infer.autoguide.initialization import init_to_median
+from pyro.poutine.messenger import Messenger
+from torch import Tensor
+from torch.distributions import Transform, biject_to
+
+from ..errors import FitError
+
+
+class Points(Messenger):
+    """Answers the continuous latent sites of a model with values that an M step can move.
+
+    Values are kept unconstrained, so that L-BFGS may go anywhere; a site that is met for the first time starts at its
+    prior's median.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unconstrained: dict[str, Tensor] = {}
+        self._transforms: dict[str, Transform] = {}
+
+    def values(self) -> dict[str, Tensor]:
+        """The current estimates, in the space of the sites."""
+        return {name: self._transforms[name](x.detach()) for name, x in self.unconstrained.items()}
+
+    def adopt(self, values: Mapping[str, Tensor]) -> None:
+        """Take over estimates, in the space of the sites."""
+        for name, value in values.items():
+            self.unconstrained[name] = self._transforms[name].inv(value).detach().clone().requires_grad_()
+
+    def _pyro_sample(self, msg: Any) -> None:
+        if msg["is_observed"] or msg["done"] or type(msg["fn"]).__name__ == "_Subsample":
+            return
+        fn = msg["fn"]
+        if getattr(fn, "has_enumerate_support", False):
+            return
+        if fn.support.is_discrete:
+            raise FitError(f"site '{msg['name']}' ({type(fn).__name__}) is a discrete latent variable that cannot be "
+                           "enumerated: observe it, or sum it out by hand")  # fmt: skip
+        transform = self._transforms[msg["name"]] = biject_to(fn.support)
+        if msg["name"] not in self.unconstrained:
+            with torch.no_grad():
+                value = transform.inv(init_to_median(msg))
+            self.unconstrained[msg["name"]] = value.detach().clone().requires_grad_()
+        msg["value"] = transform(self.unconstrained[msg["name"]])
+        msg["done"] = True

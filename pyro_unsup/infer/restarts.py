@@ -1,0 +1,52 @@
+"""Several starts side by side: explicit seeds, one thread each, the best objective wins."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyro
+import torch
+from tqdm.auto import tqdm
+
+from ..results import Fit
+from .loop import SHOW_AFTER_SECONDS
+
+
+def best_of(
+    engine: Any, restarts: int, processes: int | None, seed: int, progress: bool, settings: Any, args: Any, kwargs: Any
+) -> Fit:
+    """Run copies of a fresh engine from several seeds. Ties go to the lowest seed."""
+    from joblib import Parallel, delayed
+
+    processes = min(restarts, processes or os.cpu_count() or 1)
+    jobs = (delayed(_one)(engine, seed + i, settings, args, kwargs) for i in range(restarts))
+    # loky starts clean processes and pickles functions by value, so models from a notebook work too.
+    found = Parallel(n_jobs=processes, backend="loky", return_as="generator")(jobs) if processes > 1 else (
+        job[0](*job[1], **job[2]) for job in jobs
+    )  # fmt: skip
+    fits: list[Fit] = list(tqdm(found, total=restarts, unit="restart", delay=SHOW_AFTER_SECONDS, disable=not progress))
+    best = max(fits, key=lambda fit: fit.objective)
+    best.model = engine.model
+    best.report.restarts = [fit.objective for fit in fits]
+    best.config["restarts"] = restarts
+    return best
+
+
+def _one(engine: Any, seed: int, settings: Any, args: Any, kwargs: Any) -> Fit:
+    with _one_thread(), pyro.get_param_store().scope():
+        fit: Fit = copy.copy(engine).run(*args, seed=seed, progress=False, **settings, **kwargs)
+    return fit
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,51 @@
+"""How a run of training ended, in words and numbers."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Report:
+    """How training went.
+
+    :param reason: ``"converged"``, ``"iteration cap"`` or ``"stopped by a callback"``.
+    :param iterations: updates of the weights.
+    :param objective: what was maximised, at the end.
+    :param change: relative change of the objective in the last iteration.
+    :param unvisited: by table, rows that no data reached, left as they started.
+    :param restarts: final objectives of all restarts, in the order of their seeds.
+    """
+
+    reason: str
+    iterations: int
+    objective: float
+    change: float
+    tolerance: float
+    seconds: float
+    seed: int
+    unvisited: dict[str, int] = field(default_factory=dict)
+    restarts: list[float] = field(default_factory=list)
+
+    @property
+    def converged(self) -> bool:
+        return self.reason == "converged"
+
+    @property
+    def spread(self) -> tuple[float, float, float]:
+        """Lowest, mean and highest final objective over the restarts."""
+        found = self.restarts or [self.objective]
+        return min(found), statistics.fmean(found), max(found)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.reason} after {self.iterations} iterations, {self.seconds:.1f} s",
+            f"objective {self.objective:.6f}, last relative change {self.change:.2e} (tolerance {self.tolerance:.0e})",
+        ]
+        if len(self.restarts) > 1:
+            low, mean, high = self.spread
+            lines.append(f"best of {len(self.restarts)} restarts (seed {self.seed}): lowest {low:.6f}, mean {mean:.6f}, "
+                         f"highest {high:.6f}, standard deviation {statistics.stdev(self.restarts):.6f}")  # fmt: skip
+        lines += [f"table '{name}': {n} rows were never visited and kept their start" for name, n in self.unvisited.items()]
+        return "\n".join(lines)
