@@ -11,6 +11,7 @@ from pyro_unsup.data.lines import CorpusBuilder, Options, show
 from pyro_unsup.data.opening import open_text
 
 TRACE = "-NONE-"  # the tag of what is understood, not written
+DEPTH = 10_000  # open brackets, beyond which a file is taken for damaged
 _TOKEN = re.compile(r"[()]|[^\s()]+")
 
 
@@ -65,8 +66,8 @@ class _Tree:
             if self.stack[-1].has_word:
                 raise self.builder.error(f"a bracket after the word of {self.stack[-1]}; expected )", line)
             self.stack[-1].has_brackets = True
-            if len(self.stack) > self.builder.limits.max_sentence:
-                raise self.builder.error(f"more than {self.builder.limits.max_sentence:,} open brackets", line)
+            if len(self.stack) >= DEPTH:
+                raise self.builder.error(f"more than {DEPTH:,} open brackets; is a ) missing?", line)
         self.stack.append(_Bracket(len(self.words), line))
 
     def name(self, token: str, line: int) -> None:

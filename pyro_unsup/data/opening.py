@@ -65,7 +65,7 @@ def _blocks(path: str | os.PathLike[str], limits: Limits) -> Iterator[list[str]]
         try:
             chunk = next(chunks, None)
         except InputError as error:
-            raise InputError(error.what, path, line) from error
+            raise error if error.path is not None else InputError(error.what, path, line) from error
         if chunk is None:
             break
         cut = chunk.rfind(b"\n")
@@ -133,12 +133,12 @@ def _chunks(path: str | os.PathLike[str], limits: Limits) -> Iterator[bytes]:
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        raise InputError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path) from error
 
 
 def _stdin() -> BinaryIO:
     if sys.stdin is None:
-        raise InputError("there is no standard input; give a file")
+        raise InputError("there is no standard input; give a file", "-")
     return sys.stdin.buffer
 
 

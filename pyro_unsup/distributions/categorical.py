@@ -29,9 +29,8 @@ class Categorical(TorchDistribution):
 
     def __init__(self, logits: Tensor, validate_args: bool | None = None) -> None:
         self.logits = logits
-        super().__init__(logits.shape[:-1], validate_args=False)
-        if validate_args is not None:
-            self._validate_args = validate_args
+        super().__init__(logits.shape[:-1], validate_args=False)  # any weights will do, but not any value
+        self._validate_args = type(self)._validate_args if validate_args is None else validate_args
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self) -> constraints.Constraint:
@@ -55,9 +54,13 @@ class Categorical(TorchDistribution):
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         shape = self._extended_shape(Size(sample_shape))
+        rows = [1] * (len(shape) - self.logits.dim() + 1) + list(self.logits.shape[:-1])
+        # Axes along which the weights are the same come last: many draws from one row, not a row for each draw.
+        order = sorted(range(len(shape)), key=lambda axis: rows[axis] == 1)
         with torch.no_grad():
-            probs = torch.softmax(self.logits, -1).expand(*shape, self.logits.shape[-1])
-            return torch.multinomial(probs.reshape(-1, probs.shape[-1]), 1).reshape(shape)
+            probs = torch.softmax(self.logits, -1).reshape(-1, self.logits.shape[-1])
+            drawn = torch.multinomial(probs, shape.numel() // len(probs), replacement=True)
+        return drawn.reshape([shape[axis] for axis in order]).movedim(list(range(len(shape))), order)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         n = self.logits.shape[-1]

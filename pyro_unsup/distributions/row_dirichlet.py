@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from pyro.distributions import TorchDistribution
 from torch import Size, Tensor
-from torch.distributions import Transform, biject_to, constraints
+from torch.distributions import Transform, biject_to, constraints, transform_to
 from torch.distributions.utils import broadcast_all
 
 from .segments import row_index, segment_log_softmax, segment_sum
@@ -24,7 +24,11 @@ class RowSimplex(constraints.Constraint):
 
     def check(self, value: Tensor) -> Tensor:
         sums = segment_sum(value, self.rows, len(self.row_lengths))
-        return (value >= 0).all(-1) & ((sums - 1).abs() < 1e-5).all(-1)
+        rounding = torch.finfo(value.dtype).eps * self.row_lengths  # of a sum of so many terms
+        return (value >= 0).all(-1) & ((sums - 1).abs() < 1e-5 + rounding).all(-1)
+
+    def __repr__(self) -> str:
+        return f"RowSimplex({len(self.row_lengths)} rows)"
 
 
 class RowSoftmax(Transform):
@@ -56,18 +60,22 @@ class RowSoftmax(Transform):
         return Size((*shape[:-1], len(self._free)))
 
     def _call(self, x: Tensor) -> Tensor:  # (*batch, cells - rows) -> (*batch, cells)
-        logits = x.new_zeros(*x.shape[:-1], len(self.rows)).index_copy(-1, self._free, x)
-        return segment_log_softmax(logits, self.rows, len(self.row_lengths)).exp()
+        return self._log(x).exp()
 
     def _inverse(self, y: Tensor) -> Tensor:
         log_y = y.clamp(min=torch.finfo(y.dtype).tiny).log()
         return log_y[..., self._free] - log_y[..., self._last[self.rows[self._free]]]
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        return y.clamp(min=torch.finfo(y.dtype).tiny).log().sum(-1)
+        return self._log(x).sum(-1)  # from x: cells of y may have underflowed
+
+    def _log(self, x: Tensor) -> Tensor:  # (*batch, cells - rows) -> (*batch, cells)
+        logits = x.new_zeros(*x.shape[:-1], len(self.rows)).index_copy(-1, self._free, x)
+        return segment_log_softmax(logits, self.rows, len(self.row_lengths))
 
 
 @biject_to.register(RowSimplex)
+@transform_to.register(RowSimplex)
 def _row_softmax(constraint: RowSimplex) -> RowSoftmax:
     return RowSoftmax(constraint.row_lengths)
 
@@ -92,6 +100,8 @@ class RowDirichlet(TorchDistribution):
         if concentration.shape[-1] != int(row_lengths.sum()):
             raise ValueError(f"expected {int(row_lengths.sum())} cells (the sum of row_lengths), actual shape of "
                              f"concentration = {tuple(concentration.shape)}")  # fmt: skip
+        if int(row_lengths.min()) < 1:
+            raise ValueError(f"expected positive row_lengths, actual smallest = {int(row_lengths.min())}")
         self.concentration = concentration
         self.row_lengths = row_lengths
         self._rows = row_index(row_lengths)
@@ -103,7 +113,9 @@ class RowDirichlet(TorchDistribution):
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> RowDirichlet:
         concentration = self.concentration.expand(*batch_shape, *self.event_shape)
-        return RowDirichlet(concentration, self.row_lengths, validate_args=False)
+        new = RowDirichlet(concentration, self.row_lengths, validate_args=False)
+        new._validate_args = self._validate_args
+        return new
 
     @property
     def mean(self) -> Tensor:
@@ -112,9 +124,10 @@ class RowDirichlet(TorchDistribution):
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         shape = self._extended_shape(Size(sample_shape))
-        gamma = torch._standard_gamma(self.concentration.expand(shape))
-        gamma = gamma.clamp(min=torch.finfo(gamma.dtype).tiny)  # tiny concentrations underflow
-        return gamma / segment_sum(gamma, self._rows, len(self.row_lengths))[..., self._rows]
+        alpha = self.concentration.expand(shape)
+        # Gamma(a) is Gamma(a + 1) U^(1/a), whose log stays finite where a small a makes the number itself underflow.
+        log_gamma = torch._standard_gamma(alpha + 1).log() - torch.empty_like(alpha).exponential_() / alpha
+        return segment_log_softmax(log_gamma, self._rows, len(self.row_lengths)).exp()
 
     def log_prob(self, value: Tensor) -> Tensor:
         alpha, value = broadcast_all(self.concentration, value)

@@ -26,7 +26,7 @@ def segment_logsumexp(x: Tensor, rows: Tensor, n: int) -> Tensor:  # (*batch, ce
     top = x.detach().new_full((*x.shape[:-1], n), -torch.inf).scatter_reduce(-1, index, x.detach(), "amax")
     top = torch.where(top == -torch.inf, torch.zeros_like(top), top)  # exp(-inf - 0) is 0; -inf - -inf would be NaN
     total = segment_sum((x - top.gather(-1, index)).exp(), rows, n)
-    alive = total > 0
+    alive = total != 0  # NaN counts as alive, so that it shows
     return torch.where(alive, torch.where(alive, total, torch.ones_like(total)).log() + top, -torch.inf)
 
 

@@ -30,14 +30,15 @@ def LOG(x: Tensor, dim: int) -> Tensor:
     top = x.detach().amax(dim, keepdim=True)
     top = torch.where(top == -torch.inf, torch.zeros_like(top), top)
     total = (x - top).exp().sum(dim)
-    alive = total > 0
+    alive = total != 0  # NaN counts as alive, so that it shows
     safe = torch.where(alive, total, torch.ones_like(total))
     return torch.where(alive, safe.log() + top.squeeze(dim), -torch.inf)
 
 
 def MAX(x: Tensor, dim: int) -> Tensor:
     """Maximum; ties go to the lowest index."""
-    return x.gather(dim, x.detach().argmax(dim, keepdim=True)).squeeze(dim)
+    top = x.gather(dim, x.detach().argmax(dim, keepdim=True)).squeeze(dim)
+    return torch.where(top == -torch.inf, -torch.inf, top)  # impossible: no gradient
 
 
 def SAMPLE(x: Tensor, dim: int) -> Tensor:

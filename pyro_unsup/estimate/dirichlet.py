@@ -24,13 +24,16 @@ class AddLambda:
 
     def __post_init__(self) -> None:
         if not 0 <= self.amount < float("inf"):
-            raise TableError(f"AddLambda: the amount must not be negative, actual = {self.amount}")
+            raise TableError(f"AddLambda: the amount must be finite and not negative, actual = {self.amount}")
 
     def weights(self, declaration: Declaration, counts: Tensor, old: Tensor) -> Tensor:
-        return _smoothed(declaration, counts, old, torch.as_tensor(self.amount))
+        return _smoothed(declaration, counts, old, self._extra())
 
     def log_prior(self, declaration: Declaration, log_weights: Tensor) -> Tensor:
-        return _log_prior(declaration, log_weights, torch.as_tensor(self.amount))
+        return _log_prior(declaration, log_weights, self._extra())
+
+    def _extra(self) -> Tensor:
+        return torch.as_tensor(self.amount, dtype=torch.float64)
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,8 @@ class DirichletMAP:
         return _log_prior(declaration, log_weights, self._extra(declaration))
 
     def _extra(self, declaration: Declaration) -> Tensor:
-        alpha = declaration.prior if self.concentration is None else torch.as_tensor(self.concentration)
+        own = self.concentration
+        alpha = declaration.prior if own is None else torch.as_tensor(own, dtype=torch.float64)
         if not bool((alpha >= 1).all()):
             raise TableError(f"table '{declaration.name}': a Dirichlet prior with concentration below 1 has no mode "
                              f"(smallest here: {float(alpha.min())}); use a concentration of at least 1")  # fmt: skip

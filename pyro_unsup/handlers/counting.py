@@ -7,8 +7,10 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from ..errors import TableError
 from ..tables import Declaration
 from .declared import DeclaredMessenger
+from .given import fitting
 
 
 class Counting(DeclaredMessenger):
@@ -37,15 +39,19 @@ class Counting(DeclaredMessenger):
         return self
 
     def _answer(self, declaration: Declaration) -> Tensor:
-        weights = self.weights[declaration.name]
-        leaf = weights if declaration.touched is None else weights[..., declaration.touched]
-        self.leaves[declaration.name] = leaf = leaf.detach().requires_grad_()
+        name = declaration.name
+        if name not in self.weights:
+            raise TableError(f"table '{name}' has no weights to count with: there are {sorted(self.weights)}. "
+                             "A model must declare the same tables whenever it runs")  # fmt: skip
+        self.leaves[name] = leaf = fitting(declaration, self.weights[name]).detach().requires_grad_()
         return leaf
 
     def counts(self, log_marginal: Tensor) -> dict[str, Tensor]:
         """Expected counts of every table, for the touched part where only a part was asked for."""
         if not self.leaves:
             return {}
+        if not log_marginal.requires_grad:  # it uses none of the tables
+            return {name: torch.zeros_like(leaf) for name, leaf in self.leaves.items()}
         found = torch.autograd.grad(log_marginal, list(self.leaves.values()), retain_graph=True,
                                     allow_unused=True, materialize_grads=True)  # fmt: skip
         return dict(zip(self.leaves, found, strict=True))

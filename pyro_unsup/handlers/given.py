@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
 from pyro.poutine.messenger import Messenger
 from torch import Tensor
 
@@ -29,11 +30,19 @@ class GivenMessenger(Messenger):
             msg["done"] = msg["stop"] = True
 
     def _answer(self, declaration: Declaration) -> Tensor:
-        weights = self.weights[declaration.name]
-        if weights.shape != declaration.layout.shape:
-            raise TableError(f"table '{declaration.name}': the model wants shape {tuple(declaration.layout.shape)}, "
-                             f"the given weights have {tuple(weights.shape)}")  # fmt: skip
-        return take(weights, declaration.touched)
+        return fitting(declaration, self.weights[declaration.name])
+
+
+def fitting(declaration: Declaration, weights: Tensor) -> Tensor:
+    """The touched part of given log-weights, if they fit what the model declared; costs what the part costs."""
+    name, layout = declaration.name, declaration.layout
+    if weights.shape != layout.shape:
+        raise TableError(f"table '{name}': the model wants shape {tuple(layout.shape)}, "
+                         f"the given weights have {tuple(weights.shape)}")  # fmt: skip
+    part = take(weights, declaration.touched)
+    if layout.support is not None and bool((part[~take(layout.support, declaration.touched)] != -torch.inf).any()):
+        raise TableError(f"table '{name}': the given weights allow what the model's support forbids; apply Layout.mask")
+    return part
 
 
 def given(model: Callable[..., Any], weights: Mapping[str, Tensor]) -> Callable[..., Any]:

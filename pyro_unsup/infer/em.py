@@ -80,8 +80,6 @@ class EM:
         """One E step and one M step on a batch. Returns the loss before the update, as ``SVI.step`` does."""
         self.start(*args, **kwargs)
         info = self.look()
-        if not math.isfinite(info.objective):
-            raise FitError(f"iteration {self.iteration}: the objective is {info.objective}")
         self.move()
         return -info.objective
 

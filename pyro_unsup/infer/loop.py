@@ -18,7 +18,10 @@ SHOW_AFTER_SECONDS = 2
 
 @dataclass
 class Info:
-    """What an iteration found, before its update. ``change`` is relative, infinite at the first."""
+    """What an iteration found, before its update.
+
+    ``change`` is relative to the objective before it (to 1 if that is closer to zero), and infinite at the first.
+    """
 
     iteration: int
     objective: float
@@ -61,23 +64,25 @@ def iterate(
         while True:
             info = engine.look()
             info.seconds = time.perf_counter() - began
-            if not math.isfinite(info.objective):
+            # A start with zeros may have no prior probability (-inf); the first update mends that.
+            if math.isnan(info.objective) or info.objective == math.inf or (rows and info.objective == -math.inf):
                 raise FitError(f"iteration {info.iteration}: the objective is {info.objective}")
-            if rows:
+            if rows and rows[-1].objective > -math.inf:
                 before = rows[-1].objective
-                info.change = abs(info.objective - before) / max(abs(before), 1e-300)
-                if info.objective < before - may_fall * abs(before):
+                size = max(abs(before), 1.0)  # data explained perfectly have objective 0, up to rounding
+                info.change = abs(info.objective - before) / size
+                if info.objective < before - may_fall * size:
                     raise FitError(
-                        f"iteration {info.iteration}: the objective fell from {before!r} to {info.objective!r}, a relative "
-                        f"fall of {info.change:.1e}. EM cannot do that: look for a model that changes between runs, "
-                        "weights used other than by Categorical or a structured distribution, or an inexact M step"
+                        f"iteration {info.iteration}: the objective fell from {before!r} to {info.objective!r}, a "
+                        f"relative fall of {info.change:.1e}. EM cannot do that: look for a model that changes between "
+                        "runs, weights used other than by Categorical or a structured distribution, or an inexact M step"
                     )
             rows.append(info)
             bar.set_postfix_str(f"objective {info.objective:.3f}, change {info.change:.1e}", refresh=False)
-            stop = any([callback(info) for callback in callbacks])
+            answers = [callback(info) for callback in callbacks]  # every one hears of every iteration
             if info.change <= tolerance:
                 return rows, "converged"
-            if stop:
+            if any(answers):
                 return rows, "stopped by a callback"
             if len(rows) > iterations:
                 return rows, "iteration cap"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+import pyro.distributions as dist
 import torch.distributions as td
 from pyro.poutine import Trace
 from torch import Tensor
 
 from ..errors import FitError
 
-NORMALISING = (td.Categorical, td.OneHotCategorical, td.Bernoulli, td.Binomial, td.Multinomial, td.Geometric)
+NORMALISING = (td.Categorical, td.OneHotCategorical, td.Bernoulli, td.Binomial, td.Multinomial, td.Geometric,
+               dist.DiscreteHMM)  # fmt: skip
+_WEIGHTS = ("logits", "initial_logits", "transition_logits")
 
 
 def refuse_stock_categorical(trace: Trace, leaves: Mapping[str, Tensor]) -> None:
@@ -23,20 +26,24 @@ def refuse_stock_categorical(trace: Trace, leaves: Mapping[str, Tensor]) -> None
     for name, site in trace.nodes.items():
         if site["type"] != "sample":
             continue
-        fn = _unwrapped(site["fn"])
-        if isinstance(fn, NORMALISING):
-            table = _depends_on(fn.logits, owners)
+        for fn in _parts(site["fn"]):
+            if not isinstance(fn, NORMALISING):
+                continue
+            used = (_depends_on(getattr(fn, key), owners) for key in _WEIGHTS if hasattr(fn, key))
+            table = next((found for found in used if found is not None), None)
             if table is not None:
                 raise FitError(
-                    f"site '{name}' uses {type(fn).__name__} with table '{table}': Pyro's own normalises its weights, so "
-                    "its gradient is not expected counts. Use pyro_unsup.Categorical(log_weights) there"
+                    f"site '{name}' uses {type(fn).__name__} with table '{table}': Pyro's own normalises its weights, "
+                    "so its gradient is not expected counts. Use pyro_unsup.Categorical(log_weights) there"
                 )
 
 
-def _unwrapped(fn: Any) -> Any:
-    while hasattr(fn, "base_dist"):
-        fn = fn.base_dist
-    return fn
+def _parts(fn: Any) -> Iterator[Any]:
+    """A distribution, and those that it wraps or is made of: masked, independent, mixed, emitted by a chain."""
+    yield fn
+    for inner in vars(fn).values():
+        if isinstance(inner, td.Distribution):
+            yield from _parts(inner)
 
 
 def _depends_on(tensor: Tensor, owners: Mapping[int, str]) -> str | None:

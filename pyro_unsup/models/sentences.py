@@ -20,25 +20,39 @@ def as_flat(sentences: Any, lengths: Any = None) -> tuple[Tensor, Tensor]:  # (t
         tensor (B, T) with ``lengths``; or a list of sequences of word numbers.
     """
     if hasattr(sentences, "words") and hasattr(sentences, "offsets"):
-        return _tensor(sentences.words), torch.from_numpy(np.diff(np.asarray(sentences.offsets)))
-    if isinstance(sentences, list | tuple):
-        parts = [torch.as_tensor(s, dtype=torch.long) for s in sentences]
+        if lengths is not None:
+            raise StructureError("a corpus knows the lengths of its sentences: leave lengths out")
+        return _numbers(sentences.words), torch.from_numpy(np.diff(np.asarray(sentences.offsets)))
+    if isinstance(sentences, list | tuple) and lengths is None:
+        parts = [_numbers(s).long() for s in sentences]
         if not parts:
             raise StructureError("no sentences: expected at least one, actual 0")
+        if any(s.dim() != 1 for s in parts):
+            raise StructureError("a list of sentences holds one sequence of word numbers a sentence; "
+                                 "words that lie end to end need lengths")  # fmt: skip
         return torch.cat(parts), torch.tensor([len(s) for s in parts])
-    words = _tensor(sentences)
+    words = _numbers(sentences)
     if lengths is None:
         raise StructureError(f"words of shape {tuple(words.shape)} need lengths: one number a sentence")
     lengths = check_lengths(lengths)
     if words.dim() == 2:
+        if lengths.shape != words.shape[:1]:
+            raise StructureError(f"expected {len(words)} lengths, one a sentence, actual shape {tuple(lengths.shape)}")
         return flatten(words, check_lengths(lengths, words.shape[1])), lengths
     if words.dim() != 1 or int(lengths.sum()) != len(words):
         raise StructureError(f"lengths add up to {int(lengths.sum())}, actual shape of the words {tuple(words.shape)}")
     return words, lengths
 
 
-def _tensor(words: Any) -> Tensor:
+def _numbers(words: Any) -> Tensor:
     with warnings.catch_warnings():
         # Arrays mapped from disk are read-only. Nothing here writes to words, so they need not be copied.
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        return torch.as_tensor(words)
+        try:
+            found = torch.as_tensor(words)
+        except (TypeError, ValueError) as error:
+            raise StructureError(f"expected word numbers, found something else ({error}): strings need a vocabulary, "
+                                 "and sentences of unequal length are a list without lengths") from None  # fmt: skip
+    if found.numel() and (found.is_floating_point() or found.dtype == torch.bool):
+        raise StructureError(f"word numbers must be integers, actual dtype = {found.dtype}")
+    return found

@@ -31,7 +31,12 @@ class Layout:
         if not shape or min(shape) < 1:
             raise TableError(f"a table needs at least one outcome and no empty axis, actual shape = {shape}")
         if support is not None:
-            support = torch.as_tensor(support, dtype=torch.bool).expand(shape)
+            support = torch.as_tensor(support, dtype=torch.bool)
+            try:
+                support = support.expand(shape)
+            except RuntimeError:
+                raise TableError(f"a support must broadcast to the table's shape {shape}, "
+                                 f"actual shape {tuple(support.shape)}") from None  # fmt: skip
             empty = (~support.any(-1)).nonzero()
             if len(empty):
                 raise TableError(f"row {tuple(empty[0].tolist())} has no allowed outcome: every row of a support needs "
@@ -43,10 +48,11 @@ class Layout:
     @staticmethod
     def ragged(row_lengths: Tensor | Sequence[int]) -> Layout:
         """Rows of different lengths, stored flat; never a dense rectangle."""
-        lengths = torch.as_tensor(row_lengths, dtype=torch.long)
-        if lengths.dim() != 1 or len(lengths) == 0 or int(lengths.min()) < 1:
+        lengths = torch.as_tensor(row_lengths)
+        whole = not (lengths.is_floating_point() or lengths.dtype == torch.bool)
+        if not whole or lengths.dim() != 1 or len(lengths) == 0 or int(lengths.min()) < 1:
             raise TableError(f"row_lengths must be a non-empty vector of positive integers, actual = {lengths}")
-        return Layout(torch.Size([int(lengths.sum())]), None, lengths)
+        return Layout(torch.Size([int(lengths.sum())]), None, lengths.long())
 
     @property
     def rows(self) -> torch.Size:
@@ -101,5 +107,5 @@ class Layout:
         if bool(torch.isnan(log_weights).any()) or bool((log_weights == torch.inf).any()):
             raise TableError(f"table '{name}': log-weights must be finite or -inf, found NaN or +inf")
         if self.support is not None and bool((log_weights[~self.support] != -torch.inf).any()):
-            raise TableError(f"table '{name}': a structural zero has weight; apply Layout.mask to the log-weights first")
+            raise TableError(f"table '{name}': a structural zero has weight; apply Layout.mask to the weights first")
         return log_weights

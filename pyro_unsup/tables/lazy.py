@@ -19,7 +19,8 @@ class LazyTable:
 
     Instead of shrinking every cell, the table keeps ``counts = scale * unscaled``: forgetting multiplies one number,
     and fresh counts go in as ``eta / scale`` with the scale *after* forgetting. Normalised weights are
-    ``unscaled / row_sums``, in which the scale cancels. When the scale nears underflow it is folded in once.
+    ``unscaled / row_sums``, in which the scale cancels. When the scale nears underflow (or a step of 1 forgets all) it
+    is folded into every cell once.
 
     >>> table = LazyTable(Layout.dense(1, 3), torch.tensor([[1.0, 1.0, 2.0]]))
     >>> table.update(torch.tensor([[2.0]]), step=0.5, touched=torch.tensor([0]))
@@ -28,7 +29,9 @@ class LazyTable:
     """
 
     def __init__(self, layout: Layout, counts: Tensor) -> None:  # layout.shape
-        layout.check("counts", counts.clamp(min=0).log() if layout.support is not None else counts.abs())
+        if bool((counts < 0).any()):
+            raise TableError(f"counts must not be negative, actual smallest = {counts.min().item()}")
+        layout.check("counts", counts.log())
         self.layout = layout
         self.unscaled = counts.clone()
         self.row_sums = layout.row_sum(counts)  # layout.rows
@@ -36,9 +39,14 @@ class LazyTable:
         self._ends = None if layout.row_lengths is None else layout.row_lengths.cumsum(0)
 
     def log_weights(self, touched: Tensor | None = None) -> Tensor:
-        """Log-weights of the touched columns (dense) or cells (ragged), normalised over their whole rows."""
-        counts = take(self.unscaled, touched)
-        return counts.log() - self._spread(self.row_sums, touched).log()
+        """Log-weights of the touched columns (dense) or cells (ragged), normalised over their whole rows.
+
+        :raises TableError: if one of those rows has no counts left.
+        """
+        totals = self._spread(self.row_sums, touched)
+        if not bool((totals > 0).all()):
+            raise TableError("a row has no counts: start with counts in every row, and keep step sizes below 1")
+        return take(self.unscaled, touched).log() - totals.log()
 
     def counts(self) -> Tensor:  # layout.shape
         """The running counts, every cell of them: for saving and for tests, not for hot loops."""
@@ -48,12 +56,11 @@ class LazyTable:
         """Forget by ``step`` and add ``step * fresh``, given for the touched columns or cells (no repeats)."""
         if not 0 <= step <= 1:
             raise TableError(f"a step size must lie in [0, 1], actual = {step}")
-        if step == 1:  # forgets everything: the one update that must write every cell
-            self.unscaled.zero_()
-            self.row_sums.zero_()
+        self.scale *= 1 - step
+        if self.scale < self._floor():  # before fresh counts are divided by it: they might overflow
+            self.unscaled *= self.scale
+            self.row_sums *= self.scale
             self.scale = 1.0
-        else:
-            self.scale *= 1 - step
         fresh = fresh * (step / self.scale)
         if touched is None:
             self.unscaled += fresh
@@ -64,10 +71,6 @@ class LazyTable:
                 self.row_sums += fresh.sum(-1)
             else:
                 self.row_sums.index_add_(0, self._rows_of(touched), fresh)
-        if self.scale < self._floor():
-            self.unscaled *= self.scale
-            self.row_sums *= self.scale
-            self.scale = 1.0
 
     def _floor(self) -> float:
         # Half the exponent range: unscaled counts may grow as far up as the scale goes down.

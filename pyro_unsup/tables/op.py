@@ -71,18 +71,23 @@ def multinomial(
     >>> multinomial("translation", row_lengths=[2, 4]).shape
     torch.Size([6])
     """
+    if not isinstance(prior, Tensor):
+        prior = torch.as_tensor(prior, dtype=torch.float64)  # keeps its digits, whatever the default dtype
     if bool(shape) == (row_lengths is not None):
         raise TableError(f"table '{name}': give either a shape (dense) or row_lengths (ragged)")
     if row_lengths is not None and support is not None:
         raise TableError(f"table '{name}': a ragged table has no support; leave forbidden cells out of its rows")
     try:
         layout = Layout.dense(*shape, support=support) if row_lengths is None else Layout.ragged(row_lengths)
-        prior = torch.as_tensor(prior)
-        torch.broadcast_to(prior, layout.shape)
-    except (TableError, RuntimeError) as error:
+    except TableError as error:
         raise TableError(f"table '{name}': {error}") from None
+    try:
+        prior.expand(layout.shape)
+    except RuntimeError:
+        raise TableError(f"table '{name}': the prior must broadcast to the shape {tuple(layout.shape)}, "
+                         f"actual shape {tuple(prior.shape)}") from None  # fmt: skip
     if not bool((prior > 0).all()):
-        raise TableError(f"table '{name}': the Dirichlet prior must be positive, actual smallest = {prior.min().item()}")
+        raise TableError(f"table '{name}': the Dirichlet prior must be positive, actual smallest = {prior.min():g}")
     return declare(Declaration(name, layout, prior, unvisited, touched))
 
 
@@ -100,7 +105,7 @@ def _multinomial(declaration: Declaration) -> Tensor:
     if layout.row_lengths is not None:
         weights = _log(pyro.sample(declaration.name, RowDirichlet(alpha, layout.row_lengths)))
     elif layout.support is not None:
-        flat = RowDirichlet(alpha[layout.support], layout.support.flatten(0, -2).sum(-1).reshape(-1))
+        flat = RowDirichlet(alpha[layout.support], layout.support.sum(-1).reshape(-1))
         value = _log(pyro.sample(declaration.name, flat))  # (*batch, allowed cells)
         empty = value.new_full((*value.shape[:-1], *layout.shape), -torch.inf)
         cells = layout.support.flatten().nonzero().squeeze(-1)

@@ -9,10 +9,12 @@ import lzma
 import os
 import stat
 import sys
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -87,7 +89,7 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"^-:2: a NUL byte, expected UTF-8 text; is this a binary file\?$"):
         list(open_text("-"))
     monkeypatch.setattr(sys, "stdin", None)
-    with pytest.raises(InputError, match=r"^-:1: there is no standard input; give a file$"):
+    with pytest.raises(InputError, match=r"^-: there is no standard input; give a file$"):
         list(open_text("-"))
 
 
@@ -130,15 +132,15 @@ def test_a_line_without_end_is_stopped_early(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("packing", PACKERS)
 def test_too_much_text(tmp_path: Path, packing: str) -> None:
-    path = put(tmp_path, PACKERS[packing](os.urandom(100_000).hex().encode().replace(b"a", b"\n")))
+    path = put(tmp_path, PACKERS[packing](np.random.default_rng(0).bytes(100_000).hex().encode().replace(b"a", b"\n")))
     error = refused(path, Limits(max_bytes=100_000))
     assert error.what == "more than 100,000 bytes of text; split it or raise Limits.max_bytes"
     assert error.line is not None and error.line > 1
 
 
 @pytest.mark.parametrize("packing", PACKED)
-def test_a_bomb_is_stopped_early(tmp_path: Path, packing: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = b"spam\n" * 6_000_000
+def test_a_bomb_is_stopped_early(tmp_path: Path, packing: str) -> None:
+    text = b"spam\n" * 1_000_000
     path = put(tmp_path, PACKERS[packing](text))
     seen = 0
     with pytest.raises(InputError) as error:
@@ -147,7 +149,7 @@ def test_a_bomb_is_stopped_early(tmp_path: Path, packing: str, monkeypatch: pyte
     what = f"{packing} data that grow more than 200 times look like a decompression bomb"
     assert error.value.what == f"{what}; unpack the file yourself if you trust it"
     assert seen <= max(200 * path.stat().st_size, 1_000_000) < len(text)
-    assert sum(1 for _ in open_text(path, Limits(max_ratio=100_000))) == 6_000_000
+    assert sum(1 for _ in open_text(path, Limits(max_ratio=100_000))) == 1_000_000
 
 
 @pytest.mark.parametrize("packing", PACKED)
@@ -168,21 +170,22 @@ def test_a_cut_file_is_named_so_wherever_it_is_cut(tmp_path: Path, packing: str)
 
 @pytest.mark.parametrize("packing", PACKED)
 def test_damaged_data(tmp_path: Path, packing: str) -> None:
-    content = bytearray(PACKERS[packing](os.urandom(3000).hex().encode()))
+    content = bytearray(PACKERS[packing](np.random.default_rng(0).bytes(3000).hex().encode()))
     content[len(content) // 2] ^= 0xFF
     assert refused(put(tmp_path, bytes(content))).what.startswith(f"the {packing} data are damaged (")
 
 
 def test_xz_that_asks_for_too_much_memory(tmp_path: Path) -> None:
-    filters = [{"id": lzma.FILTER_LZMA2, "dict_size": 1 << 20}]
-    content = bytearray(lzma.compress(b"text\n", filters=filters))
-    assert list(open_text(put(tmp_path, bytes(content)))) == [(1, "text")]
-    greedy = lzma.compress(b"text\n", filters=[{"id": lzma.FILTER_LZMA2, "dict_size": 600 << 20}])
-    assert refused(put(tmp_path, greedy)).what.startswith("the xz data are damaged (Memory usage limit exceeded)")
+    content = bytearray(lzma.compress(b"text\n"))
+    content[16] = 40  # the largest dictionary there is, 4 GB, in a block header of 8 bytes and their checksum
+    content[20:24] = zlib.crc32(content[12:20]).to_bytes(4, "little")
+    assert refused(put(tmp_path, bytes(content))).what.startswith(
+        "the xz data are damaged (Memory usage limit exceeded"
+    )
 
 
 def test_files_that_cannot_be_opened(tmp_path: Path) -> None:
-    assert str(refused(tmp_path / "nowhere")) == f"{tmp_path / 'nowhere'}:1: cannot be read: No such file or directory"
+    assert str(refused(tmp_path / "nowhere")) == f"{tmp_path / 'nowhere'}: cannot be read: No such file or directory"
     assert refused(tmp_path).what == "cannot be read: Is a directory"
     assert refused(Path("a\0b")).what == "cannot be read: embedded null byte"
 

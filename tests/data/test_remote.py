@@ -210,16 +210,16 @@ def test_oversize_announced(server: Server, tmp_path: Path, publish: Callable[..
 
 
 def test_oversize_unannounced(server: Server, tmp_path: Path, publish: Callable[..., None]) -> None:
-    def endless(handler: BaseHTTPRequestHandler) -> None:
+    def too_much(handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(200)
         handler.end_headers()
         try:
-            while True:
+            for _ in range(300):
                 handler.wfile.write(bytes(1 << 16))
         except OSError:  # the client hung up, as it should
             pass
 
-    server.files[f"/{NAME}"] = endless
+    server.files[f"/{NAME}"] = too_much
     publish(max_bytes=300_000)
     with pytest.raises(InputError, match=r"expected at most 300,000 bytes from .*, got more; nothing was kept"):
         remote.fetch("bernstein-ratner", cache=tmp_path, base_url=server.url)

@@ -1,0 +1,284 @@
+"""EM against enumeration, against hmmlearn, and against its own invariants; and every way it refuses to go on."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyro
+import pyro.distributions as dist
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+import pyro_unsup as pu
+from pyro_unsup import EM, AddLambda, DirichletMAP, FitError, Normalise
+from pyro_unsup.models import Tagger
+
+from ..distributions.chain_case import enumerate_chain
+
+
+def corpus(n: int = 12, V: int = 4, longest: int = 5, seed: int = 0) -> list[list[int]]:
+    rng = np.random.default_rng(seed)
+    return [rng.integers(V, size=rng.integers(1, longest + 1)).tolist() for _ in range(n)]
+
+
+def start_weights(model: Tagger, data: list[list[int]], seed: int = 0) -> dict[str, Tensor]:
+    em = EM(model)
+    em.start(data, seed=seed)
+    return dict(em.weights)
+
+
+@pytest.mark.parametrize(("order", "stop"), [(1, False), (1, True), (2, False), (2, True)])
+def test_em_equals_em_by_enumeration(order: int, stop: bool) -> None:
+    data = corpus()
+    model = Tagger(tags=2, vocab=4, order=order, stop=stop)
+    weights = start_weights(model, data)
+    em = EM(model, init=pu.from_weights(weights))
+    for _ in range(4):
+        loss = em.step(data)
+        chain = pu.Chain(weights["start"], weights["transition"], weights["emission"], torch.tensor([1]),
+                         weights.get("second"), flat=True)  # fmt: skip
+        total, counts = 0.0, {name: torch.zeros_like(w) for name, w in weights.items()}
+        for sentence in data:
+            found = enumerate_chain(chain, sentence)
+            total += found.log_z
+            for p, used in zip(found.probabilities(), found.counts, strict=True):
+                for name in counts:
+                    counts[name] += p * used[name]
+        assert loss == pytest.approx(-total, rel=1e-12)
+        weights = {name: (c / c.sum(-1, keepdim=True)).log() for name, c in counts.items()}
+        for name, w in weights.items():
+            torch.testing.assert_close(em.weights[name].exp(), w.exp(), rtol=1e-10, atol=1e-12)
+
+
+def test_em_equals_hmmlearn() -> None:
+    hmm = pytest.importorskip("hmmlearn.hmm")
+    data = corpus(60, V=6, longest=9)
+    model = Tagger(tags=3, vocab=6)
+    weights = start_weights(model, data)
+    ours = EM(model, init=pu.from_weights(weights)).run(data, iterations=20, tolerance=0)
+    theirs = hmm.CategoricalHMM(3, n_features=6, n_iter=20, tol=-math.inf, params="ste", init_params="")
+    theirs.startprob_, theirs.transmat_, theirs.emissionprob_ = (
+        weights[name].exp().numpy() for name in ("start", "transition", "emission")
+    )
+    theirs.fit(np.concatenate(data)[:, None], [len(s) for s in data])
+    np.testing.assert_allclose([row["objective"] for row in ours.rows[:-1]], list(theirs.monitor_.history)[-20:][-2:]
+                               if len(theirs.monitor_.history) < 20 else theirs.monitor_.history, rtol=1e-9)  # fmt: skip
+    np.testing.assert_allclose(ours.weights["emission"].exp(), theirs.emissionprob_, atol=1e-8)
+    np.testing.assert_allclose(ours.weights["transition"].exp(), theirs.transmat_, atol=1e-8)
+
+
+@settings(max_examples=25, deadline=None, derandomize=True, database=None)
+@given(seed=st.integers(0, 10_000), order=st.integers(1, 2), stop=st.booleans(),
+       how=st.sampled_from([Normalise(), AddLambda(0.3), DirichletMAP(1.7)]))  # fmt: skip
+def test_the_objective_never_falls(seed: int, order: int, stop: bool, how: pu.estimate.Estimator) -> None:
+    fit = EM(Tagger(3, 4, order, stop=stop), how).run(corpus(20, seed=seed), iterations=30, tolerance=0, seed=seed)
+    values = [row["objective"] for row in fit.rows]
+    assert all(b >= a - 1e-9 * abs(a) for a, b in zip(values, values[1:], strict=False))
+    assert values[-1] > values[0]
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_shuffling_relabelling_and_doubling_change_nothing(order: int) -> None:
+    data = corpus(30, V=5)
+    model = Tagger(3, 5, order, stop=True)
+    weights = start_weights(model, data)
+
+    def path(data: list[list[int]], weights: dict[str, Tensor]) -> np.ndarray:
+        fit = EM(model, init=pu.from_weights(weights)).run(data, iterations=15, tolerance=0)
+        return np.array([row["objective"] for row in fit.rows])
+
+    plain = path(data, weights)
+    np.testing.assert_allclose(path(data[::-1], weights), plain, rtol=1e-12)
+    np.testing.assert_allclose(path(data + data, weights), 2 * plain, rtol=1e-12)
+    p = torch.tensor([2, 0, 1])
+    out = torch.tensor([2, 0, 1, 3])
+    moved = {"start": weights["start"][p], "emission": weights["emission"][p]}
+    moved["transition"] = weights["transition"][p][..., out] if order == 1 else weights["transition"][p][:, p][..., out]
+    if order == 2:
+        moved["second"] = weights["second"][p][:, out]
+    np.testing.assert_allclose(path(data, moved), plain, rtol=1e-12)
+
+
+def test_step_and_run_are_the_same_engine() -> None:
+    data = corpus()
+    stepped, whole = EM(Tagger(2, 4)), EM(Tagger(2, 4))
+    losses = [stepped.step(data) for _ in range(5)]
+    fit = whole.run(data, iterations=5, tolerance=0)
+    assert [-row["objective"] for row in fit.rows[:-1]] == losses
+    assert fit.rows[-1]["objective"] == pytest.approx(-stepped.evaluate_loss(data), rel=1e-12)
+    for name, w in fit.weights.items():
+        assert torch.equal(w, stepped.weights[name])
+
+
+def test_a_second_run_goes_on_and_the_same_seed_gives_the_same_result() -> None:
+    data = corpus()
+    once = EM(Tagger(2, 4)).run(data, iterations=10, tolerance=0, seed=3)
+    twice = EM(Tagger(2, 4))
+    twice.run(data, iterations=5, tolerance=0, seed=3)
+    again = twice.run(data, iterations=5, tolerance=0)
+    other = EM(Tagger(2, 4)).run(data, iterations=10, tolerance=0, seed=4)
+    assert all(torch.equal(once.weights[name], again.weights[name]) for name in once.weights)
+    assert not torch.equal(once.weights["start"], other.weights["start"])
+
+
+def test_converges_to_a_tight_tolerance_where_the_gradient_vanishes() -> None:
+    data = corpus(40)
+    fit = EM(Tagger(2, 4), AddLambda(0.5)).run(data, iterations=5000, tolerance=1e-12)
+    assert fit.report.converged
+    assert fit.report.change <= 1e-12
+    assert "converged after" in str(fit.report)
+    counts = fit.posterior(data).counts
+    for name, w in fit.weights.items():  # at a fixed point the smoothed counts are the weights
+        c = counts[name] + 0.5
+        torch.testing.assert_close(c / c.sum(-1, keepdim=True), w.exp(), rtol=1e-3, atol=1e-4)
+
+
+def test_restarts_report_their_spread_and_do_not_depend_on_processes() -> None:
+    data = corpus(40)
+    alone = EM(Tagger(3, 4)).run(data, iterations=10, restarts=3, processes=1, seed=5, progress=False)
+    together = EM(Tagger(3, 4)).run(data, iterations=10, restarts=3, processes=2, seed=5, progress=False)
+    singles = [EM(Tagger(3, 4)).run(data, iterations=10, seed=5 + i).objective for i in range(3)]
+    assert alone.report.restarts == together.report.restarts == singles
+    assert together.objective == max(singles)
+    assert together.seed == 5 + singles.index(max(singles))
+    assert all(torch.equal(alone.weights[name], together.weights[name]) for name in alone.weights)
+    assert "best of 3 restarts" in str(together.report)
+    assert together.report.spread == (min(singles), pytest.approx(np.mean(singles)), max(singles))
+
+
+def test_callbacks_see_every_iteration_and_may_stop() -> None:
+    seen: list[int] = []
+    fit = EM(Tagger(2, 4)).run(corpus(), tolerance=0, callbacks=[lambda info: seen.append(info.iteration) or len(seen) > 4])
+    assert seen == [0, 1, 2, 3, 4]
+    assert fit.report.reason == "stopped by a callback"
+    assert list(fit.history["iteration"]) == seen
+
+
+def test_an_interrupt_keeps_what_was_learned() -> None:
+    data, em = corpus(), EM(Tagger(2, 4))
+
+    def interrupt(info: pu.infer.Info) -> None:
+        if info.iteration == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        em.run(data, tolerance=0, callbacks=[interrupt])
+    fit = em.run(data, iterations=2, tolerance=0)
+    whole = EM(Tagger(2, 4)).run(data, iterations=5, tolerance=0)
+    assert fit.objective == whole.objective
+
+
+def test_float32_is_close() -> None:
+    data = corpus(40)
+    double = EM(Tagger(2, 4)).run(data, iterations=10, tolerance=0)
+    single = EM(Tagger(2, 4), dtype=torch.float32).run(data, iterations=10, tolerance=0)
+    assert single.weights["emission"].dtype == torch.float32
+    assert single.objective == pytest.approx(double.objective, rel=1e-5)
+
+
+def test_estimators_by_table() -> None:
+    data = [[0, 0, 1], [1, 0]]  # word 2 never occurs
+    fit = EM(Tagger(2, 3), {"emission": AddLambda(1.0)}).run(data, iterations=5, tolerance=0)
+    assert (fit.weights["emission"][:, 2] > -torch.inf).all()
+    plain = EM(Tagger(2, 3)).run(data, iterations=5, tolerance=0)
+    assert (plain.weights["emission"][:, 2] == -torch.inf).all()
+
+
+def test_structural_zeros_stay() -> None:
+    mask = torch.tensor([[True, True, False, True], [False, True, True, True]])
+    fit = EM(Tagger(2, 4, dictionary=mask), AddLambda(0.1)).run(corpus(), iterations=10, tolerance=0)
+    assert (fit.weights["emission"][~mask] == -torch.inf).all()
+    assert (fit.weights["emission"][mask] > -torch.inf).all()
+
+
+# -- what EM refuses
+
+
+def test_an_empty_row_is_an_error_that_names_table_and_iteration() -> None:
+    data = [[0, 1], [1, 0]]
+    w = start_weights(Tagger(2, 2), data)
+    w["start"] = torch.tensor([1.0, 0.0]).log()
+    w["transition"] = torch.tensor([[1.0, 0.0], [0.5, 0.5]]).log()  # state 1 cannot be reached
+    with pytest.raises(FitError, match=r"iteration 0: table 'transition': row \(1,\) has no expected counts.*AddLambda"):
+        EM(Tagger(2, 2), init=pu.from_weights(w)).run(data)
+    assert EM(Tagger(2, 2), AddLambda(0.1), init=pu.from_weights(w)).run(data).report.iterations > 0
+
+
+def test_rows_of_contexts_that_the_corpus_never_visits_are_kept_and_reported() -> None:
+    mask = torch.tensor([[True, False, False], [False, True, False], [False, False, True]])
+    fit = EM(Tagger(3, 3, order=2, dictionary=mask)).run([[0, 1, 2], [0, 1]], iterations=3, tolerance=0)
+    assert fit.report.unvisited["transition"] == 8
+    assert "table 'transition': 8 rows were never visited" in str(fit.report)
+
+
+def test_an_impossible_sentence_is_named() -> None:
+    data = [[0, 1], [1, 0]]
+    w = start_weights(Tagger(2, 2), data)
+    w["start"] = torch.tensor([1.0, 0.0]).log()
+    w["emission"] = torch.tensor([[1.0, 0.0], [0.5, 0.5]]).log()
+    with pytest.raises(FitError, match="iteration 0: item 1 of site 'words' has probability zero"):
+        EM(Tagger(2, 2), init=pu.from_weights(w)).run(data)
+
+
+def test_nan_is_never_converged() -> None:
+    def model(x: Tensor) -> None:
+        z = pu.multinomial("z", 2)
+        scale = pyro.param("scale", torch.tensor(1.0))
+        with pyro.plate("data", len(x)):
+            k = pyro.sample("k", pu.Categorical(z))
+            pyro.sample("x", dist.Normal(torch.tensor([0.0, 1.0])[k], (scale - 2).log(), validate_args=False), obs=x)
+
+    pyro.enable_validation(False)
+    with pytest.warns(UserWarning, match="Encountered NaN"), pytest.raises(FitError, match="iteration 0: .*NaN"):
+        EM(model).run(torch.randn(5))
+
+
+def test_a_falling_objective_is_an_error() -> None:
+    calls = {"n": 0}
+
+    def model(x: Tensor) -> None:  # changes its mind between runs
+        calls["n"] += 1
+        z = pu.multinomial("z", 2)
+        with pyro.plate("data", len(x)):
+            k = pyro.sample("k", pu.Categorical(z))
+            pyro.sample("x", dist.Normal(torch.tensor([0.0, 1.0])[k], float(calls["n"])), obs=x)
+
+    with pytest.raises(FitError, match=r"iteration \d: the objective fell from .* EM cannot do that"):
+        EM(model).run(torch.zeros(5), tolerance=0)
+
+
+def test_a_stock_categorical_where_counts_are_needed_is_refused() -> None:
+    def model(x: Tensor) -> None:
+        z = pu.multinomial("z", 2)
+        with pyro.plate("data", len(x)):
+            k = pyro.sample("k", dist.Categorical(logits=z))
+            pyro.sample("x", dist.Normal(torch.tensor([0.0, 1.0])[k], 1.0), obs=x)
+
+    with pytest.raises(FitError, match=r"site 'k' uses Categorical with table 'z'.*Use pyro_unsup.Categorical"):
+        EM(model).step(torch.zeros(5))
+
+
+def test_a_table_that_nothing_uses_and_a_model_with_nothing_to_learn() -> None:
+    def unused(x: Tensor) -> None:
+        pu.multinomial("ghost", 2)
+        z = pu.multinomial("z", 2)
+        with pyro.plate("data", len(x)):
+            pyro.sample("x", pu.Categorical(z), obs=x)
+
+    with pytest.raises(FitError, match="iteration 0: table 'ghost' got no counts at all"):
+        EM(unused).step(torch.tensor([0, 1]))
+    with pytest.raises(FitError, match="nothing to learn"):
+        EM(lambda x: pyro.sample("x", dist.Normal(0.0, 1.0), obs=x)).step(torch.tensor(0.0))
+
+
+def test_settings_that_make_no_sense() -> None:
+    with pytest.raises(FitError, match="restarts must be at least 1"):
+        EM(Tagger(2, 2)).run([[0, 1]], restarts=0)
+    with pytest.raises(FitError, match="dtype must be"):
+        EM(Tagger(2, 2), dtype=torch.float16)
+    with pytest.raises(pu.TableError, match="must not be negative"):
+        AddLambda(-1)
