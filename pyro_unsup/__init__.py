@@ -11,7 +11,7 @@ from .errors import FitError, InputError, StructureError, TableError, UnsupError
 from .estimate import AddLambda, DirichletMAP, Normalise
 from .handlers import given
 from .infer import EM, from_labelled, from_weights, noise, uniform
-from .results import Fit, Report
+from .results import Fit, Report, load
 from .tables import multinomial
 
 __version__ = "0.1.0.dev0"
@@ -39,6 +39,7 @@ __all__ = [
     "given",
     "handlers",
     "infer",
+    "load",
     "models",
     "multinomial",
     "noise",

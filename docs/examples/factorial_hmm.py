@@ -25,7 +25,7 @@ from torch.distributions import constraints
 import pyro_unsup as pu
 
 #: Kilowatts, where training starts. The two must differ, or nothing tells the appliances apart.
-START = {"base": 0.0, "heater": 0.5, "kettle": 3.0, "noise": 1.0}
+START = {"base": 0.0, "heater": 1.5, "kettle": 2.5, "noise": 0.5}
 
 
 def model(readings: Tensor) -> None:  # (B, T) kilowatts, one row a day
@@ -46,7 +46,7 @@ def model(readings: Tensor) -> None:  # (B, T) kilowatts, one row a day
             pyro.sample(f"x_{t}", dist.Normal(drawn, noise), obs=readings[:, t])
 
 
-def draw(days: int = 60, steps: int = 8, seed: int = 0) -> tuple[Tensor, Tensor]:
+def draw(days: int = 100, steps: int = 6, seed: int = 0) -> tuple[Tensor, Tensor]:
     """Readings (B, T), and which appliances are on, (2, B, T): heaters stay on for long, kettles do not."""
     generator = torch.Generator().manual_seed(seed)
     stay = torch.tensor([[0.9, 0.9], [0.85, 0.3]])  # (appliance, on): chance to stay as it is
@@ -62,7 +62,7 @@ def draw(days: int = 60, steps: int = 8, seed: int = 0) -> tuple[Tensor, Tensor]
 def main() -> None:
     readings, on = draw()
     pyro.clear_param_store()
-    fit = pu.EM(model).run(readings, iterations=15, progress=False)
+    fit = pu.EM(model).run(readings, progress=False)
     print(fit.report)
     print("kilowatts:", "  ".join(f"{name} {float(value):.2f}" for name, value in fit.params.items()))
     hidden = fit.predict(readings)

@@ -1,9 +1,9 @@
 """Coarse tags: maps from a treebank's tags to fewer ones, for :meth:`pyro_unsup.data.corpus.Corpus.with_tags`.
 
-``SMITH_EISNER_17`` maps the 45 tags of the Penn Treebank to the 17 of Smith & Eisner [1], as later taggers used them:
-adjectives hold numbers and possessive pronouns, nouns hold pronouns, *there* and foreign words, and verbs are one
-tag but for the two participles. Published descriptions leave the two currency signs ``$`` and ``#`` open; putting them
-with the other symbols in ``INPUNC`` is our choice.
+``SMITH_EISNER_17`` maps the 45 tags of the Penn Treebank to the 17 of Smith & Eisner [1] ([2] prints ``W``
+as ``WH``). Adjectives hold numbers and possessive pronouns, nouns hold pronouns, *there* and foreign words, and
+verbs are one tag but for the two participles. The table is the one that later public taggers agree on, not taken from
+[1] itself; they differ on ``$`` and do not place ``#``, so putting both with the symbols in ``INPUNC`` is our choice.
 
 ``SMITH_EISNER_17_WEB`` is the same with the names that later corpora add: round brackets as their own tags, and the
 tags of web text (``ADD`` an address, ``AFX`` an affix, ``GW`` half of a split word, ``HYPH`` a hyphen, ``NFP``
@@ -12,6 +12,7 @@ an ornament, ``XX`` not known). Where those go is our choice too: the tag of wha
 **References**
 
 [1] Noah A. Smith and Jason Eisner (2005) "Contrastive estimation: training log-linear models on unlabeled data"
+[2] Sharon Goldwater and Tom Griffiths (2007) "A fully Bayesian approach to unsupervised part-of-speech tagging"
 """
 
 from __future__ import annotations

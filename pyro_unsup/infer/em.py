@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from os import PathLike
 from typing import Any
 
 import pyro
@@ -20,12 +21,15 @@ from ..results import Fit, Report
 from ..tables import Declaration
 from .expectation import Expectation, Marginal
 from .initial import Initial, noise
-from .loop import Callback, Info, iterate
+from .loop import Callback, Checkpoints, Info, iterate
 from .points import Points
 from .restarts import best_of
 
 #: Relative fall of the objective that rounding explains.
 MAY_FALL = {torch.float64: 1e-9, torch.float32: 2e-5}
+
+
+_State = dict[str, dict[str, Tensor]]
 
 
 class EM:
@@ -188,6 +192,8 @@ class EM:
         seed: int = 0,
         callbacks: Sequence[Callback] = (),
         progress: bool = True,
+        checkpoint: str | PathLike[str] | None = None,
+        resume: Fit | None = None,
         **kwargs: Any,
     ) -> Fit:
         """Train on these data until the objective's relative change is at most ``tolerance``.
@@ -198,6 +204,10 @@ class EM:
             report tells the spread. Each runs on one thread, so results do not depend on ``processes``.
         :param processes: how many restarts at a time; by default as many as there are cores.
         :param callbacks: called with every :class:`.Info`; a true answer stops. With restarts, called in their process.
+        :param checkpoint: a folder in which to keep the fit as it is so far, written every few seconds and when the run
+            is interrupted. With restarts, one folder each inside it.
+        :param resume: a fit (or a loaded checkpoint) to go on from, up to ``iterations`` in all; the result is the one
+            that an uninterrupted run would have given, bit for bit on one thread.
         """
         if restarts < 1 or iterations < 0 or not tolerance >= 0:
             raise FitError(f"restarts must be at least 1, iterations and tolerance not negative, "
@@ -205,20 +215,52 @@ class EM:
         settings = {"iterations": iterations, "tolerance": tolerance, "callbacks": list(callbacks)}
         if restarts > 1:
             fresh = EM(self.model, self.estimate, self.init, dtype=self.dtype, m_steps=self.m_steps)
-            fit = best_of(fresh, restarts, processes, seed, progress, settings, args, kwargs)
+            fit = best_of(fresh, restarts, processes, seed, progress, checkpoint, settings, args, kwargs)
             self._adopt(fit, args, kwargs)
             return fit
+        rows: list[Info] = []
+        if resume is not None:
+            self._adopt(resume, args, kwargs)
+            # The last row belongs to weights that are looked at again now.
+            rows = [Info(**{**row, "iteration": int(row["iteration"])}) for row in resume.rows[:-1]]  # type: ignore[arg-type]
+            iterations -= self.iteration
+            seed = resume.seed
         self.start(*args, seed=seed, **kwargs)
-        rows, reason = iterate(self, iterations, tolerance, MAY_FALL[self._precision()], callbacks, progress)
-        last = rows[-1]
-        report = Report(reason, last.iteration - rows[0].iteration, last.objective, last.change, tolerance, last.seconds,
-                        seed, {name: n for name, n in self.unvisited.items() if n})  # fmt: skip
-        return Fit(
-            self.model, dict(self.weights), report, [asdict(row) for row in rows], seed,
-            {"engine": "EM", "estimate": repr(self.estimate), "dtype": str(self.dtype), "tolerance": tolerance,
-             "iterations": iterations, "restarts": restarts},
-            self._points.values(), self._param_state(),
-        )  # fmt: skip
+
+        def fit_of(rows: list[Info], reason: str, state: _State) -> Fit:
+            last = rows[-1]
+            report = Report(
+                reason=reason,
+                iterations=last.iteration,
+                objective=last.objective,
+                change=last.change,
+                tolerance=tolerance,
+                seconds=last.seconds,
+                seed=seed,
+                unvisited={name: n for name, n in self.unvisited.items() if n},
+            )
+            config = {
+                "engine": type(self).__name__,
+                "estimate": repr(self.estimate),
+                "dtype": str(self.dtype),
+                "iterations": settings["iterations"],
+                "tolerance": tolerance,
+            }
+            return Fit(self.model, report=report, rows=[asdict(row) for row in rows], seed=seed, config=config, **state)
+
+        def snapshot(rows: list[Info]) -> Callable[[], None]:
+            state = self._state()
+            return lambda: fit_of(rows, "checkpoint", state).save(checkpoint or "", overwrite=True)
+
+        keep = None if checkpoint is None else Checkpoints(snapshot)
+        fall = MAY_FALL[self._precision()]
+        rows, reason = iterate(self, rows, iterations, tolerance, fall, callbacks, progress, keep)
+        return fit_of(rows, reason, self._state())
+
+    def _state(self) -> _State:
+        store = pyro.get_param_store()
+        params = {name: store[name].detach().clone() for name in self._params}
+        return {"weights": dict(self.weights), "points": self._points.values(), "params": params}
 
     def _precision(self) -> torch.dtype:
         """The coarsest dtype in play: parameters of the user's own may be float32."""
@@ -226,21 +268,15 @@ class EM:
         found = [store[name].dtype for name in self._params] + [p.dtype for p in self._points.unconstrained.values()]
         return torch.float32 if torch.float32 in [*found, self.dtype] else torch.float64
 
-    def _param_state(self) -> Any:
-        state = pyro.get_param_store().get_state()
-        return {
-            "params": {name: state["params"][name].detach().clone() for name in self._params},
-            "constraints": {name: state["constraints"][name] for name in self._params},
-        }
-
     def _adopt(self, fit: Fit, args: Any, kwargs: Any) -> None:
-        """Make the winner of the restarts the current state, Pyro's parameter store included."""
+        """Make a fit the current state, Pyro's parameter store included."""
         self.start(*args, **kwargs)
-        self.weights, self.iteration = dict(fit.weights), fit.report.iterations
+        for name, declaration in self.declarations.items():
+            if name not in fit.weights:
+                raise FitError(f"the fit to go on from has no table '{name}': it has {sorted(fit.weights)}")
+            self.weights[name] = declaration.layout.check(name, fit.weights[name].to(self.dtype))
+        self.iteration = int(fit.rows[-1]["iteration"])
         self._points.adopt(fit.points)
-        if self._params:
-            store = pyro.get_param_store()
-            state: Any = store.get_state()
-            for part in ("params", "constraints"):
-                state[part] = {**state[part], **fit.param_state[part]}
-            store.set_state(state)
+        store = pyro.get_param_store()
+        for name, value in fit.params.items():
+            store[name] = value

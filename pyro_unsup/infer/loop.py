@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -44,23 +45,51 @@ class Engine(Protocol):
         """Update them (the M step)."""
 
 
+class Checkpoints:
+    """Keeps what has been reached: written every few seconds, and when a run is interrupted.
+
+    :param snapshot: takes what an iteration found and returns a function that writes it.
+    """
+
+    def __init__(self, snapshot: Callable[[list[Info]], Callable[[], None]], seconds: float = 10.0) -> None:
+        self._snapshot, self._seconds = snapshot, seconds
+        self._last = time.perf_counter()
+        self._write: Callable[[], None] | None = None
+
+    def keep(self, rows: list[Info]) -> None:
+        """Note the state that these rows end with, before anything moves on."""
+        self._write = self._snapshot(list(rows))
+        if time.perf_counter() - self._last >= self._seconds:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the last state noted."""
+        if self._write is not None:
+            self._write()
+            self._write = None
+            self._last = time.perf_counter()
+
+
 def iterate(
     engine: Engine,
+    rows: list[Info],
     iterations: int,
     tolerance: float,
     may_fall: float,
     callbacks: Sequence[Callback] = (),
     progress: bool = True,
+    checkpoint: Checkpoints | None = None,
 ) -> tuple[list[Info], str]:
     """Run until the objective's relative change is at most ``tolerance``, or for a number of updates.
 
     The last weights have been looked at: the last row belongs to them.
 
+    :param rows: what earlier iterations found, if this run goes on from them.
     :param may_fall: relative fall of the objective that rounding may explain; more is an error.
     """
-    rows: list[Info] = []
-    began = time.perf_counter()
-    with tqdm(total=iterations, delay=SHOW_AFTER_SECONDS, disable=not progress, unit="it") as bar:
+    rows, moves = list(rows), 0
+    began = time.perf_counter() - (rows[-1].seconds if rows else 0.0)
+    with tqdm(total=iterations, delay=SHOW_AFTER_SECONDS, disable=not progress, unit="it") as bar, _kept(checkpoint):
         while True:
             info = engine.look()
             info.seconds = time.perf_counter() - began
@@ -75,16 +104,29 @@ def iterate(
                     raise FitError(
                         f"iteration {info.iteration}: the objective fell from {before!r} to {info.objective!r}, a "
                         f"relative fall of {info.change:.1e}. EM cannot do that: look for a model that changes between "
-                        "runs, weights used other than by Categorical or a structured distribution, or an inexact M step"
+                        "runs, weights used outside Categorical and structured distributions, or an inexact M step"
                     )
             rows.append(info)
             bar.set_postfix_str(f"objective {info.objective:.3f}, change {info.change:.1e}", refresh=False)
+            if checkpoint is not None:
+                checkpoint.keep(rows)
             answers = [callback(info) for callback in callbacks]  # every one hears of every iteration
             if info.change <= tolerance:
                 return rows, "converged"
             if any(answers):
                 return rows, "stopped by a callback"
-            if len(rows) > iterations:
+            if moves >= iterations:
                 return rows, "iteration cap"
             engine.move()
+            moves += 1
             bar.update()
+
+
+@contextmanager
+def _kept(checkpoint: Checkpoints | None) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        if checkpoint is not None:
+            checkpoint.flush()
+        raise

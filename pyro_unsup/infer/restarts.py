@@ -6,6 +6,8 @@ import copy
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import pyro
@@ -17,13 +19,21 @@ from .loop import SHOW_AFTER_SECONDS
 
 
 def best_of(
-    engine: Any, restarts: int, processes: int | None, seed: int, progress: bool, settings: Any, args: Any, kwargs: Any
+    engine: Any,
+    restarts: int,
+    processes: int | None,
+    seed: int,
+    progress: bool,
+    checkpoint: str | PathLike[str] | None,
+    settings: Any,
+    args: Any,
+    kwargs: Any,
 ) -> Fit:
     """Run copies of a fresh engine from several seeds. Ties go to the lowest seed."""
     from joblib import Parallel, delayed
 
     processes = min(restarts, processes or os.cpu_count() or 1)
-    jobs = (delayed(_one)(engine, seed + i, settings, args, kwargs) for i in range(restarts))
+    jobs = (delayed(_one)(engine, seed + i, checkpoint, settings, args, kwargs) for i in range(restarts))
     # loky starts clean processes and pickles functions by value, so models from a notebook work too.
     found = Parallel(n_jobs=processes, backend="loky", return_as="generator")(jobs) if processes > 1 else (
         job[0](*job[1], **job[2]) for job in jobs
@@ -36,9 +46,12 @@ def best_of(
     return best
 
 
-def _one(engine: Any, seed: int, settings: Any, args: Any, kwargs: Any) -> Fit:
+def _one(
+    engine: Any, seed: int, checkpoint: str | PathLike[str] | None, settings: Any, args: Any, kwargs: Any
+) -> Fit:
+    own = None if checkpoint is None else Path(checkpoint) / f"seed-{seed}"
     with _one_thread(), pyro.get_param_store().scope():
-        fit: Fit = copy.copy(engine).run(*args, seed=seed, progress=False, **settings, **kwargs)
+        fit: Fit = copy.deepcopy(engine).run(*args, seed=seed, progress=False, checkpoint=own, **settings, **kwargs)
     return fit
 
 

@@ -114,10 +114,35 @@ class Tagger:
             raise StructureError(f"word numbers must lie in 0 .. {self.words - 1}, "
                                  f"actual range {int(words.min())} .. {int(words.max())}")  # fmt: skip
 
+    def declarations(self) -> dict[str, Declaration]:
+        """The tables, by name."""
+        return dict(self._tables)
+
+    def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """What it takes to build this model again: plain values, and tensors."""
+        plain = {
+            "tags": _names(self.tags),
+            "vocab": _names(self.vocab),
+            "order": self.order,
+            "stop": self.stop,
+            "prior": {name: float(table.prior) for name, table in self._tables.items()},
+        }
+        mask = self._tables["emission"].layout.support
+        return plain, {} if mask is None else {"dictionary": mask}
+
+    @classmethod
+    def from_settings(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Tagger:
+        """Build a model from its :meth:`settings`."""
+        return cls(**plain, dictionary=tensors.get("dictionary"))
+
     def __repr__(self) -> str:
         extra = ", stop=True" if self.stop else ""
         known = "" if self._tables["emission"].layout.support is None else ", dictionary"
         return f"Tagger(tags={self.states}, vocab={self.words}, order={self.order}{extra}{known})"
+
+
+def _names(names: Any) -> Any:
+    return names if isinstance(names, int) else {"types": list(names), "unknown": getattr(names, "unknown", None)}
 
 
 def _mask(dictionary: Any, tags: Any, vocab: Any, K: int, V: int) -> Tensor | None:

@@ -2,5 +2,6 @@
 
 from .fit import Fit
 from .report import Report
+from .storage import load
 
-__all__ = ["Fit", "Report"]
+__all__ = ["Fit", "Report", "load"]

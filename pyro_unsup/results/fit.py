@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-import pyro
 from pyro import poutine
 from pyro.infer import config_enumerate, infer_discrete
 from torch import Tensor
 
 from ..distributions import Posterior, Structured
+from ..errors import UnsupError
 from ..handlers import given
 from .report import Report
 
@@ -25,9 +25,10 @@ class Fit:
     """A trained model.
 
     :param weights: log-weights by table.
-    :param points: point estimates of continuous latent variables, by site.
-    :param param_state: the state of Pyro's parameter store that belongs to this fit.
     :param rows: one dict an iteration: ``iteration``, ``objective``, ``log_likelihood``, ``change``, ``seconds``.
+    :param config: how it was trained, in plain values.
+    :param points: point estimates of continuous latent variables, by site.
+    :param params: values of the model's ``pyro.param`` sites.
     """
 
     model: Callable[..., Any]
@@ -37,17 +38,11 @@ class Fit:
     seed: int
     config: dict[str, Any] = field(default_factory=dict)
     points: dict[str, Tensor] = field(default_factory=dict)
-    param_state: Any = None
+    params: dict[str, Tensor] = field(default_factory=dict)
 
     @property
     def objective(self) -> float:
         return self.report.objective
-
-    @property
-    def params(self) -> dict[str, Tensor]:
-        """Values of the model's ``pyro.param`` sites."""
-        with self._params() as store:
-            return {name: store[name].detach().clone() for name in store}
 
     @property
     def history(self) -> pandas.DataFrame:
@@ -58,41 +53,87 @@ class Fit:
 
     def trained(self, *args: Any, **kwargs: Any) -> Any:
         """The model with everything that was learned put in: itself a Pyro program."""
-        with self._params():
-            return given(poutine.condition(self.model, self.points), self.weights)(*args, **kwargs)
+        known = poutine.condition(poutine.substitute(self.model, self.params), self.points)
+        return given(known, self.weights)(*args, **kwargs)
 
     def posterior(self, *args: Any, **kwargs: Any) -> Posterior:
-        """The hidden structure of these data, for a model with a structured distribution."""
-        trace = poutine.trace(self.trained).get_trace(*args, **kwargs)
-        found = [s for s in trace.nodes.values() if s["type"] == "sample" and isinstance(s["fn"], Structured)]
-        if len(found) != 1:
-            raise ValueError(f"posterior() wants a model with one structured site, found {len(found)}; "
-                             "for enumerated latent variables use predict()")  # fmt: skip
-        posterior: Posterior = found[0]["fn"].posterior(found[0]["value"])
-        return posterior
+        """The hidden structure of these data, for a model with one structured distribution."""
+        found = self._structured(*args, **kwargs)
+        if found is None:
+            raise UnsupError("posterior() wants a model with one structured site; for enumerated latent variables use "
+                             "predict()")  # fmt: skip
+        return found
 
-    def predict(self, *args: Any, **kwargs: Any) -> Any:
-        """The most probable hidden structure: of the structured site, or a dict of all enumerated latent variables."""
+    def predict(self, *args: Any, how: str = "viterbi", probabilities: bool = False, **kwargs: Any) -> Any:
+        """The hidden structure of new data: of the structured site, or a dict of all enumerated latent variables.
+
+        :param how: ``"viterbi"``, the single most probable structure; or ``"mbr"``, the one with the highest expected
+            number of right parts (for a tagger: the best tag of each word on its own).
+        :param probabilities: also return the posterior probability of every part, (structure, marginals).
+        """
+        if how not in ("viterbi", "mbr"):
+            raise UnsupError(f"how must be 'viterbi' or 'mbr', actual {how!r}")
+        found = self._structured(*args, **kwargs)
+        if found is not None:
+            structure = found.mode() if how == "viterbi" else found.mbr()
+            return (structure, found.marginals) if probabilities else structure
+        if how == "mbr" or probabilities:
+            raise UnsupError("only a structured distribution offers 'mbr' and probabilities; enumerated latent variables "
+                             "are decoded by 'viterbi'")  # fmt: skip
         trace = poutine.trace(self.trained).get_trace(*args, **kwargs)
         sites = [s for s in trace.nodes.values() if s["type"] == "sample"]
-        structured = [s for s in sites if isinstance(s["fn"], Structured)]
-        if len(structured) == 1:
-            return structured[0]["fn"].posterior(structured[0]["value"]).mode()
         nesting = max((-f.dim for s in sites for f in s["cond_indep_stack"] if f.vectorized), default=0)
         decoder = infer_discrete(config_enumerate(self.trained), first_available_dim=-1 - nesting, temperature=0)
         decoded = poutine.trace(decoder).get_trace(*args, **kwargs)
         hidden = [s["name"] for s in sites if not s["is_observed"] and type(s["fn"]).__name__ != "_Subsample"]
         return {name: decoded.nodes[name]["value"] for name in hidden}
 
-    @contextmanager
-    def _params(self) -> Iterator[Any]:
-        store = pyro.get_param_store()
-        if self.param_state is None:
-            with store.scope():
-                yield store
-        else:
-            with store.scope(state=self.param_state):
-                yield store
+    def save(self, folder: str | PathLike[str], overwrite: bool = False) -> None:
+        """Write the fit to a folder of safetensors and JSON, all of it or nothing (:func:`pyro_unsup.load` reads it)."""
+        from .storage import save
+
+        save(self, folder, overwrite)
+
+    def evaluate(self, gold: Any, how: str = "viterbi") -> dict[str, float]:
+        """Scores of its predictions against labelled data; see :mod:`pyro_unsup.results.evaluation`."""
+        from .evaluation import evaluate
+
+        return evaluate(self, gold, how)
+
+    def relabel(self, gold: Any, how: str = "many_to_one") -> Fit:
+        """The same fit with its states named after the gold labels that they go with best."""
+        from .evaluation import relabelled
+
+        return relabelled(self, gold, how)
+
+    @property
+    def labels(self) -> list[str] | None:
+        """What its states are called: by :meth:`relabel`, or by the model's own tags; None if they are but numbers."""
+        tags = getattr(self.model, "tags", None)
+        named = None if tags is None or isinstance(tags, int) else list(tags)
+        return self.config.get("labels", named)
+
+    def plot(self, score: str | None = None, ax: Any = None) -> Any:
+        """The learning curve, as matplotlib axes."""
+        from ..plot import learning_curve
+
+        return learning_curve(self.rows, score, ax)
+
+    def to_arviz(self) -> Any:
+        """The weights as an ArviZ object (one chain of one draw: a point estimate), the history beside them."""
+        from .arviz import point_estimate
+
+        return point_estimate(self)
+
+    def _repr_html_(self) -> str:
+        from .html import summary
+
+        return summary(self)
+
+    def _structured(self, *args: Any, **kwargs: Any) -> Posterior | None:
+        trace = poutine.trace(self.trained).get_trace(*args, **kwargs)
+        found = [s for s in trace.nodes.values() if s["type"] == "sample" and isinstance(s["fn"], Structured)]
+        return found[0]["fn"].posterior(found[0]["value"]) if len(found) == 1 else None
 
     def __repr__(self) -> str:
         tables = ", ".join(f"{name} {tuple(w.shape)}" for name, w in self.weights.items())

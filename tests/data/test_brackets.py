@@ -38,8 +38,10 @@ def test_words_tags_and_brackets(tmp_path: Path) -> None:
     corpus = read_brackets(put(tmp_path, TEXT))
     assert [corpus.sentence(i) for i in range(3)] == [["The", "dog", "was", "seen", "."], ["Yes"], ["no"]]
     assert [corpus.sentence_tags(i) for i in range(3)] == [["DT", "NN", "VBD", "VBN", "."], ["NN"], ["NN"]]
-    assert corpus.spans is not None and corpus.spans.tolist() == [[0, 2], [0, 5], [2, 4]]
-    assert corpus.span_offsets is not None and corpus.span_offsets.tolist() == [0, 3, 3, 3]
+    assert corpus.spans is not None
+    assert corpus.spans.tolist() == [[0, 2], [0, 5], [2, 4]]
+    assert corpus.span_offsets is not None
+    assert corpus.span_offsets.tolist() == [0, 3, 3, 3]
     assert corpus.heads is None
 
 
@@ -83,7 +85,8 @@ def test_deep_trees_need_no_recursion(tmp_path: Path) -> None:
     text = "".join(f"(S (N w{i}) " for i in range(deep)) + "(N last)" + ")" * deep
     corpus = read_brackets(put(tmp_path, text))
     assert corpus.tokens == deep + 1
-    assert corpus.spans is not None and len(corpus.spans) == deep
+    assert corpus.spans is not None
+    assert len(corpus.spans) == deep
 
 
 def test_options(tmp_path: Path) -> None:
@@ -112,7 +115,8 @@ def test_agrees_with_nltk(real_data: Path) -> None:
     path = real_data / "wsj_nltk.mrg.xz"
     corpus = read_brackets(path)
     assert repr(corpus) == "Corpus(3,914 sentences, 94,084 tokens, 11,968 types, 45 tags, brackets)"
-    assert corpus.spans is not None and corpus.span_offsets is not None
+    assert corpus.spans is not None
+    assert corpus.span_offsets is not None
     with lzma.open(path, "rt", encoding="utf-8") as stream:
         for i, line in enumerate(stream):
             spans: set[tuple[int, int]] = set()
@@ -127,7 +131,8 @@ def test_the_same_words_as_the_dependency_version(real_data: Path) -> None:
     from pyro_unsup.data import read_conllu
 
     brackets, heads = read_brackets(real_data / "wsj_nltk.mrg.xz"), read_conllu(real_data / "wsj_nltk_dep.conll.xz")
-    assert (brackets.words == heads.words).all() and brackets.vocab == heads.vocab
+    assert (brackets.words == heads.words).all()
+    assert brackets.vocab == heads.vocab
     assert (brackets.offsets == heads.offsets).all()
 
 
@@ -135,7 +140,8 @@ def test_short_sentences_without_punctuation(real_data: Path) -> None:
     short = read_brackets(real_data / "wsj_nltk.mrg.xz").drop_tags(*PUNCTUATION).filter(max_length=10).compact()
     assert short.tagset is not None
     assert (len(short), short.tokens, len(short.tagset)) == (555, 3856, 32)
-    assert short.spans is not None and short.span_offsets is not None
+    assert short.spans is not None
+    assert short.span_offsets is not None
     for i in range(len(short)):
         spans = short.spans[short.span_offsets[i] : short.span_offsets[i + 1]].tolist()
         assert spans == sorted(map(list, set(map(tuple, spans))))

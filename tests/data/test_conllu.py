@@ -52,7 +52,8 @@ def test_ranges_and_empty_nodes_do_not_shift_heads(tmp_path: Path) -> None:
     corpus = read_conllu(put(tmp_path, TEXT))
     assert [corpus.sentence(i) for i in range(2)] == [["vamos", "nos", "a", "el", "mar"], ["¡", "Mar", "!"]]
     assert [corpus.sentence_tags(i) for i in range(2)] == [["V1", "P1", "S", "D", "N"], ["F", "N", "F"]]
-    assert corpus.heads is not None and corpus.heads.tolist() == [0, 1, 5, 5, 1, 2, 0, 2]
+    assert corpus.heads is not None
+    assert corpus.heads.tolist() == [0, 1, 5, 5, 1, 2, 0, 2]
     assert corpus.spans is None
 
 
@@ -71,8 +72,10 @@ def test_words_can_be_dropped_by_upos(tmp_path: Path) -> None:
     path = put(tmp_path, TEXT)
     corpus = read_conllu(path, drop_upos={"PUNCT", "ADP"})
     assert [corpus.sentence(i) for i in range(2)] == [["vamos", "nos", "el", "mar"], ["Mar"]]
-    assert corpus.heads is not None and corpus.heads.tolist() == [0, 1, 4, 1, 0]
-    assert "¡" not in corpus.vocab and corpus.tagset == Vocab(["V1", "P1", "D", "N"])
+    assert corpus.heads is not None
+    assert corpus.heads.tolist() == [0, 1, 4, 1, 0]
+    assert "¡" not in corpus.vocab
+    assert corpus.tagset == Vocab(["V1", "P1", "D", "N"])
     again = read_conllu(path, drop_upos={"PUNCT", "ADP"}, vocab=corpus.vocab, tagset=corpus.tagset)
     assert again == corpus  # what is dropped need not be known
     everything = {"VERB", "PRON", "ADP", "DET", "NOUN", "PUNCT"}
@@ -84,7 +87,8 @@ def test_text_without_annotation(tmp_path: Path) -> None:
     corpus = read_conllu(path, tagset=Vocab(["T"]))
     assert (corpus.tags, corpus.tagset, corpus.heads) == (None, None, None)
     corpus = read_conllu(put(tmp_path, row(1, head="_") + row(2, head=1) + row(3, head=0) + "\n" + row(1, head="_")))
-    assert corpus.heads is not None and corpus.heads.tolist() == [-1, 1, 0, -1]
+    assert corpus.heads is not None
+    assert corpus.heads.tolist() == [-1, 1, 0, -1]
 
 
 def test_words_with_spaces_and_any_script(tmp_path: Path) -> None:
@@ -124,7 +128,7 @@ def test_options(tmp_path: Path) -> None:
         (row(1) + row(3), "2: expected the word number 2, found '3'; number them 1, 2, 3"),
         (row("x"), "1: expected the word number 1, found 'x'; number them 1, 2, 3"),
         (row("0"), "1: expected the word number 1, found '0'; number them 1, 2, 3"),
-        (row("٢"), "1: expected the word number 1, found '٢'; number them 1, 2, 3"),
+        (row("\u0662"), "1: expected the word number 1, found '\u0662'; number them 1, 2, 3"),
         (row("2-3") + row(1), "1: expected the word number 1, found '2-3'; number them 1, 2, 3"),
         (row("1-0") + row(1), "1: expected the word number 1, found '1-0'; number them 1, 2, 3"),
         (row("1-3") + row(1) + row("2-3"), "3: expected the word number 2, found '2-3'; number them 1, 2, 3"),
@@ -135,7 +139,7 @@ def test_options(tmp_path: Path) -> None:
         (row(1, head="-1"), "1: the head '-1', expected a number from 0 to 1 or _"),
         (row(1, head="x"), "1: the head 'x', expected a number from 0 to 1 or _"),
         (row(1, head=""), "1: the head '', expected a number from 0 to 1 or _"),
-        (row(1, head="٠"), "1: the head '٠', expected a number from 0 to 1 or _"),
+        (row(1, head="\u0660"), "1: the head '\u0660', expected a number from 0 to 1 or _"),
         (row(1, head="9" * 5000), f"1: the head '{'9' * 60}...', expected a number from 0 to 1 or _"),
         (row(1) + "\n" + row(1) + row(2, head=2), "4: word 2 is its own head, expected a tree"),
         (row(1) + row(2, head=3) + row(3, head=2), "2: the heads form a cycle through word 2, expected a tree"),
@@ -171,7 +175,8 @@ def test_refusals_name_the_line(tmp_path: Path, text: str, message: str) -> None
 
 def test_several_roots_by_request(tmp_path: Path) -> None:
     corpus = read_conllu(put(tmp_path, row(1) + row(2)), allow_multiple_roots=True)
-    assert corpus.heads is not None and corpus.heads.tolist() == [0, 0]
+    assert corpus.heads is not None
+    assert corpus.heads.tolist() == [0, 0]
 
 
 def test_a_very_long_chain_needs_no_recursion(tmp_path: Path) -> None:
@@ -204,7 +209,9 @@ def test_agrees_with_the_conllu_package(real_data: Path, name: str, tags: str) -
             lengths.append(len(words))
     assert corpus.lengths.tolist() == lengths
     assert corpus.vocab.decode(corpus.words) == forms
-    assert corpus.tagset is not None and corpus.tags is not None and corpus.heads is not None
+    assert corpus.tagset is not None
+    assert corpus.tags is not None
+    assert corpus.heads is not None
     assert corpus.tagset.decode(corpus.tags) == names
     assert corpus.heads.tolist() == heads
 
@@ -212,7 +219,8 @@ def test_agrees_with_the_conllu_package(real_data: Path, name: str, tags: str) -
 def test_conllx(real_data: Path) -> None:
     corpus = read_conllu(real_data / "wsj_nltk_dep.conll.xz")
     assert (len(corpus), corpus.tokens) == (3914, 94084)
-    assert corpus.heads is not None and (corpus.heads == 0).sum() == 3914
+    assert corpus.heads is not None
+    assert (corpus.heads == 0).sum() == 3914
 
 
 @pytest.mark.parametrize(
@@ -234,7 +242,8 @@ def test_short_sentences_without_punctuation(
     short = corpus.filter(max_length=10).compact()
     assert len(short) == sentences
     assert words is None or short.tokens == words
-    assert short.tagset is not None and (types is None or len(short.tagset) == types)
+    assert short.tagset is not None
+    assert types is None or len(short.tagset) == types
     assert Corpus(short.words, short.offsets, short.vocab, short.tags, short.tagset, short.heads) == short
 
 
@@ -243,4 +252,5 @@ def test_reading_is_fast(real_data: Path) -> None:
     corpus = read_conllu(real_data / "ud" / "en_ewt-ud-train.conllu.xz")
     assert time.perf_counter() - start < 4
     assert (len(corpus), corpus.tokens) == (12544, 204577)
-    assert corpus.heads is not None and np.count_nonzero(corpus.heads == 0) == 12544
+    assert corpus.heads is not None
+    assert np.count_nonzero(corpus.heads == 0) == 12544

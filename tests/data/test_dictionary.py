@@ -56,7 +56,8 @@ def test_counts_may_come_from_the_training_text() -> None:
     dictionary = TagDictionary.from_corpus(corpus(), min_count=1, counted_in=training.compact())
     assert len(dictionary) == 3
     dictionary = TagDictionary.from_corpus(corpus(), min_count=1, counted_in=corpus().select([0]).compact())
-    assert dictionary["run"] == ("N", "V") and dictionary["runs"] == ("D", "N", "V")
+    assert dictionary["run"] == ("N", "V")
+    assert dictionary["runs"] == ("D", "N", "V")
 
 
 def test_the_unknown_symbol_is_open() -> None:
@@ -173,10 +174,13 @@ def test_any_file_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, c
     path = tmp_path_factory.getbasetemp() / "dict"
     path.write_bytes(content)
     for read in (TagDictionary.read, TagDictionary.load):
+        message = f"{path}:"
         try:
             assert isinstance(read(path), TagDictionary)
         except InputError as error:
-            assert str(error).startswith(str(path)) and "\n" not in str(error)
+            message = str(error)
+        assert message.startswith(f"{path}:")
+        assert "\n" not in message
 
 
 def test_the_treebank_sample(real_data: Path) -> None:

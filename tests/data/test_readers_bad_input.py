@@ -154,11 +154,15 @@ def test_any_file_is_read_or_refused(tmp_path: Path, reader: Reader, text: str) 
     @given(st.binary(max_size=120) | st.text("ab12\t\n ()/\\_-.#", max_size=60).map(str.encode) | damaged(text))
     def check(content: bytes) -> None:
         path.write_bytes(content)
+        message = f"{path}:"
         try:
-            corpus = reader(path)
+            lengths = reader(path).lengths
         except InputError as error:
-            assert str(error).startswith(f"{path}:") and "\n" not in str(error)
+            message = str(error)
         else:
-            assert len(corpus) > 0 and (corpus.lengths > 0).all()
+            assert (lengths > 0).all()
+            assert len(lengths) > 0
+        assert message.startswith(f"{path}:")
+        assert "\n" not in message
 
     check()

@@ -280,5 +280,5 @@ def test_settings_that_make_no_sense() -> None:
         EM(Tagger(2, 2)).run([[0, 1]], restarts=0)
     with pytest.raises(FitError, match="dtype must be"):
         EM(Tagger(2, 2), dtype=torch.float16)
-    with pytest.raises(pu.TableError, match="must not be negative"):
+    with pytest.raises(pu.TableError, match="finite and not negative"):
         AddLambda(-1)
