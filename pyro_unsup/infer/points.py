@@ -27,8 +27,8 @@ class Points(Messenger):
         self._transforms: dict[str, Transform] = {}
 
     def values(self) -> dict[str, Tensor]:
-        """The current estimates, in the space of the sites."""
-        return {name: self._transforms[name](x.detach()) for name, x in self.unconstrained.items()}
+        """The current estimates, in the space of the sites. They stay as they are when an M step moves on."""
+        return {name: self._transforms[name](x.detach().clone()) for name, x in self.unconstrained.items()}
 
     def adopt(self, values: Mapping[str, Tensor]) -> None:
         """Take over estimates, in the space of the sites."""
@@ -50,4 +50,5 @@ class Points(Messenger):
                 value = transform.inv(init_to_median(msg))
             self.unconstrained[msg["name"]] = value.detach().clone().requires_grad_()
         msg["value"] = transform(self.unconstrained[msg["name"]])
-        msg["done"] = True
+        # Conditioned on, as far as Pyro is concerned: nothing else should sample it or miss it in a guide.
+        msg["done"] = msg["is_observed"] = True

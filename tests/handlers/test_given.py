@@ -1,0 +1,89 @@
+"""``given``: known log-weights in place of latent tables."""
+
+from __future__ import annotations
+
+import pyro
+import pytest
+import torch
+from pyro import poutine
+from torch import Tensor
+
+from pyro_unsup import Categorical, given, multinomial
+from pyro_unsup.errors import TableError
+from pyro_unsup.handlers import GivenMessenger
+
+SUPPORT = torch.tensor([[True, True, False], [False, True, True]])
+
+
+def model(touched: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    return (
+        multinomial("dense", 2, 3, touched=touched),
+        multinomial("known", 2, 3, support=SUPPORT, touched=touched),
+        multinomial("ragged", row_lengths=[2, 3], touched=touched),
+    )
+
+
+def weights() -> dict[str, Tensor]:
+    return {
+        "dense": torch.randn(2, 3),
+        "known": torch.randn(2, 3).masked_fill(~SUPPORT, -torch.inf),
+        "ragged": torch.randn(5),
+    }
+
+
+def test_given_tables_are_returned_as_they_are_and_leave_no_site() -> None:
+    w = weights()
+    trace = poutine.trace(given(model, w)).get_trace()
+    assert [n for n, s in trace.nodes.items() if s["type"] == "sample"] == []
+    for found, expected in zip(trace.nodes["_RETURN"]["value"], w.values(), strict=True):
+        assert torch.equal(found, expected)  # neither normalised nor masked again
+
+
+def test_touched_parts_of_given_tables() -> None:
+    w = weights()
+    touched = torch.tensor([2, 0])
+    for found, expected in zip(given(model, w)(touched), w.values(), strict=True):
+        assert torch.equal(found, expected[..., touched])
+
+
+def test_tables_that_are_not_named_keep_their_meaning() -> None:
+    trace = poutine.trace(given(model, {"dense": torch.zeros(2, 3)})).get_trace()
+    assert [n for n, s in trace.nodes.items() if s["type"] == "sample"] == ["known", "ragged"]
+
+
+def test_inner_wins_over_outer() -> None:
+    a, b = torch.zeros(2, 3), torch.ones(2, 3)
+    assert torch.equal(given(given(model, {"dense": a}), {"dense": b})()[0], a)
+
+
+def test_as_a_context_manager_and_inside_plates() -> None:
+    w = weights()
+    with poutine.trace() as traced, GivenMessenger(w), pyro.plate("items", 4):
+        dense = multinomial("dense", 2, 3)
+        z = pyro.sample("z", Categorical(dense[0]))
+    assert dense is w["dense"]
+    assert z.shape == (4,)
+    assert "dense" not in traced.trace.nodes
+
+
+def test_gradients_flow_into_given_weights() -> None:
+    dense = torch.randn(2, 3, requires_grad=True)
+    found = given(model, {"dense": dense})()[0]
+    (grad,) = torch.autograd.grad(found[0, 1] + 2 * found[1, 2], dense)
+    assert grad.tolist() == [[0, 1, 0], [0, 0, 2]]
+
+
+def test_weights_that_do_not_fit_are_refused() -> None:
+    message = r"table 'dense': the model wants shape \(2, 3\), the given weights have \(3, 2\)"
+    with pytest.raises(TableError, match=message):
+        given(model, {"dense": torch.zeros(3, 2)})()
+    with pytest.raises(TableError, match=r"table 'ragged': the model wants shape \(5,\), the given weights have \(2, 3\)"):
+        given(model, {"ragged": torch.zeros(2, 3)})()
+
+
+@pytest.mark.parametrize("touched", [None, torch.tensor([2])])
+def test_weight_on_a_structural_zero_is_refused(touched: Tensor | None) -> None:
+    with pytest.raises(TableError, match="table 'known': the given weights allow what the model's support forbids"):
+        given(model, {"known": torch.zeros(2, 3)})(touched)
+    tampered = {"known": torch.zeros(2, 3).masked_fill(~SUPPORT, -torch.inf)}
+    given(model, tampered)(touched)
