@@ -10,7 +10,7 @@ from torch import Tensor
 from ..errors import TableError
 from ..tables import Declaration
 from .declared import DeclaredMessenger
-from .given import fitting
+from .given import part_of
 
 
 class Counting(DeclaredMessenger):
@@ -43,7 +43,8 @@ class Counting(DeclaredMessenger):
         if name not in self.weights:
             raise TableError(f"table '{name}' has no weights to count with: there are {sorted(self.weights)}. "
                              "A model must declare the same tables whenever it runs")  # fmt: skip
-        self.leaves[name] = leaf = fitting(declaration, self.weights[name]).detach().requires_grad_()
+        # No look at the support: this runs at every E step, and engines keep structural zeros where they are.
+        self.leaves[name] = leaf = part_of(declaration, self.weights[name]).detach().requires_grad_()
         return leaf
 
     def counts(self, log_marginal: Tensor) -> dict[str, Tensor]:

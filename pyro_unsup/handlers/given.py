@@ -30,19 +30,19 @@ class GivenMessenger(Messenger):
             msg["done"] = msg["stop"] = True
 
     def _answer(self, declaration: Declaration) -> Tensor:
-        return fitting(declaration, self.weights[declaration.name])
+        part, support = part_of(declaration, self.weights[declaration.name]), declaration.layout.support
+        if support is not None and bool((part[~take(support, declaration.touched)] != -torch.inf).any()):
+            raise TableError(f"table '{declaration.name}': the given weights allow what the model's support forbids; "
+                             "apply Layout.mask")  # fmt: skip
+        return part
 
 
-def fitting(declaration: Declaration, weights: Tensor) -> Tensor:
-    """The touched part of given log-weights, if they fit what the model declared; costs what the part costs."""
-    name, layout = declaration.name, declaration.layout
-    if weights.shape != layout.shape:
-        raise TableError(f"table '{name}': the model wants shape {tuple(layout.shape)}, "
+def part_of(declaration: Declaration, weights: Tensor) -> Tensor:
+    """The touched part of log-weights, if they have the shape that the model declared."""
+    if weights.shape != declaration.layout.shape:
+        raise TableError(f"table '{declaration.name}': the model wants shape {tuple(declaration.layout.shape)}, "
                          f"the given weights have {tuple(weights.shape)}")  # fmt: skip
-    part = take(weights, declaration.touched)
-    if layout.support is not None and bool((part[~take(layout.support, declaration.touched)] != -torch.inf).any()):
-        raise TableError(f"table '{name}': the given weights allow what the model's support forbids; apply Layout.mask")
-    return part
+    return take(weights, declaration.touched)
 
 
 def given(model: Callable[..., Any], weights: Mapping[str, Tensor]) -> Callable[..., Any]:

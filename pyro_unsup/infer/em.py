@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from os import PathLike
 from typing import Any
@@ -14,7 +15,7 @@ from pyro import poutine
 from pyro.infer import config_enumerate
 from torch import Tensor
 
-from ..errors import FitError, TableError
+from ..errors import FitError, TableError, UnsupError
 from ..estimate import Estimator, Normalise
 from ..handlers import DeclaredMessenger
 from ..results import Fit, Report
@@ -115,7 +116,8 @@ class EM:
         """The E step."""
         assert self._marginal is not None
         others = bool(self._params or self._points.unconstrained)
-        found = self._expected = self._marginal.expect(self.weights, *self._data, others=others)
+        with self._naming_iteration():
+            found = self._expected = self._marginal.expect(self.weights, *self._data, others=others)
         if math.isnan(found.log_marginal):
             raise FitError(f"iteration {self.iteration}: the log marginal is NaN ({self._marginal.impossible()})")
         if found.log_marginal == -math.inf:
@@ -124,6 +126,11 @@ class EM:
         for name, counts in found.counts.items():
             if not math.isfinite(float(counts.sum())):
                 raise FitError(f"iteration {self.iteration}: table '{name}' got NaN or infinite counts")
+            if float(counts.min()) < -1e-6:
+                raise FitError(
+                    f"iteration {self.iteration}: table '{name}' got negative counts, so the model uses it other than as "
+                    "weights. Use its log-weights in pyro_unsup.Categorical or in a structured distribution only"
+                )
         return Info(self.iteration, found.log_marginal + self._log_prior(), found.log_marginal)
 
     def move(self) -> None:
@@ -142,9 +149,23 @@ class EM:
                 raise FitError(f"iteration {self.iteration}: {error}") from None
             self.unvisited[name] = int(empty.sum())
         if found.factors:
-            self._move_others(found)
+            with self._naming_iteration():
+                self._move_others(found)
         self.weights = new
         self.iteration += 1
+
+    @contextmanager
+    def _naming_iteration(self) -> Iterator[None]:
+        """Errors of Pyro's own, such as a scale that collapsed to zero, say when they happened."""
+        try:
+            yield
+        except UnsupError:
+            raise
+        except ValueError as error:
+            raise FitError(
+                f"iteration {self.iteration}: {str(error).splitlines()[0]} (a parameter that runs to the edge of its constraint needs a prior, "
+                "or a constraint with room, such as constraints.greater_than(1e-3) for a scale)"
+            ) from error
 
     def _move_others(self, found: Expectation) -> None:
         """L-BFGS on the expected complete log-likelihood; what does not improve it is undone."""
@@ -166,9 +187,10 @@ class EM:
             return loss
 
         optimiser.step(closure)  # type: ignore[no-untyped-call]
-        with torch.no_grad():
-            after = -float(self._marginal.expected_complete(self.weights, found.factors, *self._data))
-            if not after <= values[0]:
+        # With gradients on: without them no factor would say that it depends on the parameters.
+        after = -float(self._marginal.expected_complete(self.weights, found.factors, *self._data).detach())
+        if not after <= values[0]:
+            with torch.no_grad():
                 for p, old in zip(moved, before, strict=True):
                     p.copy_(old)
 
@@ -279,4 +301,4 @@ class EM:
         self._points.adopt(fit.points)
         store = pyro.get_param_store()
         for name, value in fit.params.items():
-            store[name] = value
+            store[name] = value.clone()

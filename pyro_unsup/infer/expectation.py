@@ -10,6 +10,7 @@ summed theirs out already, and tables are leaves of the gradient. Two gradients 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import pyro.poutine as poutine
 import torch
 from pyro.infer import TraceEnum_ELBO, config_enumerate
+from pyro.ops import packed
 from torch import Tensor
 
 from ..distributions import Structured
@@ -75,8 +77,8 @@ class Marginal:
 
         Only the terms that depend on them: tables are held fixed.
         """
-        with GivenMessenger({name: w.detach() for name, w in weights.items()}):
-            self._log_marginal(args, kwargs)
+        with GivenMessenger({name: w.detach() for name, w in weights.items()}), self.points:
+            self._sum.run(self.model, args, kwargs)
         total = torch.zeros((), dtype=torch.float64)
         for key, factor in self._factors():
             if key not in factors:
@@ -128,18 +130,51 @@ class _TracedSum(TraceEnum_ELBO):
         self.trace, guide_trace = super()._get_trace(model, guide, args, kwargs)
         for site in self.trace.nodes.values():
             if site["type"] == "sample":
-                for key, x in site["packed"].items():
-                    if isinstance(x, Tensor) and x.is_floating_point() and x.dtype != self.dtype:
-                        dims = x._pyro_dims  # type: ignore[attr-defined]
-                        site["packed"][key] = x.to(self.dtype)
-                        site["packed"][key]._pyro_dims = dims
+                site["packed"] = {key: self._cast(x) for key, x in site["packed"].items()}
+                _leave_masked_out(site)
         return self.trace, guide_trace
+
+    def _cast(self, x: Any) -> Any:
+        if not isinstance(x, Tensor) or not x.is_floating_point() or x.dtype == self.dtype:
+            return x
+        return _like(x.to(self.dtype), x)
+
+    def run(self, model: Any, args: Any, kwargs: Any) -> None:
+        """Trace the model, enumerated, without summing anything."""
+        next(iter(self._get_traces(model, _no_guide, args, kwargs)))
 
     def log_marginal(self, model: Any, args: Any, kwargs: Any) -> Tensor:
         if not torch.is_grad_enabled():
             return torch.tensor(-self.loss(model, _no_guide, *args, **kwargs), dtype=torch.float64)
-        result: Tensor = -self.differentiable_loss(model, _no_guide, *args, **kwargs)
+        try:
+            result: Tensor = -self.differentiable_loss(model, _no_guide, *args, **kwargs)
+        except ValueError as error:
+            if "cannot be differentiated" not in str(error):
+                raise
+            raise FitError("the data do not depend on anything that the model could learn: does it use its tables?") \
+                from None  # fmt: skip
         return result
+
+
+def _leave_masked_out(site: Any) -> None:
+    """Make the masked cells of an enumerated site count for nothing.
+
+    Pyro's sum leaves them in, which is harmless as long as a variable's weights sum to one. Ours need not: masked cells
+    get weights that do, and that no table stands behind.
+    """
+    mask = site["packed"].get("mask")
+    if site["infer"].get("_enumerate_dim") is None or mask is None or mask is True:
+        return
+    log_p = site["packed"]["unscaled_log_prob"]
+    evenly = math.log(len(site["fn"].enumerate_support(expand=False)))
+    kept = packed.scale_and_mask(_like(log_p + evenly, log_p), mask=mask)
+    site["packed"]["unscaled_log_prob"] = _like(kept - evenly, kept)
+
+
+def _like(x: Tensor, labelled: Tensor) -> Tensor:
+    """Give a tensor the axis names that Pyro's packed tensors carry."""
+    x._pyro_dims = labelled._pyro_dims  # type: ignore[attr-defined]
+    return x
 
 
 def _no_guide(*args: Any, **kwargs: Any) -> None:

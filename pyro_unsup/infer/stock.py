@@ -34,7 +34,8 @@ def refuse_stock_categorical(trace: Trace, leaves: Mapping[str, Tensor]) -> None
             if table is not None:
                 raise FitError(
                     f"site '{name}' uses {type(fn).__name__} with table '{table}': Pyro's own normalises its weights, "
-                    "so its gradient is not expected counts. Use pyro_unsup.Categorical(log_weights) there"
+                    "so its gradient is not expected counts. Use pyro_unsup.Categorical(log_weights) there, or "
+                    "pyro_unsup.Chain for a hidden Markov model"
                 )
 
 

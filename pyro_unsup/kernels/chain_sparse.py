@@ -86,42 +86,43 @@ def sparse_pass(
         for t in range(T):
             w = words[begin + t]
             s0, nc = support_at[w], support_at[w + 1] - support_at[w]
-            new = ahead[at[t] : at[t + 1]]
+            here, size = at[t], at[t + 1] - at[t]
             if t == 0:
                 for c in range(nc):
-                    new[c] = start[support[s0 + c]]
+                    ahead[c] = start[support[s0 + c]]
             else:
-                new[:] = zero
+                for i in range(size):
+                    ahead[here + i] = zero
                 v = words[begin + t - 1]
                 p0, nb = support_at[v], support_at[v + 1] - support_at[v]
                 na = (at[t] - at[t - 1]) // max(nb, 1)
                 pad = pad_of(second, t - 1, K)
                 a0 = support_at[words[begin + t - 2]] if pad < 0 else 0
-                old = ahead[at[t - 1] : at[t]]
                 for a in range(na):
                     i = pad if pad >= 0 else support[a0 + a]
                     for b in range(nb):
-                        mass = old[a * nb + b]
-                        edges = trans[i, support[p0 + b]]
-                        row = new[(b * nc if second else 0) :]
+                        mass = ahead[at[t - 1] + a * nb + b]
+                        j = support[p0 + b]
+                        row = here + (b * nc if second else 0)
                         if nc == K:  # all states: no indirection, so that the loop is vectorised
                             for c in range(K):
-                                row[c] += mass * edges[c]
+                                ahead[row + c] += mass * trans[i, j, c]
                         else:
                             for c in range(nc):
-                                row[c] += mass * edges[support[s0 + c]]
+                                ahead[row + c] += mass * trans[i, j, support[s0 + c]]
             total = zero
-            for row in range(len(new) // max(nc, 1)):
+            for row in range(size // max(nc, 1)):
                 for c in range(nc):
-                    new[row * nc + c] *= emit[s0 + c]
-                    total += new[row * nc + c]
+                    ahead[here + row * nc + c] *= emit[s0 + c]
+                    total += ahead[here + row * nc + c]
             if not (total > 1 / limit):
                 trouble[s] = True
                 break
             norm[t] = total
             log_z[s] += np.log(total) + emit_top[w]
-            for i in range(len(new)):
-                new[i] /= total
+            shrink = one / total
+            for i in range(size):
+                ahead[here + i] *= shrink
         if trouble[s]:
             continue
 
@@ -130,12 +131,11 @@ def sparse_pass(
         na = (at[T] - at[T - 1]) // nb
         pad = pad_of(second, T - 1, K)
         a0 = support_at[words[begin + T - 2]] if pad < 0 else 0
-        last = ahead[at[T - 1] : at[T]]
         total = zero
         for a in range(na):
             i = pad if pad >= 0 else support[a0 + a]
             for b in range(nb):
-                total += last[a * nb + b] * stop[i, support[s0 + b]]
+                total += ahead[at[T - 1] + a * nb + b] * stop[i, support[s0 + b]]
         if not (total > 1 / limit):
             trouble[s] = True
             continue
@@ -170,15 +170,15 @@ def sparse_pass(
             for a in range(na):
                 i = pad if pad >= 0 else support[a0 + a]
                 for b in range(nb):
-                    edges = trans[i, support[p0 + b]]
-                    row = pull[at[t] + (b * nc if second else 0) :]
+                    j = support[p0 + b]
+                    row = at[t] + (b * nc if second else 0)
                     mass = zero
                     if nc == K:
                         for c in range(K):
-                            mass += edges[c] * row[c]
+                            mass += trans[i, j, c] * pull[row + c]
                     else:
                         for c in range(nc):
-                            mass += edges[support[s0 + c]] * row[c]
+                            mass += trans[i, j, support[s0 + c]] * pull[row + c]
                     back[at[t - 1] + a * nb + b] = mass
         if trouble[s]:
             continue
@@ -204,11 +204,10 @@ def sparse_pass(
                     elif mass != 0:
                         x = words[begin + t + 1]
                         c0, nc = support_at[x], support_at[x + 1] - support_at[x]
-                        used = n_trans[i, j]
-                        row = pull[at[t + 1] + (b * nc if second else 0) :]
+                        row = at[t + 1] + (b * nc if second else 0)
                         if nc == K:
                             for c in range(K):
-                                used[c] += mass * row[c]
+                                n_trans[i, j, c] += mass * pull[row + c]
                         else:
                             for c in range(nc):
-                                used[support[c0 + c]] += mass * row[c]
+                                n_trans[i, j, support[c0 + c]] += mass * pull[row + c]

@@ -19,9 +19,10 @@ def from_groups(groups: dict[str, dict[str, Any]], **options: Any) -> Any:
         warnings.simplefilter("ignore", DeprecationWarning)
         import arviz
 
-        if "data" in inspect.signature(arviz.from_dict).parameters:
-            return arviz.from_dict(groups, **options)
-        return arviz.from_dict(**groups, **options)
+        from_dict: Any = arviz.from_dict
+        if "data" in inspect.signature(from_dict).parameters:
+            return from_dict(groups, **options)
+        return from_dict(**groups, **options)
 
 
 def point_estimate(fit: Fit) -> Any:

@@ -8,40 +8,41 @@ from typing import Any
 import numpy as np
 
 from ..data import Corpus
-from ..distributions.chain_posterior import ChainPosterior
 from ..errors import UnsupError
 from ..evaluate import relabel, tagging_report
 from .fit import Fit
+from .unseen import Decoded, decode
 
 
 def evaluate(fit: Fit, gold: Corpus, how: str = "viterbi") -> dict[str, float]:
     """Scores of a fit's predictions.
 
-    For a tagger: ``many_to_one``, ``one_to_one``, ``v_measure``, ``vi_bits``, ``clusters_used``, ``bits_per_word``; and,
-    if its tags are the gold tags by name, ``accuracy`` and (with a dictionary) ``accuracy_ambiguous``. Fractions of 1.
+    For a tagger: ``many_to_one``, ``one_to_one``, ``v_measure``, ``vi_bits``, ``clusters_used``, ``bits_per_word``;
+    and, if its tags are the gold tags by name, ``accuracy`` and (with a dictionary) ``accuracy_ambiguous``. Fractions
+    of 1.
 
-    :param gold: a tagged corpus; its words are looked up in the vocabulary that the fit was trained on.
+    :param gold: a tagged corpus; its words are looked up in the vocabulary that the fit was trained on. Words that are
+        not in it are tagged by their neighbours (:mod:`.unseen`), but make ``bits_per_word`` infinite.
     """
-    corpus, tags = _tagged(fit, gold)
-    posterior = fit.posterior(corpus)
-    if not isinstance(posterior, ChainPosterior):
-        raise UnsupError(f"there are no scores for {type(posterior).__name__} yet")
-    predicted = (posterior.mode() if how == "viterbi" else posterior.mbr()).numpy()
-    same = _same_tags(fit, gold)
+    return scores(fit, gold, decode(fit, gold, how))
+
+
+def scores(fit: Fit, gold: Corpus, decoded: Decoded) -> dict[str, float]:
+    """The same of a text that has been decoded."""
+    tags, same = _tags(gold), _same_tags(fit, gold)
     return tagging_report(
         tags if same is None else same[tags],
-        predicted,
+        decoded.states.numpy(),
         same_tags=same is not None,
-        ambiguous=None if same is None else _ambiguous(fit, corpus),
-        log_likelihood=float(posterior.log_partition.double().sum()),
+        ambiguous=None if same is None else decoded.ambiguous,
+        log_likelihood=float(decoded.log_likelihood.sum()),
     )
 
 
 def relabelled(fit: Fit, gold: Corpus, how: str) -> Fit:
     """A copy whose states carry the names of the gold tags they go with; states without one keep their numbers."""
-    corpus, tags = _tagged(fit, gold)
-    states = fit.weights["start"].shape[-1]
-    mapping = relabel(tags, fit.predict(corpus).numpy(), how=how, predicted_size=states)  # type: ignore[arg-type]
+    tags, states = _tags(gold), fit.weights["start"].shape[-1]
+    mapping = relabel(tags, decode(fit, gold).states.numpy(), how=how, predicted_size=states)  # type: ignore[arg-type]
     new = copy(fit)
     assert gold.tagset is not None
     names = [str(k) if tag < 0 else gold.tagset[int(tag)] for k, tag in enumerate(mapping)]
@@ -49,12 +50,10 @@ def relabelled(fit: Fit, gold: Corpus, how: str) -> Fit:
     return new
 
 
-def _tagged(fit: Fit, gold: Corpus) -> tuple[Corpus, np.ndarray[Any, Any]]:
+def _tags(gold: Corpus) -> np.ndarray[Any, Any]:
     if gold.tags is None or gold.tagset is None:
         raise UnsupError("the gold corpus has no tags: read a tagged file")
-    vocab: Any = getattr(fit.model, "vocab", None)
-    corpus = gold if vocab is None or isinstance(vocab, int) or vocab == gold.vocab else gold.with_vocab(vocab)
-    return corpus, gold.tags
+    return gold.tags
 
 
 def _same_tags(fit: Fit, gold: Corpus) -> np.ndarray[Any, Any] | None:
@@ -68,9 +67,3 @@ def _same_tags(fit: Fit, gold: Corpus) -> np.ndarray[Any, Any] | None:
     if used & set(missing):
         raise UnsupError(f"gold tag {sorted(used & set(missing))[0]!r} is not among the model's {len(number)} tags")
     return np.array([number.get(name, 0) for name in gold.tagset])
-
-
-def _ambiguous(fit: Fit, corpus: Corpus) -> np.ndarray[Any, Any] | None:
-    """Which tokens the dictionary leaves a choice for."""
-    mask = fit.model.declarations()["emission"].layout.support  # type: ignore[attr-defined]
-    return None if mask is None else (mask.sum(0) > 1).numpy()[corpus.words]

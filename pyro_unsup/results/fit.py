@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+import torch
 from pyro import poutine
-from pyro.infer import config_enumerate, infer_discrete
+from pyro.infer import TraceEnum_ELBO, config_enumerate, infer_discrete
+from pyro.poutine.messenger import Messenger
 from torch import Tensor
 
 from ..distributions import Posterior, Structured
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     import pandas
 
 
-@dataclass
+@dataclass(eq=False)
 class Fit:
     """A trained model.
 
@@ -29,6 +31,8 @@ class Fit:
     :param config: how it was trained, in plain values.
     :param points: point estimates of continuous latent variables, by site.
     :param params: values of the model's ``pyro.param`` sites.
+    :param unconstrained: those of ``points`` and ``params`` that training moves in another space, as they are there: so
+        that it can go on exactly.
     """
 
     model: Callable[..., Any]
@@ -39,6 +43,7 @@ class Fit:
     config: dict[str, Any] = field(default_factory=dict)
     points: dict[str, Tensor] = field(default_factory=dict)
     params: dict[str, Tensor] = field(default_factory=dict)
+    unconstrained: dict[str, Tensor] = field(default_factory=dict)
 
     @property
     def objective(self) -> float:
@@ -53,8 +58,14 @@ class Fit:
 
     def trained(self, *args: Any, **kwargs: Any) -> Any:
         """The model with everything that was learned put in: itself a Pyro program."""
-        known = poutine.condition(poutine.substitute(self.model, self.params), self.points)
+        known = poutine.condition(_Known(self.params)(self.model), self.points)
         return given(known, self.weights)(*args, **kwargs)
+
+    def log_likelihood(self, *args: Any, **kwargs: Any) -> float:
+        """log p(data), everything hidden summed out; the log prior of point-estimated latent variables is included."""
+        elbo = TraceEnum_ELBO(strict_enumeration_warning=False)
+        with torch.no_grad():
+            return -float(elbo.loss(config_enumerate(self.trained), lambda *args, **kwargs: None, *args, **kwargs))
 
     def posterior(self, *args: Any, **kwargs: Any) -> Posterior:
         """The hidden structure of these data, for a model with one structured distribution."""
@@ -78,8 +89,8 @@ class Fit:
             structure = found.mode() if how == "viterbi" else found.mbr()
             return (structure, found.marginals) if probabilities else structure
         if how == "mbr" or probabilities:
-            raise UnsupError("only a structured distribution offers 'mbr' and probabilities; enumerated latent variables "
-                             "are decoded by 'viterbi'")  # fmt: skip
+            raise UnsupError("only a structured distribution offers 'mbr' and probabilities; enumerated latent "
+                             "variables are decoded by 'viterbi'")  # fmt: skip
         trace = poutine.trace(self.trained).get_trace(*args, **kwargs)
         sites = [s for s in trace.nodes.values() if s["type"] == "sample"]
         nesting = max((-f.dim for s in sites for f in s["cond_indep_stack"] if f.vectorized), default=0)
@@ -89,7 +100,7 @@ class Fit:
         return {name: decoded.nodes[name]["value"] for name in hidden}
 
     def save(self, folder: str | PathLike[str], overwrite: bool = False) -> None:
-        """Write the fit to a folder of safetensors and JSON, all of it or nothing (:func:`pyro_unsup.load` reads it)."""
+        """Write the fit to a folder of safetensors and JSON, all or nothing. :func:`pyro_unsup.load` reads it."""
         from .storage import save
 
         save(self, folder, overwrite)
@@ -133,8 +144,40 @@ class Fit:
     def _structured(self, *args: Any, **kwargs: Any) -> Posterior | None:
         trace = poutine.trace(self.trained).get_trace(*args, **kwargs)
         found = [s for s in trace.nodes.values() if s["type"] == "sample" and isinstance(s["fn"], Structured)]
-        return found[0]["fn"].posterior(found[0]["value"]) if len(found) == 1 else None
+        if len(found) > 1:
+            names = ", ".join(s["name"] for s in found)
+            raise UnsupError(f"the model has {len(found)} structured sites ({names}), and only one can be decoded: "
+                             "trace fit.trained and ask each site's distribution for its posterior")  # fmt: skip
+        return found[0]["fn"].posterior(found[0]["value"]) if found else None
 
     def __repr__(self) -> str:
         tables = ", ".join(f"{name} {tuple(w.shape)}" for name, w in self.weights.items())
         return f"Fit of {self.model!r}: {tables}\n{self.report}"
+
+
+class _Known(Messenger):
+    """Answers ``pyro.param`` with known values, by full names.
+
+    A module registered by ``pyro.module`` goes on using its own parameters, whatever the answer is: they are lent the
+    values for the run. (``poutine.substitute`` knows the parameters of such a module by other names, and misses them.)
+    """
+
+    def __init__(self, params: dict[str, Tensor]) -> None:
+        super().__init__()
+        self.params = params
+        self._lent: list[tuple[Tensor, Tensor]] = []
+
+    def __exit__(self, *args: Any) -> None:
+        while self._lent:
+            own, before = self._lent.pop()
+            own.data = before
+        super().__exit__(*args)
+
+    def _pyro_param(self, msg: Any) -> None:
+        if msg["name"] not in self.params:
+            return
+        msg["value"] = self.params[msg["name"]]
+        own = next(iter(msg["args"][1:]), None)  # what the parameter starts from
+        if isinstance(own, torch.nn.Parameter):
+            self._lent.append((own, own.data))
+            own.data = msg["value"]

@@ -22,7 +22,7 @@ def summary(fit: Fit) -> str:
     if len(report.restarts) > 1:
         low, mean, high = report.spread
         rows.append(("restarts", f"{len(report.restarts)}: lowest {low:,.2f}, mean {mean:,.2f}, highest {high:,.2f}"))
-    rows += [(f"table {name}", " × ".join(map(str, w.shape))) for name, w in fit.weights.items()]
+    rows += [(f"table {name}", " \N{MULTIPLICATION SIGN} ".join(map(str, w.shape))) for name, w in fit.weights.items()]
     cells = "".join(
         f"<tr><th style='text-align:left'>{escape(key)}</th><td style='text-align:left'>{escape(value)}</td></tr>"
         for key, value in rows

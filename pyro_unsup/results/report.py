@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from dataclasses import dataclass, field
 
@@ -45,7 +46,10 @@ class Report:
         ]
         if len(self.restarts) > 1:
             low, mean, high = self.spread
-            lines.append(f"best of {len(self.restarts)} restarts (seed {self.seed}): lowest {low:.6f}, mean {mean:.6f}, "
-                         f"highest {high:.6f}, standard deviation {statistics.stdev(self.restarts):.6f}")  # fmt: skip
-        lines += [f"table '{name}': {n} rows were never visited and kept their start" for name, n in self.unvisited.items()]
+            spread = statistics.stdev(self.restarts) if math.isfinite(low) else math.inf
+            lines.append(f"best of {len(self.restarts)} restarts (seed {self.seed}): lowest {low:.6f}, "
+                         f"mean {mean:.6f}, highest {high:.6f}, standard deviation {spread:.6f}")  # fmt: skip
+        lines += [
+            f"table '{name}': {n} rows were never visited and kept their start" for name, n in self.unvisited.items()
+        ]
         return "\n".join(lines)

@@ -25,7 +25,7 @@ class LazyTable:
     >>> table = LazyTable(Layout.dense(1, 3), torch.tensor([[1.0, 1.0, 2.0]]))
     >>> table.update(torch.tensor([[2.0]]), step=0.5, touched=torch.tensor([0]))
     >>> table.log_weights().exp()
-    tensor([[0.4286, 0.1429, 0.4286]])
+    tensor([[0.5000, 0.1667, 0.3333]])
     """
 
     def __init__(self, layout: Layout, counts: Tensor) -> None:  # layout.shape

@@ -22,7 +22,16 @@ def no_guide(*args: object) -> None:
     pass
 
 
-SHAPES = [((), ()), ((), (4,)), ((3,), ()), ((3,), (3,)), ((3,), (4, 3)), ((3, 1), (4,)), ((2, 1, 3), (4, 1)), ((1,), (5,))]
+SHAPES = [
+    ((), ()),
+    ((), (4,)),
+    ((3,), ()),
+    ((3,), (3,)),
+    ((3,), (4, 3)),
+    ((3, 1), (4,)),
+    ((2, 1, 3), (4, 1)),
+    ((1,), (5,)),
+]
 
 
 @pytest.mark.parametrize(("batch", "shape"), SHAPES)
@@ -37,7 +46,9 @@ def test_log_prob_is_a_look_up(batch: tuple[int, ...], shape: tuple[int, ...], d
     expected = torch.stack([w[v] for w, v in zip(wide, value.expand(both).reshape(-1).long(), strict=True)])
     torch.testing.assert_close(found.reshape(-1), expected, rtol=0, atol=0)
     # And once normalised, it is Pyro's own.
-    torch.testing.assert_close(Categorical(logits.log_softmax(-1)).log_prob(value), dist.Categorical(logits=logits).log_prob(value))
+    torch.testing.assert_close(
+        Categorical(logits.log_softmax(-1)).log_prob(value), dist.Categorical(logits=logits).log_prob(value)
+    )
 
 
 @pytest.mark.parametrize(("batch", "shape"), SHAPES)

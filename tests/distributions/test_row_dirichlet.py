@@ -97,7 +97,7 @@ def test_reparameterised_gradients_are_those_of_the_mean() -> None:
 
 
 def test_samples_lie_in_the_support_even_for_long_float32_rows() -> None:
-    for lengths in (LENGTHS, torch.tensor([100_000, 1, 100_000])):
+    for lengths in (LENGTHS, torch.tensor([1_000_000, 1])):
         site = RowDirichlet(torch.ones(int(lengths.sum()), dtype=torch.float32), lengths)
         value = site.sample()
         assert site.support.check(value)

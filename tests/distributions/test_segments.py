@@ -23,7 +23,9 @@ def test_rows_equal_a_loop(lengths: list[int], batch: tuple[int, ...], seed: int
     x[torch.rand(x.shape, generator=generator) < 0.3] = -torch.inf
     rows = row_index(torch.tensor(lengths))
     parts = x.split(lengths, -1)
-    torch.testing.assert_close(segment_sum(x.exp(), rows, len(lengths)), torch.stack([p.exp().sum(-1) for p in parts], -1))
+    torch.testing.assert_close(
+        segment_sum(x.exp(), rows, len(lengths)), torch.stack([p.exp().sum(-1) for p in parts], -1)
+    )
     expected = torch.stack([p.exp().sum(-1).log() for p in parts], -1)
     torch.testing.assert_close(segment_logsumexp(x, rows, len(lengths)), expected)
 

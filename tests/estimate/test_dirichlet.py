@@ -102,7 +102,9 @@ def test_add_lambda_is_map_with_one_more() -> None:
     counts, old = torch.rand(2, 3), torch.zeros(2, 3)
     weights = AddLambda(0.7).weights(declaration, counts, old)
     torch.testing.assert_close(weights, DirichletMAP(1.7).weights(declaration, counts, old))
-    torch.testing.assert_close(AddLambda(0.7).log_prior(declaration, weights), DirichletMAP(1.7).log_prior(declaration, weights))
+    torch.testing.assert_close(
+        AddLambda(0.7).log_prior(declaration, weights), DirichletMAP(1.7).log_prior(declaration, weights)
+    )
     assert torch.equal(AddLambda(0).weights(declaration, counts, old), Normalise().weights(declaration, counts, old))
 
 

@@ -68,8 +68,10 @@ def test_tiny_counts_keep_their_digits() -> None:
 @pytest.mark.parametrize(
     ("layout", "counts", "message"),
     [
-        (Layout.dense(3, 2), [[1, 1], [0, 0], [0, 0]], r"table 't': row \(1,\) has no expected counts \(2 of 3 rows are empty\)"),
-        (Layout.dense(2, 2, 1), [[[1], [1]], [[1], [0]]], r"table 't': row \(1, 1\) has no expected counts \(1 of 4 rows"),
+        (Layout.dense(3, 2), [[1, 1], [0, 0], [0, 0]],
+         r"table 't': row \(1,\) has no expected counts \(2 of 3 rows are empty\)"),
+        (Layout.dense(2, 2, 1), [[[1], [1]], [[1], [0]]],
+         r"table 't': row \(1, 1\) has no expected counts \(1 of 4 rows"),
         (Layout.ragged([1, 2]), [3, 0, 0], r"table 't': row \(1,\) has no expected counts \(1 of 2 rows"),
         (Layout.dense(2), [0, 0], r"table 't': row .* has no expected counts \(1 of 1 rows"),
     ],

@@ -77,7 +77,9 @@ def test_weights_that_do_not_fit_are_refused() -> None:
     message = r"table 'dense': the model wants shape \(2, 3\), the given weights have \(3, 2\)"
     with pytest.raises(TableError, match=message):
         given(model, {"dense": torch.zeros(3, 2)})()
-    with pytest.raises(TableError, match=r"table 'ragged': the model wants shape \(5,\), the given weights have \(2, 3\)"):
+    with pytest.raises(
+        TableError, match=r"table 'ragged': the model wants shape \(5,\), the given weights have \(2, 3\)"
+    ):
         given(model, {"ragged": torch.zeros(2, 3)})()
 
 

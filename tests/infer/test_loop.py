@@ -77,7 +77,9 @@ def test_callbacks_hear_everything_and_any_of_them_may_stop() -> None:
         heard.append(info.iteration)
         return info.iteration == 2
 
-    rows, reason, engine = run([-100.0 + k for k in range(10)], callbacks=[stopper, lambda info: also.append(info.iteration)])
+    rows, reason, engine = run(
+        [-100.0 + k for k in range(10)], callbacks=[stopper, lambda info: also.append(info.iteration)]
+    )
     assert reason == "stopped by a callback"
     assert heard == also == [0, 1, 2]
     assert engine.moves == 2
@@ -94,7 +96,9 @@ def test_a_callback_sees_changes_and_times() -> None:
 
 
 def test_a_falling_objective_is_an_error_that_names_the_iteration() -> None:
-    with pytest.raises(FitError, match=r"iteration 2: the objective fell from -90\.0 to -90\.5, a relative fall of 5\.6e-03"):
+    with pytest.raises(
+        FitError, match=r"iteration 2: the objective fell from -90\.0 to -90\.5, a relative fall of 5\.6e-03"
+    ):
         run([-100.0, -90.0, -90.5])
     with pytest.raises(FitError, match="EM cannot do that: look for a model that changes between runs"):
         run([5.0, 4.9])  # a density may have a positive log
@@ -139,7 +143,7 @@ def test_a_start_of_prior_probability_zero_is_mended_by_the_first_update() -> No
     rows, reason, _ = run([-math.inf, -5.0, -5.0])
     assert reason == "converged"
     assert [row.change for row in rows] == [math.inf, math.inf, 0.0]
-    with pytest.raises(FitError, match="^iteration 1: the objective is -inf$"):
+    with pytest.raises(FitError, match=r"^iteration 1: the objective is -inf$"):
         run([-math.inf, -math.inf])
 
 

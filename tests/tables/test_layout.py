@@ -137,12 +137,14 @@ def test_check_names_table_and_fault() -> None:
     layout = LAYOUTS["support"]
     with pytest.raises(TableError, match=r"table 'emission': expected log-weights of shape \(2, 3\), actual \(3, 2\)"):
         layout.check("emission", torch.zeros(3, 2))
-    with pytest.raises(TableError, match="table 'emission': a structural zero has weight; apply Layout.mask"):
+    with pytest.raises(TableError, match=r"table 'emission': a structural zero has weight; apply Layout\.mask"):
         layout.check("emission", torch.zeros(2, 3))
     for bad in (torch.nan, torch.inf):
         weights = layout.uniform()
         weights[0, 0] = bad
-        with pytest.raises(TableError, match=r"table 'emission': log-weights must be finite or -inf, found NaN or \+inf"):
+        with pytest.raises(
+            TableError, match=r"table 'emission': log-weights must be finite or -inf, found NaN or \+inf"
+        ):
             layout.check("emission", weights)
     weights = layout.mask(torch.full((2, 3), -5.0))  # rows need not sum to one
     assert layout.check("emission", weights) is weights

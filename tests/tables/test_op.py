@@ -36,7 +36,11 @@ def ask(how: dict[str, Any], **more: Any) -> Tensor:
 
 
 def layout_of(how: dict[str, Any]) -> Layout:
-    return Layout.ragged(how["row_lengths"]) if "row_lengths" in how else Layout.dense(*how["shape"], support=how.get("support"))
+    return (
+        Layout.ragged(how["row_lengths"])
+        if "row_lengths" in how
+        else Layout.dense(*how["shape"], support=how.get("support"))
+    )
 
 
 @cases
@@ -68,7 +72,9 @@ def test_format_shapes_shows_the_tables() -> None:
         assert line in lines
 
 
-@pytest.mark.parametrize("how", [TABLES["matrix"], TABLES["support"], TABLES["ragged"]], ids=["dense", "support", "ragged"])
+@pytest.mark.parametrize(
+    "how", [TABLES["matrix"], TABLES["support"], TABLES["ragged"]], ids=["dense", "support", "ragged"]
+)
 def test_the_prior_reaches_its_cells(how: dict[str, Any]) -> None:
     """A large concentration pins the weights to its shape."""
     layout = layout_of(how)
@@ -203,7 +209,7 @@ def test_nuts_and_predictive_run_on_tables() -> None:
         (lambda: multinomial("t", 2, support=torch.zeros(2)), "table 't': row .* has no allowed outcome"),
         (lambda: multinomial("t", 2, 3, support=torch.ones(3, 2)), r"table 't': a support must broadcast .*\(2, 3\)"),
         (lambda: multinomial("t", row_lengths=[0]), "table 't': row_lengths must be"),
-        (lambda: multinomial("t", 2, prior=0.0), "table 't': the Dirichlet prior must be positive, actual smallest = 0"),
+        (lambda: multinomial("t", 2, prior=0), "table 't': the Dirichlet prior must be positive, actual smallest = 0"),
         (lambda: multinomial("t", 2, prior=torch.tensor([1.0, -2.0])), "must be positive, actual smallest = -2"),
         (lambda: multinomial("t", 2, prior=float("nan")), "must be positive"),
         (lambda: multinomial("t", 2, prior=torch.ones(3)),

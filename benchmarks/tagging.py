@@ -1,0 +1,67 @@
+"""Tagging real text with EM: with a full dictionary, and without any.
+
+    python -m benchmarks.tagging           # about ten minutes on two cores
+    python -m benchmarks.tagging --seeds 2
+
+Each row is the mean and standard deviation over starts that differ only in their seed; scores are on the training text,
+decoded by Viterbi. Corpora are looked for in ``PYRO_UNSUP_DATA`` (``../shared/data``).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+import pyro_unsup as pu
+
+from .common import ROOT, figure
+
+DATA = Path(os.environ.get("PYRO_UNSUP_DATA", ROOT.parent / "shared" / "data"))
+
+
+def corpora() -> dict[str, pu.data.Corpus]:
+    return {
+        "WSJ sample": pu.data.read_brackets(DATA / "wsj_nltk.mrg.xz"),
+        "UD English-EWT": pu.data.read_conllu(DATA / "ud" / "en_ewt-ud-train.conllu.xz"),
+    }
+
+
+def mean_of(scores: list[dict[str, float]]) -> dict[str, str]:
+    return {key: f"{100 * np.mean([s[key] for s in scores]):.1f} ({100 * np.std([s[key] for s in scores]):.1f})"
+            if key not in ("vi_bits", "bits_per_word", "clusters_used", "iterations")
+            else f"{np.mean([s[key] for s in scores]):.3f} ({np.std([s[key] for s in scores]):.3f})"
+            for key in scores[0]}  # fmt: skip
+
+
+def run(name: str, model: pu.models.Tagger, corpus: pu.data.Corpus, seeds: int, **settings: object) -> None:
+    scores, began = [], time.perf_counter()
+    noise = settings.pop("noise")
+    for seed in range(seeds):
+        fit = pu.EM(model, init=pu.noise(noise)).run(corpus, seed=seed, progress=False, **settings)  # type: ignore[arg-type]
+        scores.append({**fit.evaluate(corpus), "iterations": fit.report.iterations})
+    figure(name, **mean_of(scores), starts=seeds, seconds=round(time.perf_counter() - began, 1))
+
+
+def main(seeds: int) -> None:
+    for name, corpus in corpora().items():
+        dictionary = pu.data.TagDictionary.from_corpus(corpus)
+        tags_a_token, ambiguous = dictionary.ambiguity(corpus)
+        figure(name, sentences=len(corpus), tokens=corpus.tokens, types=len(corpus.vocab), tags=len(dictionary.tagset),
+               tags_a_token=round(tags_a_token, 3), ambiguous=round(ambiguous, 4))  # fmt: skip
+        for order in (1, 2):
+            for stop in (False, True):
+                model = pu.models.Tagger(dictionary.tagset, corpus.vocab, order, dictionary, stop=stop)
+                run(f"{name}, dictionary, order {order}, {'stop' if stop else 'no stop'}", model, corpus, seeds,
+                    iterations=1000, tolerance=1e-7, noise=1e-3)  # fmt: skip
+        for stop in (False, True):
+            model = pu.models.Tagger(45, corpus.vocab, stop=stop)
+            run(f"{name}, no dictionary, K = 45, {'stop' if stop else 'no stop'}", model, corpus, seeds,
+                iterations=100, tolerance=0.0, noise=1.0)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[sys.argv.index("--seeds") + 1]) if "--seeds" in sys.argv else 5)

@@ -1,0 +1,76 @@
+"""The command line: ``pyro-unsup demo | fit | predict | evaluate | show``.
+
+Results go to standard output and nothing else does, so that output pipes; everything said to the reader goes to standard
+error. Exit codes: 0 done, 2 bad input or usage (one line says what, with file and line), 130 interrupted.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from .demo import demo
+from .evaluate import evaluate
+from .fit import fit
+from .predict import predict
+from .show import show
+
+__all__ = ["app"]
+
+BAD_INPUT, INTERRUPTED = 2, 130
+
+
+class _Commands(TyperGroup):
+    """The one place where errors become a line and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        from ..errors import UnsupError
+
+        try:
+            return super().invoke(ctx)
+        except UnsupError as error:
+            _refuse(str(error))
+        except BrokenPipeError:
+            raise  # the reader of our output has seen enough: typer ends quietly
+        except OSError as error:
+            _refuse(": ".join(str(part) for part in (error.filename, error.strerror or error) if part is not None))
+        except MemoryError:
+            _refuse("out of memory: take fewer tags, a lower order, or a smaller text")
+        except KeyboardInterrupt:
+            typer.echo("interrupted", err=True)
+            raise typer.Exit(INTERRUPTED) from None
+
+
+def _refuse(what: str) -> None:
+    typer.echo(typer.style("error:", fg="red", bold=True) + f" {' '.join(what.split())}", err=True)
+    raise typer.Exit(BAD_INPUT)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from pyro_unsup import __version__
+
+        typer.echo(f"pyro-unsup {__version__}")
+        raise typer.Exit
+
+
+app = typer.Typer(cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app.command()(demo)
+app.add_typer(fit, name="fit")
+app.command()(predict)
+app.command()(evaluate)
+app.command()(show)
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    """Learn hidden structure from unlabelled text.
+
+    Start with [bold]pyro-unsup demo[/bold]. A file may be plain, gzip, bzip2 or xz; - is standard input.
+    """

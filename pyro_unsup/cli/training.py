@@ -1,0 +1,208 @@
+"""A run of training that may be interrupted: checkpoints beside the output, and going on from them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InputError
+from ..results import Fit, Report, load
+from .board import Board, board_of
+
+if TYPE_CHECKING:
+    from ..data import Corpus
+    from ..infer import EM
+
+RUN, KIND = "run.json", "pyro_unsup run"
+UNFINISHED = "checkpoint"
+
+
+class Interrupted(Exception):
+    """Training was stopped on request.
+
+    :param kept: whether there is a checkpoint to go on from.
+    """
+
+    def __init__(self, kept: bool) -> None:
+        self.kept = kept
+        super().__init__("interrupted")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The folder beside the output in which a run keeps what it has reached: one fit a restart, and what the run is.
+
+    :param folder: the folder.
+    :param settings: what must be the same for the run to go on: readable values by option, and checksums.
+    """
+
+    folder: Path
+    settings: Mapping[str, Any]
+
+    @staticmethod
+    def beside(out: Path) -> Path:
+        return out.with_name(out.name + ".checkpoint")
+
+    @staticmethod
+    def may_start(folder: Path, resume: bool, overwrite: bool) -> None:
+        """Refuse to throw an interrupted run away, and to touch a folder that is something else."""
+        if not os.path.lexists(folder):
+            return
+        if not (folder / RUN).is_file():
+            raise InputError("is in the way of the checkpoints, and is not one; move it, or choose another --out", folder)
+        if not (resume or overwrite):
+            raise InputError("holds an interrupted run; go on with --resume, or start anew with --overwrite", folder)
+
+    def open(self, resume: bool) -> bool:
+        """Make the folder, or check that the run in it is this one. True if there is something to go on from."""
+        if self.folder.exists():
+            if resume:
+                self._check()
+                return True
+            shutil.rmtree(self.folder)
+        self.folder.mkdir(parents=True)
+        record = {"kind": KIND, "settings": dict(self.settings)}
+        (self.folder / RUN).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        return False
+
+    def _check(self) -> None:
+        file = self.folder / RUN
+        try:
+            record = json.loads(file.read_text(encoding="utf-8"))
+            before = record["settings"] if record["kind"] == KIND else None
+        except (ValueError, TypeError, LookupError, RecursionError):
+            before = None
+        if not isinstance(before, dict):
+            raise InputError("not the record of a run; start anew with --overwrite", file)
+        for name, now in self.settings.items():
+            then = before.get(name)
+            if then != now:
+                what = f"another {name}" if name in ("text", "dictionary") else f"{name} {then!r:.40}, not {now!r:.40}"
+                raise InputError(f"is of a run with {what}; give the same again, or start anew with --overwrite",
+                                 self.folder)  # fmt: skip
+
+    @property
+    def reached(self) -> bool:
+        """Whether any restart has been kept."""
+        return any(self.folder.glob("seed-*/fit.json"))
+
+    def remove(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def digest(*parts: bytes) -> str:
+    """A checksum of some arrays or texts."""
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(len(part).to_bytes(8, "little") + part)
+    return found.hexdigest()[:16]
+
+
+@dataclass
+class _Restart:
+    """An engine that goes on from its own checkpoint if there is one, notes where it is, and stops when told to."""
+
+    em: EM
+    board: Board
+    first_seed: int
+    owner: int
+
+    @property
+    def model(self) -> Any:
+        return self.em.model
+
+    def run(self, text: Corpus, *, seed: int, checkpoint: Path, iterations: int, tolerance: float, **_: Any) -> Fit:
+        restart = seed - self.first_seed
+        if os.getpid() != self.owner:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process; the board tells when to stop
+        if self.board.stopped:
+            nothing = Report("not started", 0, -float("inf"), float("inf"), tolerance, 0.0, seed)
+            return Fit(self.model, {}, nothing, [], seed)
+        old = load(checkpoint, self.model) if (checkpoint / "fit.json").is_file() else None
+        fit = old
+        if old is None or not _is_over(old, iterations, tolerance):
+            fit = self.em.run(
+                text,
+                iterations=iterations,
+                tolerance=tolerance,
+                seed=seed,
+                progress=False,
+                checkpoint=checkpoint,
+                resume=old,
+                callbacks=[lambda info: self.board.note(restart, info)],
+            )
+        assert fit is not None
+        if fit.report.reason == "stopped by a callback":
+            fit.report.reason = UNFINISHED
+        else:
+            self.board.finish(restart)
+        fit.save(checkpoint, overwrite=True)
+        return fit
+
+
+def _is_over(fit: Fit, iterations: int, tolerance: float) -> bool:
+    same = (fit.config.get("iterations"), fit.config.get("tolerance")) == (iterations, tolerance)
+    return same and fit.report.reason != UNFINISHED
+
+
+def train(
+    em: EM,
+    text: Corpus,
+    checkpoint: Checkpoint,
+    *,
+    iterations: int,
+    tolerance: float,
+    restarts: int,
+    processes: int | None,
+    seed: int,
+) -> Fit:
+    """Train with progress on the terminal. Ctrl-C stops after the iteration that is running, a second one at once.
+
+    :raises Interrupted: when stopped, with everything kept in the checkpoint folder.
+    """
+    from ..infer.restarts import best_of
+
+    settings = {"iterations": iterations, "tolerance": tolerance}
+    with board_of(restarts, iterations) as board, _stopping(board):
+        engine = _Restart(em, board, seed, os.getpid())
+        try:
+            if restarts == 1:
+                fit = engine.run(text, seed=seed, checkpoint=checkpoint.folder / f"seed-{seed}", **settings)
+            else:
+                fit = best_of(engine, restarts, processes, seed, False, checkpoint.folder, settings, (text,), {})
+        except KeyboardInterrupt:
+            raise Interrupted(checkpoint.reached) from None
+        except Exception:
+            if board.stopped:  # an interrupt may catch processes while they are starting
+                raise Interrupted(checkpoint.reached) from None
+            raise
+        if not board.finished:
+            raise Interrupted(checkpoint.reached)
+    return fit
+
+
+@contextmanager
+def _stopping(board: Board) -> Iterator[None]:
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_IGN or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ask(number: int, frame: Any) -> None:
+        board.stop()
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, ask)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,176 @@
+"""What ``fit.json`` says: a fit in plain values, and the way back. Nothing that it says is run.
+
+A record names a schema version, the model and how to build it, how training went, the file of tensors with its
+checksum, and for every tensor its shape and dtype. The record has a checksum too, of everything else in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .. import models
+from ..data import Vocab
+from ..errors import TableError, UnsupError
+from .fit import Fit
+from .report import Report
+
+SCHEMA, KIND = 1, "pyro_unsup fit"
+GROUPS = ("weights", "points", "params", "unconstrained")
+#: What every row of a history has.
+COLUMNS = ("iteration", "objective", "log_likelihood", "change", "seconds")
+_NOT_FINITE: dict[str, Any] = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+
+#: What plain values of the wrong kind, size or depth may raise where they are turned into something.
+WRONG = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RuntimeError)
+
+
+def describe(fit: Fit) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """A fit as plain values, and tensors by ``group/name``.
+
+    :raises UnsupError: for what could not be read back.
+    """
+    check(fit)
+    builder, extra = _describe(fit.model)
+    groups = {**{group: getattr(fit, group) for group in GROUPS}, "model": extra}
+    # Copies: the format refuses tensors that share memory.
+    tensors = {f"{group}/{name}": x.detach().clone(memory_format=torch.contiguous_format)
+               for group, members in groups.items() for name, x in members.items()}  # fmt: skip
+    record = plain({
+        "schema": SCHEMA,
+        "kind": KIND,
+        "model": builder,
+        "seed": fit.seed,
+        "config": fit.config,
+        "report": asdict(fit.report),
+        "rows": fit.rows,
+        "tensors": listing(tensors),
+    })  # fmt: skip
+    try:
+        restore(json.loads(json.dumps(record, allow_nan=False)), tensors, None if builder else fit.model)
+    except WRONG as error:
+        raise UnsupError(f"this fit cannot be saved, for it could not be loaded again: {error}") from error
+    return record, tensors
+
+
+def restore(record: Mapping[str, Any], tensors: Mapping[str, Tensor], model: Callable[..., Any] | None) -> Fit:
+    """A fit from what :func:`describe` made. Raises one of ``WRONG`` where the parts do not agree.
+
+    :param model: the model, where the record cannot tell how to build it.
+    """
+    groups: dict[str, dict[str, Tensor]] = {group: {} for group in (*GROUPS, "model")}
+    for key, x in tensors.items():
+        group, _, name = key.partition("/")
+        if group not in groups:
+            raise UnsupError(f"tensor {key!r:.80} is of no known kind")
+        groups[group][name] = x
+    if model is None:
+        model = _build(record["model"], groups["model"])
+    del groups["model"]
+    fit = Fit(
+        model,
+        report=_report(record["report"]),
+        rows=_rows(record["rows"]),
+        seed=int(record["seed"]),
+        config={key: _NOT_FINITE.get(x, x) if isinstance(x, str) else x for key, x in record["config"].items()},
+        **groups,
+    )
+    check(fit)
+    return fit
+
+
+def check(fit: Fit) -> None:
+    """Raise unless the tensors are those of a trained model, and the labels are names for its states."""
+    for name, w in fit.weights.items():
+        if w.dtype not in (torch.float64, torch.float32):
+            raise TableError(f"table '{name}': expected log-weights in float64 or float32, actual {w.dtype}")
+        if bool(torch.isnan(w).any()) or bool((w == torch.inf).any()):
+            raise TableError(f"table '{name}' holds NaN or +inf")
+    for group in ("points", "params", "unconstrained"):
+        for name, x in getattr(fit, group).items():
+            if x.is_floating_point() and bool(torch.isnan(x.double()).any()):
+                raise TableError(f"'{name}' holds NaN")
+    if hasattr(fit.model, "declarations"):
+        declared = fit.model.declarations()
+        if declared.keys() != fit.weights.keys():
+            raise TableError(f"the model has the tables {sorted(declared)}, the fit has {sorted(fit.weights)}")
+        for name, declaration in declared.items():
+            declaration.layout.check(name, fit.weights[name])
+    labels, states = fit.config.get("labels", []), getattr(fit.model, "states", None)
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        raise UnsupError("labels must be a list of strings")
+    if labels and states is not None and len(labels) != states:
+        raise UnsupError(f"expected {states} labels, one a state, actual {len(labels)}")
+
+
+def listing(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Shape and dtype of every tensor."""
+    return {name: {"shape": list(x.shape), "dtype": str(x.dtype)} for name, x in sorted(tensors.items())}
+
+
+def checksum(record: Mapping[str, Any]) -> str:
+    """SHA-256 of all that a record says besides its checksum, however its text is laid out."""
+    said = {key: value for key, value in record.items() if key != "checksum"}
+    text = json.dumps(said, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def plain(value: Any) -> Any:
+    """Plain JSON: infinities become the strings that ``float`` reads back."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    return value
+
+
+def _describe(model: Callable[..., Any]) -> tuple[dict[str, Any] | None, dict[str, Tensor]]:
+    """How to build a model of the library again: plain settings and tensors; None for anyone else's."""
+    if type(model).__name__ in models.__all__ and type(model) is getattr(models, type(model).__name__):
+        settings, tensors = model.settings()  # type: ignore[attr-defined]
+        return {"class": type(model).__name__, "settings": settings}, tensors
+    return None, {}
+
+
+def _build(builder: Mapping[str, Any] | None, tensors: Mapping[str, Tensor]) -> Callable[..., Any]:
+    if builder is None:
+        raise UnsupError("this fit is of a model of your own: pass it, load(folder, model=...)")
+    name = builder["class"]
+    if name not in models.__all__:
+        raise UnsupError(f"unknown model {name!r:.80}; this version knows {', '.join(models.__all__)}")
+    settings = {
+        key: Vocab(value["types"], value["unknown"]) if isinstance(value, dict) and "types" in value else value
+        for key, value in builder["settings"].items()
+    }
+    built: Callable[..., Any] = getattr(models, name).from_settings(settings, tensors)
+    return built
+
+
+def _rows(found: list[Mapping[str, Any]]) -> list[dict[str, float]]:
+    rows = [{**row, **{key: float(row[key]) for key in COLUMNS}, "iteration": int(row["iteration"])} for row in found]
+    if not rows:
+        raise UnsupError("the history is empty")
+    return [{key: _NOT_FINITE.get(x, x) if isinstance(x, str) else x for key, x in row.items()} for row in rows]
+
+
+def _report(found: Mapping[str, Any]) -> Report:
+    return Report(
+        reason=str(found["reason"]),
+        iterations=int(found["iterations"]),
+        seed=int(found["seed"]),
+        unvisited={name: int(n) for name, n in found["unvisited"].items()},
+        restarts=[float(x) for x in found["restarts"]],
+        **{key: float(found[key]) for key in ("objective", "change", "tolerance", "seconds")},
+    )
