@@ -31,8 +31,15 @@ def side_by_side(runs: dict[str, Callable[[], Any]], repeats: int = 5) -> dict[s
 
 def report(name: str, ours: float, peer: str, theirs: float, **extra: Any) -> None:
     """One JSON line: how many times as long the peer takes."""
-    line = {"name": name, "ours_s": round(ours, 5), "peer": peer, "peer_s": round(theirs, 5),
-            "ratio": round(theirs / ours, 2), "load": round(os.getloadavg()[0], 2), **extra}  # fmt: skip
+    line = {
+        "name": name,
+        "ours_s": round(ours, 5),
+        "peer": peer,
+        "peer_s": round(theirs, 5),
+        "ratio": round(theirs / ours, 2),
+        "load": round(os.getloadavg()[0], 2),
+        **extra,
+    }
     print(json.dumps(line), flush=True)
 
 
@@ -49,7 +56,12 @@ def peers_data() -> Path:
         if not (scripts / "gen_data.py").exists():
             sys.exit(f"no gen_data.py in {scripts}: set PYRO_UNSUP_PEERS to the folder that has it")
         made.mkdir(exist_ok=True)
-        subprocess.run([sys.executable, "gen_data.py"], cwd=scripts, check=True, stdout=subprocess.DEVNULL,
-                       env={**os.environ, "PEERS_DATA": str(made), "PYTHONDONTWRITEBYTECODE": "1"})  # fmt: skip
+        subprocess.run(
+            [sys.executable, "gen_data.py"],
+            cwd=scripts,
+            check=True,
+            stdout=subprocess.DEVNULL,
+            env={**os.environ, "PEERS_DATA": str(made), "PYTHONDONTWRITEBYTECODE": "1"},
+        )
         (made / "done").touch()
     return made

@@ -31,8 +31,10 @@ LOG_LIKELIHOOD = -1_626_458.208
 
 def problem() -> tuple[torch.Tensor, torch.Tensor, dict[str, torch.Tensor], dict[str, np.ndarray]]:
     raw = dict(np.load(peers_data() / "hmm.npz"))
-    weights = {name: torch.from_numpy(raw[key]).log()
-               for name, key in (("start", "pi0"), ("transition", "A0"), ("emission", "B0"))}  # fmt: skip
+    weights = {
+        name: torch.from_numpy(raw[key]).log()
+        for name, key in (("start", "pi0"), ("transition", "A0"), ("emission", "B0"))
+    }
     return torch.from_numpy(raw["tokens"]), torch.from_numpy(raw["lens"]), weights, raw
 
 
@@ -45,7 +47,8 @@ def ours(words: torch.Tensor, lengths: torch.Tensor, weights: dict[str, torch.Te
 
 def bare_products(tokens: int, K: int, rows: int, library: str) -> Callable[[], None]:
     """What forward-backward cannot do without: three products of K x K with the messages of all tokens."""
-    message, A, out, square = np.random.rand(rows, K), np.random.rand(K, K), np.empty((rows, K)), np.empty((K, K))
+    rng = np.random.default_rng(0)
+    message, A, out, square = rng.random((rows, K)), rng.random((K, K)), np.empty((rows, K)), np.empty((K, K))
     if library == "numpy":
         product: Any = np.matmul
         arrays: list[Any] = [message, A, A.T, message.T, out, square]
@@ -87,18 +90,32 @@ def ratios() -> None:
     assert all(abs(x - LOG_LIKELIHOOD) < 0.001 for x in found), found
     bare = {
         f"bare {library} {rows}": bare_products(len(words), K, rows, library)
-        for library in ("torch", "numpy") for rows in (64, 512, 8192)
-    }  # fmt: skip
+        for library in ("torch", "numpy")
+        for rows in (64, 512, 8192)
+    }
     seconds = side_by_side(
         {"ours": lambda: step(double), "float32": lambda: step(single), "hmmlearn": hmmlearn, **bare}, repeats=7
     )
     best = min(bare, key=lambda name: seconds[name])  # the products at their fastest
     threads = torch.get_num_threads()
-    report("hmm_em float64", seconds["ours"], "hmmlearn scaling", seconds["hmmlearn"], threads=threads,
-           tokens=len(words), log_likelihood=round(found[0], 3))  # fmt: skip
+    report(
+        "hmm_em float64",
+        seconds["ours"],
+        "hmmlearn scaling",
+        seconds["hmmlearn"],
+        threads=threads,
+        tokens=len(words),
+        log_likelihood=round(found[0], 3),
+    )
     report("hmm_em float32", seconds["float32"], "hmmlearn scaling", seconds["hmmlearn"], threads=threads)
-    report("hmm_em float64", seconds["ours"], best + " matrix products", seconds[best], threads=threads,
-           times_the_products=round(seconds["ours"] / seconds[best], 2))  # fmt: skip
+    report(
+        "hmm_em float64",
+        seconds["ours"],
+        best + " matrix products",
+        seconds[best],
+        threads=threads,
+        times_the_products=round(seconds["ours"] / seconds[best], 2),
+    )
 
 
 def corpus(tokens: int, V: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -139,8 +156,9 @@ def brown() -> None:
 
 def imports() -> None:
     code = "import time, pyro; t = time.perf_counter(); import pyro_unsup; print(time.perf_counter() - t)"
-    seconds = [float(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout)
-               for _ in range(5)]  # fmt: skip
+    seconds = [
+        float(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout) for _ in range(5)
+    ]
     figure("import, beyond pyro", seconds=round(sorted(seconds)[2], 3))
 
 

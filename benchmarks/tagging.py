@@ -31,10 +31,12 @@ def corpora() -> dict[str, pu.data.Corpus]:
 
 
 def mean_of(scores: list[dict[str, float]]) -> dict[str, str]:
-    return {key: f"{100 * np.mean([s[key] for s in scores]):.1f} ({100 * np.std([s[key] for s in scores]):.1f})"
-            if key not in ("vi_bits", "bits_per_word", "clusters_used", "iterations")
-            else f"{np.mean([s[key] for s in scores]):.3f} ({np.std([s[key] for s in scores]):.3f})"
-            for key in scores[0]}  # fmt: skip
+    return {
+        key: f"{100 * np.mean([s[key] for s in scores]):.1f} ({100 * np.std([s[key] for s in scores]):.1f})"
+        if key not in ("vi_bits", "bits_per_word", "clusters_used", "iterations")
+        else f"{np.mean([s[key] for s in scores]):.3f} ({np.std([s[key] for s in scores]):.3f})"
+        for key in scores[0]
+    }
 
 
 def run(name: str, model: pu.models.Tagger, corpus: pu.data.Corpus, seeds: int, **settings: object) -> None:
@@ -50,17 +52,38 @@ def main(seeds: int) -> None:
     for name, corpus in corpora().items():
         dictionary = pu.data.TagDictionary.from_corpus(corpus)
         tags_a_token, ambiguous = dictionary.ambiguity(corpus)
-        figure(name, sentences=len(corpus), tokens=corpus.tokens, types=len(corpus.vocab), tags=len(dictionary.tagset),
-               tags_a_token=round(tags_a_token, 3), ambiguous=round(ambiguous, 4))  # fmt: skip
+        figure(
+            name,
+            sentences=len(corpus),
+            tokens=corpus.tokens,
+            types=len(corpus.vocab),
+            tags=len(dictionary.tagset),
+            tags_a_token=round(tags_a_token, 3),
+            ambiguous=round(ambiguous, 4),
+        )
         for order in (1, 2):
             for stop in (False, True):
                 model = pu.models.Tagger(dictionary.tagset, corpus.vocab, order, dictionary, stop=stop)
-                run(f"{name}, dictionary, order {order}, {'stop' if stop else 'no stop'}", model, corpus, seeds,
-                    iterations=1000, tolerance=1e-7, noise=1e-3)  # fmt: skip
+                run(
+                    f"{name}, dictionary, order {order}, {'stop' if stop else 'no stop'}",
+                    model,
+                    corpus,
+                    seeds,
+                    iterations=1000,
+                    tolerance=1e-7,
+                    noise=1e-3,
+                )
         for stop in (False, True):
             model = pu.models.Tagger(45, corpus.vocab, stop=stop)
-            run(f"{name}, no dictionary, K = 45, {'stop' if stop else 'no stop'}", model, corpus, seeds,
-                iterations=100, tolerance=0.0, noise=1.0)  # fmt: skip
+            run(
+                f"{name}, no dictionary, K = 45, {'stop' if stop else 'no stop'}",
+                model,
+                corpus,
+                seeds,
+                iterations=100,
+                tolerance=0.0,
+                noise=1.0,
+            )
 
 
 if __name__ == "__main__":

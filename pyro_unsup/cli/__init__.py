@@ -1,6 +1,6 @@
 """The command line: ``pyro-unsup demo | fit | predict | evaluate | show``.
 
-Results go to standard output and nothing else does, so that output pipes; everything said to the reader goes to standard
+Results go to standard output and nothing else does, so that output pipes; what is said to the reader goes to standard
 error. Exit codes: 0 done, 2 bad input or usage (one line says what, with file and line), 130 interrupted.
 """
 
@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from .common import BAD_INPUT, INTERRUPTED
 from .demo import demo
 from .evaluate import evaluate
 from .fit import fit
@@ -18,8 +19,6 @@ from .predict import predict
 from .show import show
 
 __all__ = ["app"]
-
-BAD_INPUT, INTERRUPTED = 2, 130
 
 
 class _Commands(TyperGroup):

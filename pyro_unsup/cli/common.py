@@ -1,4 +1,4 @@
-"""What the commands share: files in, fits in, words for the reader on standard error, JSON and tables on standard output."""
+"""What the commands share: reading files and models, talking to the reader, and printing JSON."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from ..data import Corpus
     from ..models import Tagger
     from ..results import Fit
+
+
+BAD_INPUT, INTERRUPTED = 2, 130  # exit codes
 
 
 class Format(StrEnum):

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import InputError, UnsupError
-from .common import FORMATS, Column, ColumnOption, Format, FormatOption, printable, read, read_gold, say
+from ..errors import UnsupError
+from .building import DEFAULT_TAGS, build, dictionary_of, read_dictionary
+from .common import INTERRUPTED, Column, ColumnOption, Format, FormatOption, printable, read, say
 
 if TYPE_CHECKING:
-    from ..data import Corpus, TagDictionary
+    from ..data import Corpus
     from ..models import Tagger
 
-DEFAULT_TAGS = 45
 MODEL, TRAINING, OUTPUT = "The model", "Training", "Text and output"
-#: Copies of a table that an iteration needs at once: old and new weights, counts, and their scaled forms.
-COPIES = 6
 
 fit = typer.Typer(no_args_is_help=True, help="Train a model on a text, and save it.")
 
@@ -57,9 +54,7 @@ def tagger(
     ] = None,
     dictionary_from: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE", help="A tagged text to take the dictionary from instead.", rich_help_panel=MODEL
-        ),
+        typer.Option(metavar="FILE", help="A tagged text to take the dictionary from instead.", rich_help_panel=MODEL),
     ] = None,
     dictionary_format: Annotated[
         Format, typer.Option(help="The format of that tagged text.", rich_help_panel=MODEL)
@@ -93,7 +88,8 @@ def tagger(
         int, typer.Option(min=0, help="Same seed, same result; restarts count up from it.", rich_help_panel=TRAINING)
     ] = 0,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from DIR.checkpoint of an interrupted run.", rich_help_panel=TRAINING)
+        bool,
+        typer.Option("--resume", help="Go on from DIR.checkpoint of an interrupted run.", rich_help_panel=TRAINING),
     ] = False,
     format: FormatOption = Format.AUTO,
     min_count: Annotated[
@@ -110,22 +106,74 @@ def tagger(
     """Induce the tags of a text by a hidden Markov model and EM.
 
     Without a dictionary the tags are anonymous, numbered from 0; with one they are those of the dictionary. While it
-    trains, checkpoints go to DIR.checkpoint every few seconds. Ctrl-C keeps the last one; the same command with --resume
-    goes on from it, to the same result as without the break.
+    trains, checkpoints go to DIR.checkpoint every few seconds. Ctrl-C keeps the last one; the same command with
+    --resume goes on from it, to the same result as without the break.
     """
+    from .. import EM, AddLambda, Normalise
     from ..results.storage import may_write
-    from .training import Checkpoint
+    from .training import Checkpoint, Interrupted, train
 
-    target = Path(os.path.abspath(out))
-    may_write(out, overwrite)
-    Checkpoint.may_start(Checkpoint.beside(Path(out)), resume, overwrite)
+    target = Path(out) if Path(out).name not in ("", "..") else Path(out).resolve()
+    may_write(target, overwrite)
+    beside = Checkpoint.beside(target)
+    Checkpoint.may_start(beside, resume, overwrite)
     if dictionary is not None and dictionary_from is not None:
         raise UnsupError("--dictionary and --dictionary-from are two ways to say the same; give one of them")
     text = read(file, format, lowercase=lowercase, min_count=min_count)
-    known = _dictionary(dictionary, dictionary_from, dictionary_format, dictionary_min_count, column, lowercase)
-    model = _model(text, tags, order, stop, known, str(dictionary or dictionary_from))
+    known = None
+    if dictionary is not None:
+        known = read_dictionary(dictionary, lowercase)
+    elif dictionary_from is not None:
+        known = dictionary_of(dictionary_from, dictionary_format, column, lowercase, dictionary_min_count)
+    model = build(text, tags, order, stop, known, dictionary or dictionary_from)
     say(f"{printable(file)}: {len(text):,} sentences, {text.tokens:,} words, {len(text.vocab):,} types; {model!r}")
-    settings = {"--order": order, "--stop": stop, "--smooth": smooth, "--seed": seed}
-    _train(model, text, out, target, settings, resume, overwrite,
-           {"iterations": iterations, "tolerance": tolerance, "restarts": restarts, "processes": processes, "seed": seed},
-           {"lowercase": lowercase, "min_count": min_count})  # fmt: skip
+
+    checkpoint = Checkpoint(beside, identity(model, text, smooth, seed))
+    if checkpoint.open(resume):
+        say(f"going on from {beside}")
+    elif resume:
+        say(f"{beside} is not there: starting from the beginning")
+    try:
+        found = train(
+            EM(model, AddLambda(smooth) if smooth else Normalise()),
+            text,
+            checkpoint,
+            iterations=iterations,
+            tolerance=tolerance,
+            restarts=restarts,
+            processes=processes,
+            seed=seed,
+        )
+    except Interrupted:
+        if checkpoint.reached:
+            say(f"interrupted; what was learned is kept in {beside}. To go on, repeat the command with --resume")
+        else:
+            checkpoint.remove()
+            say("interrupted before the first iteration; nothing was kept")
+        raise typer.Exit(INTERRUPTED) from None
+    except UnsupError:
+        if not resume:  # the same would happen again
+            checkpoint.remove()
+        raise
+    found.config |= {"lowercase": lowercase, "min_count": min_count}
+    found.save(target, overwrite)
+    checkpoint.remove()
+    say(str(found.report))
+    say(f"saved in {out}; see it with: pyro-unsup show {out}")
+
+
+def identity(model: Tagger, text: Corpus, smooth: float, seed: int) -> dict[str, Any]:
+    """What makes a run the same run."""
+    from .training import digest
+
+    mask = model.declarations()["emission"].layout.support
+    names = [] if isinstance(model.tags, int) else list(model.tags)  # type: ignore[call-overload]
+    return {
+        "--tags": model.states,
+        "--order": model.order,
+        "--stop": model.stop,
+        "--smooth": smooth,
+        "--seed": seed,
+        "text": digest(text.words.tobytes(), text.offsets.tobytes(), "\n".join(text.vocab).encode()),
+        "dictionary": digest("\n".join(names).encode(), b"" if mask is None else mask.numpy().tobytes()),
+    }

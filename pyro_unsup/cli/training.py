@@ -58,7 +58,9 @@ class Checkpoint:
         if not os.path.lexists(folder):
             return
         if not (folder / RUN).is_file():
-            raise InputError("is in the way of the checkpoints, and is not one; move it, or choose another --out", folder)
+            raise InputError(
+                "is in the way of the checkpoints, and is not one; move it, or choose another --out", folder
+            )
         if not (resume or overwrite):
             raise InputError("holds an interrupted run; go on with --resume, or start anew with --overwrite", folder)
 
@@ -171,7 +173,7 @@ def train(
     """
     from ..infer.restarts import best_of
 
-    settings = {"iterations": iterations, "tolerance": tolerance}
+    settings: dict[str, Any] = {"iterations": iterations, "tolerance": tolerance}
     with board_of(restarts, iterations) as board, _stopping(board):
         engine = _Restart(em, board, seed, os.getpid())
         try:

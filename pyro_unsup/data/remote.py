@@ -107,7 +107,7 @@ def fetch(
 
 def _import_pooch() -> Any:
     try:
-        import pooch  # type: ignore[import-untyped]
+        import pooch
     except ImportError as error:
         raise InputError("downloads need the package pooch; run: pip install pooch") from error
     return pooch

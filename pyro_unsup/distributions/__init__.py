@@ -1,4 +1,4 @@
-"""Structured distributions: hidden structure summed out exactly. One structure a file; log-weights come in as they are."""
+"""Structured distributions: hidden structure summed out exactly, one structure a file."""
 
 from .categorical import Categorical
 from .chain import Chain

@@ -30,7 +30,8 @@ class Categorical(TorchDistribution):
     def __init__(self, logits: Tensor, validate_args: bool | None = None) -> None:
         self.logits = logits
         super().__init__(logits.shape[:-1], validate_args=False)  # any weights will do, but not any value
-        self._validate_args = type(self)._validate_args if validate_args is None else validate_args
+        follow_pyro: bool = getattr(type(self), "_validate_args", False)
+        self._validate_args = follow_pyro if validate_args is None else validate_args
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self) -> constraints.Constraint:
@@ -48,8 +49,9 @@ class Categorical(TorchDistribution):
         shape = torch.broadcast_shapes(self._batch_shape, value.shape)
         batch = self.logits.shape[:-1]
         # One index a batch axis, so that the gradient is scattered straight into the (small) logits.
-        index = [torch.arange(n, device=value.device).reshape(-1, *[1] * (len(batch) - 1 - i))
-                 for i, n in enumerate(batch)]  # fmt: skip
+        index = [
+            torch.arange(n, device=value.device).reshape(-1, *[1] * (len(batch) - 1 - i)) for i, n in enumerate(batch)
+        ]
         return self.logits[(*index, value)].expand(shape)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:

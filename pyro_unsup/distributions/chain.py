@@ -124,6 +124,10 @@ class Chain(Structured):
         words, lengths = self._data(value)
         states, _ = self._data(structure)
         states, words, p = states.long(), words.long(), self._parts.squeezed()
+        if len(states) and (int(states.min()) < 0 or int(states.max()) >= len(p.start)):
+            raise StructureError(
+                f"states must lie in 0 .. {len(p.start) - 1}, actual range {int(states.min())} .. {int(states.max())}"
+            )
         owner = torch.repeat_interleave(torch.arange(len(lengths)), lengths)
         first = torch.ones(len(words), dtype=torch.bool)
         first[1:] = owner[1:] != owner[:-1]
@@ -170,8 +174,10 @@ class Chain(Structured):
         """The value lying flat, and its lengths, (tokens,) and (B,)."""
         if self.flat:
             if value.shape != self.event_shape:
-                raise StructureError(f"a flat value should have shape {tuple(self.event_shape)} (the sum of lengths), "
-                                     f"actual {tuple(value.shape)}")  # fmt: skip
+                raise StructureError(
+                    f"a flat value should have shape {tuple(self.event_shape)} (the sum of lengths), "
+                    f"actual {tuple(value.shape)}"
+                )
             return value, self.lengths
         if value.dim() < 1 or value.shape[-1] < self.event_shape[0]:
             raise StructureError(f"lengths reach {self.event_shape[0]}, actual value of shape {tuple(value.shape)}")
@@ -180,5 +186,3 @@ class Chain(Structured):
         if len(value) != len(lengths):
             raise StructureError(f"{len(lengths)} lengths for {len(value)} sequences")
         return flatten(value, lengths), lengths
-
-

@@ -72,7 +72,7 @@ class ChainPosterior(Posterior):
         return self._shaped(self._decode(uniforms.numpy()), -1)
 
     @cached_property
-    def entropy(self) -> Tensor:  # type: ignore[override]  # (*batch,)
+    def entropy(self) -> Tensor:  # (*batch,)
         """H = log Z - E[log weight]; the expectation is d/db at b = 1 of log Z with every log-weight times b."""
         p = self._parts
         words, pieces = self._words.split(self._lengths.tolist()), []
@@ -81,8 +81,12 @@ class ChainPosterior(Posterior):
             padded = pad(torch.cat(words[i : i + ENTROPY_BATCH]), lengths)
             b = torch.ones(len(lengths), dtype=p.start.dtype, requires_grad=True)
             with torch.enable_grad():
-                tables = (_times(p.start, b), _times(p.trans, b), _times(p.stop, b),
-                          _times(p.emission.T[padded.long()], b, batched=True))  # fmt: skip
+                tables = (
+                    _times(p.start, b),
+                    _times(p.trans, b),
+                    _times(p.stop, b),
+                    _times(p.emission.T[padded.long()], b, batched=True),
+                )
                 total = path_sum(*tables, lengths)
             slope = torch.autograd.grad(total.sum(), b, materialize_grads=True)[0]
             pieces.append((total - slope).detach())

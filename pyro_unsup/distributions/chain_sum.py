@@ -42,8 +42,13 @@ class ChainParts:
             full = transition.unsqueeze(-3)
         else:
             batch = torch.broadcast_shapes(transition.shape[:-3], second.shape[:-2])
-            full = torch.cat([transition.expand(*batch, *transition.shape[-3:]),
-                              second.expand(*batch, *second.shape[-2:]).unsqueeze(-3)], -3)  # fmt: skip
+            full = torch.cat(
+                [
+                    transition.expand(*batch, *transition.shape[-3:]),
+                    second.expand(*batch, *second.shape[-2:]).unsqueeze(-3),
+                ],
+                -3,
+            )
         stop = full[..., K] if full.shape[-1] > K else full.new_zeros(full.shape[:-1])
         return ChainParts(start, full[..., :K], stop, emission)
 
@@ -53,9 +58,8 @@ class ChainParts:
 
     @property
     def batch_shape(self) -> Size:
-        return torch.broadcast_shapes(
-            self.start.shape[:-1], self.trans.shape[:-3], self.stop.shape[:-2], self.emission.shape[:-2]
-        )
+        shapes = (self.start.shape[:-1], self.trans.shape[:-3], self.stop.shape[:-2], self.emission.shape[:-2])
+        return Size(torch.broadcast_shapes(*shapes))
 
     def squeezed(self) -> ChainParts:
         """Without batch axes of size 1."""
@@ -63,8 +67,9 @@ class ChainParts:
         A = self.trans.shape[-3]
         if self.batch_shape.numel() != 1:
             raise StructureError(f"one set of weights expected, actual batch of weights {tuple(self.batch_shape)}")
-        return ChainParts(self.start.reshape(K), self.trans.reshape(A, K, K), self.stop.reshape(A, K),
-                          self.emission.reshape(K, V))  # fmt: skip
+        return ChainParts(
+            self.start.reshape(K), self.trans.reshape(A, K, K), self.stop.reshape(A, K), self.emission.reshape(K, V)
+        )
 
     def detach(self) -> ChainParts:
         return ChainParts(*(x.detach() for x in (self.start, self.trans, self.stop, self.emission)))
@@ -129,9 +134,11 @@ def reference_log_partition(parts: ChainParts, padded: Tensor, lengths: Tensor, 
 def log_partition(parts: ChainParts, words: Tensor, lengths: Tensor) -> Tensor:
     """log Z of flat words under one set of weights, (tokens,), (B,) -> (B,): the kernel on CPU, else the definition."""
     V = parts.emission.shape[-1]
-    if len(words) and not (0 <= int(words.min()) and int(words.max()) < V):
-        raise StructureError(f"words must lie in 0 .. {V - 1} (emission has {V} columns), "
-                             f"actual range {int(words.min())} .. {int(words.max())}")  # fmt: skip
+    if len(words) and (int(words.min()) < 0 or int(words.max()) >= V):
+        raise StructureError(
+            f"words must lie in 0 .. {V - 1} (emission has {V} columns), "
+            f"actual range {int(words.min())} .. {int(words.max())}"
+        )
     if words.device.type != "cpu" or parts.start.device.type != "cpu":
         return reference_log_partition(parts, pad(words, lengths).long(), lengths)
     total: Tensor = _KernelSum.apply(parts.start, parts.trans, parts.stop, parts.emission, words, lengths)
@@ -143,10 +150,9 @@ class _KernelSum(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, *inputs: Tensor) -> Tensor:
-        start, trans, stop, emission, words, lengths = inputs
         ctx.save_for_backward(*inputs)
         log_z, ctx.counts = _run(inputs, None, any(ctx.needs_input_grad))
-        return log_z.to(start.dtype)
+        return log_z.to(inputs[0].dtype)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:

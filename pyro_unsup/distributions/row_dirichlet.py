@@ -98,8 +98,10 @@ class RowDirichlet(TorchDistribution):
 
     def __init__(self, concentration: Tensor, row_lengths: Tensor, validate_args: bool | None = None) -> None:
         if concentration.shape[-1] != int(row_lengths.sum()):
-            raise ValueError(f"expected {int(row_lengths.sum())} cells (the sum of row_lengths), actual shape of "
-                             f"concentration = {tuple(concentration.shape)}")  # fmt: skip
+            raise ValueError(
+                f"expected {int(row_lengths.sum())} cells (the sum of row_lengths), actual shape of "
+                f"concentration = {tuple(concentration.shape)}"
+            )
         if int(row_lengths.min()) < 1:
             raise ValueError(f"expected positive row_lengths, actual smallest = {int(row_lengths.min())}")
         self.concentration = concentration

@@ -56,8 +56,10 @@ class DirichletMAP:
         own = self.concentration
         alpha = declaration.prior if own is None else torch.as_tensor(own, dtype=torch.float64)
         if not bool((alpha >= 1).all()):
-            raise TableError(f"table '{declaration.name}': a Dirichlet prior with concentration below 1 has no mode "
-                             f"(smallest here: {float(alpha.min())}); use a concentration of at least 1")  # fmt: skip
+            raise TableError(
+                f"table '{declaration.name}': a Dirichlet prior with concentration below 1 has no mode "
+                f"(smallest here: {float(alpha.min())}); use a concentration of at least 1"
+            )
         return alpha.double() - 1
 
 

@@ -81,7 +81,7 @@ def _lead(gold: Array, first: Array, second: Array) -> Ids:
 
 
 def _sign_test(lead: Ids) -> SignTest:
-    from scipy.stats import binomtest  # type: ignore[import-untyped]
+    from scipy.stats import binomtest
 
     wins, losses = int(np.count_nonzero(lead > 0)), int(np.count_nonzero(lead < 0))
     ties = int(lead.size) - wins - losses

@@ -107,7 +107,7 @@ def _best_map(table: Ids, how: Map) -> Ids:
     if how == "many_to_one":
         mapping = table.argmax(axis=0)
     elif how == "one_to_one":
-        from scipy.optimize import linear_sum_assignment  # type: ignore[import-untyped]
+        from scipy.optimize import linear_sum_assignment
 
         # Empty rows and columns stay out, so that ties break the same way however large the table is.
         rows, columns = np.flatnonzero(table.any(axis=1)), np.flatnonzero(table.any(axis=0))

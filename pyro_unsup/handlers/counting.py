@@ -41,8 +41,10 @@ class Counting(DeclaredMessenger):
     def _answer(self, declaration: Declaration) -> Tensor:
         name = declaration.name
         if name not in self.weights:
-            raise TableError(f"table '{name}' has no weights to count with: there are {sorted(self.weights)}. "
-                             "A model must declare the same tables whenever it runs")  # fmt: skip
+            raise TableError(
+                f"table '{name}' has no weights to count with: there are {sorted(self.weights)}. "
+                "A model must declare the same tables whenever it runs"
+            )
         # No look at the support: this runs at every E step, and engines keep structural zeros where they are.
         self.leaves[name] = leaf = part_of(declaration, self.weights[name]).detach().requires_grad_()
         return leaf
@@ -53,6 +55,7 @@ class Counting(DeclaredMessenger):
             return {}
         if not log_marginal.requires_grad:  # it uses none of the tables
             return {name: torch.zeros_like(leaf) for name, leaf in self.leaves.items()}
-        found = torch.autograd.grad(log_marginal, list(self.leaves.values()), retain_graph=True,
-                                    allow_unused=True, materialize_grads=True)  # fmt: skip
+        found = torch.autograd.grad(
+            log_marginal, list(self.leaves.values()), retain_graph=True, allow_unused=True, materialize_grads=True
+        )
         return dict(zip(self.leaves, found, strict=True))

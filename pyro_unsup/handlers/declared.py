@@ -29,8 +29,10 @@ class DeclaredMessenger(Messenger):
     def _pyro_multinomial(self, msg: Any) -> None:
         declaration: Declaration = msg["args"][0]
         if declaration.name in self.found:
-            raise TableError(f"table '{declaration.name}' is declared twice in one run of the model: declare it once "
-                             "and use the weights as often as you like")  # fmt: skip
+            raise TableError(
+                f"table '{declaration.name}' is declared twice in one run of the model: declare it once "
+                "and use the weights as often as you like"
+            )
         self.found[declaration.name] = declaration
         msg["value"] = self._answer(declaration)
         msg["done"] = msg["stop"] = True

@@ -32,16 +32,20 @@ class GivenMessenger(Messenger):
     def _answer(self, declaration: Declaration) -> Tensor:
         part, support = part_of(declaration, self.weights[declaration.name]), declaration.layout.support
         if support is not None and bool((part[~take(support, declaration.touched)] != -torch.inf).any()):
-            raise TableError(f"table '{declaration.name}': the given weights allow what the model's support forbids; "
-                             "apply Layout.mask")  # fmt: skip
+            raise TableError(
+                f"table '{declaration.name}': the given weights allow what the model's support forbids; "
+                "apply Layout.mask"
+            )
         return part
 
 
 def part_of(declaration: Declaration, weights: Tensor) -> Tensor:
     """The touched part of log-weights, if they have the shape that the model declared."""
     if weights.shape != declaration.layout.shape:
-        raise TableError(f"table '{declaration.name}': the model wants shape {tuple(declaration.layout.shape)}, "
-                         f"the given weights have {tuple(weights.shape)}")  # fmt: skip
+        raise TableError(
+            f"table '{declaration.name}': the model wants shape {tuple(declaration.layout.shape)}, "
+            f"the given weights have {tuple(weights.shape)}"
+        )
     return take(weights, declaration.touched)
 
 

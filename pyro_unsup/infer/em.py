@@ -20,6 +20,7 @@ from ..estimate import Estimator, Normalise
 from ..handlers import DeclaredMessenger
 from ..results import Fit, Report
 from ..tables import Declaration
+from .climb import climb
 from .expectation import Expectation, Marginal
 from .initial import Initial, noise
 from .loop import Callback, Checkpoints, Info, iterate
@@ -31,6 +32,7 @@ MAY_FALL = {torch.float64: 1e-9, torch.float32: 2e-5}
 
 
 _State = dict[str, dict[str, Tensor]]
+_COLUMNS = ("objective", "log_likelihood", "change", "seconds")
 
 
 class EM:
@@ -121,15 +123,17 @@ class EM:
         if math.isnan(found.log_marginal):
             raise FitError(f"iteration {self.iteration}: the log marginal is NaN ({self._marginal.impossible()})")
         if found.log_marginal == -math.inf:
-            raise FitError(f"iteration {self.iteration}: {self._marginal.impossible()}: smooth (AddLambda), or widen the "
-                           "support that forbids it")  # fmt: skip
+            raise FitError(
+                f"iteration {self.iteration}: {self._marginal.impossible()}: smooth (AddLambda), or widen the "
+                "support that forbids it"
+            )
         for name, counts in found.counts.items():
             if not math.isfinite(float(counts.sum())):
                 raise FitError(f"iteration {self.iteration}: table '{name}' got NaN or infinite counts")
             if float(counts.min()) < -1e-6:
                 raise FitError(
-                    f"iteration {self.iteration}: table '{name}' got negative counts, so the model uses it other than as "
-                    "weights. Use its log-weights in pyro_unsup.Categorical or in a structured distribution only"
+                    f"iteration {self.iteration}: table '{name}' got negative counts, so the model uses it other than "
+                    "as weights. Use its log-weights in pyro_unsup.Categorical or in a structured distribution only"
                 )
         return Info(self.iteration, found.log_marginal + self._log_prior(), found.log_marginal)
 
@@ -142,7 +146,9 @@ class EM:
             counts = found.counts[name]
             empty = declaration.layout.row_sum(counts) == 0
             if bool(empty.all()):
-                raise FitError(f"iteration {self.iteration}: table '{name}' got no counts at all: does the model use it?")
+                raise FitError(
+                    f"iteration {self.iteration}: table '{name}' got no counts at all: does the model use it?"
+                )
             try:
                 new[name] = self._estimator(name).weights(declaration, counts, self.weights[name])
             except TableError as error:
@@ -163,36 +169,20 @@ class EM:
             raise
         except ValueError as error:
             raise FitError(
-                f"iteration {self.iteration}: {str(error).splitlines()[0]} (a parameter that runs to the edge of its constraint needs a prior, "
-                "or a constraint with room, such as constraints.greater_than(1e-3) for a scale)"
+                f"iteration {self.iteration}: {str(error).splitlines()[0]} (a parameter that runs to the edge of its "
+                "constraint needs a prior, or a constraint with room: constraints.greater_than(1e-3) for a scale)"
             ) from error
 
     def _move_others(self, found: Expectation) -> None:
-        """L-BFGS on the expected complete log-likelihood; what does not improve it is undone."""
-        assert self._marginal is not None
-        store = pyro.get_param_store()
+        """Parameters that are not tables: climb the expected complete log-likelihood."""
+        marginal, store = self._marginal, pyro.get_param_store()
+        assert marginal is not None
         moved = [store[name].unconstrained() for name in self._params] + list(self._points.unconstrained.values())
-        moved = [p for p in moved if p.requires_grad]
-        before = [p.detach().clone() for p in moved]
-        optimiser = torch.optim.LBFGS(moved, max_iter=self.m_steps, tolerance_grad=1e-10, tolerance_change=1e-14,
-                                      line_search_fn="strong_wolfe")  # fmt: skip
-        values: list[float] = []
-
-        def closure() -> Tensor:
-            optimiser.zero_grad()
-            assert self._marginal is not None
-            loss = -self._marginal.expected_complete(self.weights, found.factors, *self._data)
-            loss.backward()  # type: ignore[no-untyped-call]
-            values.append(float(loss.detach()))
-            return loss
-
-        optimiser.step(closure)  # type: ignore[no-untyped-call]
-        # With gradients on: without them no factor would say that it depends on the parameters.
-        after = -float(self._marginal.expected_complete(self.weights, found.factors, *self._data).detach())
-        if not after <= values[0]:
-            with torch.no_grad():
-                for p, old in zip(moved, before, strict=True):
-                    p.copy_(old)
+        climb(
+            [p for p in moved if p.requires_grad],
+            lambda: marginal.expected_complete(self.weights, found.factors, *self._data),
+            self.m_steps,
+        )
 
     def _estimator(self, name: str) -> Estimator:
         if isinstance(self.estimate, Mapping):
@@ -200,7 +190,9 @@ class EM:
         return self.estimate
 
     def _log_prior(self) -> float:
-        return sum(float(self._estimator(name).log_prior(d, self.weights[name])) for name, d in self.declarations.items())
+        return sum(
+            float(self._estimator(name).log_prior(d, self.weights[name])) for name, d in self.declarations.items()
+        )
 
     # -- a whole run
 
@@ -222,8 +214,8 @@ class EM:
 
         A second call goes on from where the first ended. An interrupt loses nothing: ``weights`` hold the last update.
 
-        :param restarts: how many starts to try, with seeds ``seed``, ``seed + 1``, ...; the best objective wins, and the
-            report tells the spread. Each runs on one thread, so results do not depend on ``processes``.
+        :param restarts: how many starts to try, with seeds ``seed``, ``seed + 1``, ...; the best objective wins, and
+            the report tells the spread. Each runs on one thread, so results do not depend on ``processes``.
         :param processes: how many restarts at a time; by default as many as there are cores.
         :param callbacks: called with every :class:`.Info`; a true answer stops. With restarts, called in their process.
         :param checkpoint: a folder in which to keep the fit as it is so far, written every few seconds and when the run
@@ -232,8 +224,10 @@ class EM:
             that an uninterrupted run would have given, bit for bit on one thread.
         """
         if restarts < 1 or iterations < 0 or not tolerance >= 0:
-            raise FitError(f"restarts must be at least 1, iterations and tolerance not negative, "
-                           f"actual {restarts}, {iterations}, {tolerance}")  # fmt: skip
+            raise FitError(
+                f"restarts must be at least 1, iterations and tolerance not negative, "
+                f"actual {restarts}, {iterations}, {tolerance}"
+            )
         settings = {"iterations": iterations, "tolerance": tolerance, "callbacks": list(callbacks)}
         if restarts > 1:
             fresh = EM(self.model, self.estimate, self.init, dtype=self.dtype, m_steps=self.m_steps)
@@ -244,7 +238,7 @@ class EM:
         if resume is not None:
             self._adopt(resume, args, kwargs)
             # The last row belongs to weights that are looked at again now.
-            rows = [Info(**{**row, "iteration": int(row["iteration"])}) for row in resume.rows[:-1]]  # type: ignore[arg-type]
+            rows = [Info(int(row["iteration"]), *(row[key] for key in _COLUMNS)) for row in resume.rows[:-1]]
             iterations -= self.iteration
             seed = resume.seed
         self.start(*args, seed=seed, **kwargs)

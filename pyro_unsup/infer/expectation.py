@@ -151,8 +151,9 @@ class _TracedSum(TraceEnum_ELBO):
         except ValueError as error:
             if "cannot be differentiated" not in str(error):
                 raise
-            raise FitError("the data do not depend on anything that the model could learn: does it use its tables?") \
-                from None  # fmt: skip
+            raise FitError(
+                "the data do not depend on anything that the model could learn: does it use its tables?"
+            ) from None
         return result
 
 

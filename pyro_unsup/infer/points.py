@@ -42,8 +42,10 @@ class Points(Messenger):
         if getattr(fn, "has_enumerate_support", False):
             return
         if fn.support.is_discrete:
-            raise FitError(f"site '{msg['name']}' ({type(fn).__name__}) is a discrete latent variable that cannot be "
-                           "enumerated: observe it, or sum it out by hand")  # fmt: skip
+            raise FitError(
+                f"site '{msg['name']}' ({type(fn).__name__}) is a discrete latent variable that cannot be "
+                "enumerated: observe it, or sum it out by hand"
+            )
         transform = self._transforms[msg["name"]] = biject_to(fn.support)
         if msg["name"] not in self.unconstrained:
             with torch.no_grad():

@@ -35,9 +35,11 @@ def best_of(
     processes = min(restarts, processes or os.cpu_count() or 1)
     jobs = (delayed(_one)(engine, seed + i, checkpoint, settings, args, kwargs) for i in range(restarts))
     # loky starts clean processes and pickles functions by value, so models from a notebook work too.
-    found = Parallel(n_jobs=processes, backend="loky", return_as="generator")(jobs) if processes > 1 else (
-        job[0](*job[1], **job[2]) for job in jobs
-    )  # fmt: skip
+    found = (
+        Parallel(n_jobs=processes, backend="loky", return_as="generator")(jobs)
+        if processes > 1
+        else (job[0](*job[1], **job[2]) for job in jobs)
+    )
     fits: list[Fit] = list(tqdm(found, total=restarts, unit="restart", delay=SHOW_AFTER_SECONDS, disable=not progress))
     best = max(fits, key=lambda fit: fit.objective)
     best.model = engine.model
@@ -46,9 +48,7 @@ def best_of(
     return best
 
 
-def _one(
-    engine: Any, seed: int, checkpoint: str | PathLike[str] | None, settings: Any, args: Any, kwargs: Any
-) -> Fit:
+def _one(engine: Any, seed: int, checkpoint: str | PathLike[str] | None, settings: Any, args: Any, kwargs: Any) -> Fit:
     own = None if checkpoint is None else Path(checkpoint) / f"seed-{seed}"
     with _one_thread(), pyro.get_param_store().scope():
         fit: Fit = copy.deepcopy(engine).run(*args, seed=seed, progress=False, checkpoint=own, **settings, **kwargs)

@@ -12,8 +12,15 @@ from torch import Tensor
 
 from ..errors import FitError
 
-NORMALISING = (td.Categorical, td.OneHotCategorical, td.Bernoulli, td.Binomial, td.Multinomial, td.Geometric,
-               dist.DiscreteHMM)  # fmt: skip
+NORMALISING = (
+    td.Categorical,
+    td.OneHotCategorical,
+    td.Bernoulli,
+    td.Binomial,
+    td.Multinomial,
+    td.Geometric,
+    dist.DiscreteHMM,
+)
 _WEIGHTS = ("logits", "initial_logits", "transition_logits")
 
 

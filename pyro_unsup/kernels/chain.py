@@ -74,14 +74,26 @@ def chain_pass(
         emit_rows = emit.T.contiguous().numpy()  # (V, K): one row a word
         n_emit = _run_dense(
             (start, trans[0], np.ascontiguousarray(trans[0].T), stop[0], emit_rows, tops, words, offsets),
-            lengths, scale, want_counts, limit, log_z, trouble, total,
-        )  # fmt: skip
+            lengths,
+            scale,
+            want_counts,
+            limit,
+            log_z,
+            trouble,
+            total,
+        )
     else:
         cells = support.pick(emit)
         n_emit = _run_sparse(
             (start, trans, stop, support.at, support.states, cells, tops, words, offsets),
-            lengths, scale, want_counts, limit, log_z, trouble, total,
-        )  # fmt: skip
+            lengths,
+            scale,
+            want_counts,
+            limit,
+            log_z,
+            trouble,
+            total,
+        )
     log_z += np.where(lengths > 0, start_top + stop_top + (lengths - 1) * trans_top, 0.0)
     total[1] *= trans.astype(np.float64)  # the passes leave this common factor out
 
@@ -90,9 +102,19 @@ def chain_pass(
         extra = np.zeros(len(support.states))
         log_weights = [w.double().contiguous().numpy() for w in (weights.start, weights.trans, weights.stop)]
         log_pass(
-            *log_weights, support.at, support.states, support.pick(weights.emit.double()), words, offsets,
-            np.flatnonzero(trouble), scale, want_counts, log_z, *total, extra,
-        )  # fmt: skip
+            *log_weights,
+            support.at,
+            support.states,
+            support.pick(weights.emit.double()),
+            words,
+            offsets,
+            np.flatnonzero(trouble),
+            scale,
+            want_counts,
+            log_z,
+            *total,
+            extra,
+        )
         if want_counts:
             n_emit += support.put(extra, V, K) if n_emit.ndim == 2 else extra
 
@@ -114,9 +136,16 @@ def chain_decode(
     states, log_z = np.empty(len(words), np.int64), np.empty(len(offsets) - 1)
     log_weights = [w.double().contiguous().numpy() for w in (weights.start, weights.trans, weights.stop)]
     decode_pass(
-        *log_weights, support.at, support.states, support.pick(weights.emit.double()), words, offsets,
-        np.empty(0) if uniforms is None else uniforms, states, log_z,
-    )  # fmt: skip
+        *log_weights,
+        support.at,
+        support.states,
+        support.pick(weights.emit.double()),
+        words,
+        offsets,
+        np.empty(0) if uniforms is None else uniforms,
+        states,
+        log_z,
+    )
     return torch.from_numpy(states), torch.from_numpy(log_z)
 
 
@@ -157,7 +186,9 @@ def _run_dense(tables, lengths, scale, want_counts, limit, log_z, trouble, total
     order = np.argsort(-lengths, kind="stable")
     blocks = np.append(np.arange(0, len(order), BLOCK), len(order)).astype(np.int64)
     sizes = np.add.reduceat(lengths[order], blocks[:-1]) if len(order) else np.zeros(0, np.int64)
-    cuts = even_cuts(sizes, min(threads_for(int(lengths.sum())), max(len(sizes), 1))) if len(sizes) else np.zeros(2, int)
+    cuts = (
+        even_cuts(sizes, min(threads_for(int(lengths.sum())), max(len(sizes), 1))) if len(sizes) else np.zeros(2, int)
+    )
     emit_shape = tables[4].shape if want_counts else (0, 0)
 
     def work(shard: int):  # type: ignore[no-untyped-def]

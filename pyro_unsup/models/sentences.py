@@ -28,8 +28,10 @@ def as_flat(sentences: Any, lengths: Any = None) -> tuple[Tensor, Tensor]:  # (t
         if not parts:
             raise StructureError("no sentences: expected at least one, actual 0")
         if any(s.dim() != 1 for s in parts):
-            raise StructureError("a list of sentences holds one sequence of word numbers a sentence; "
-                                 "words that lie end to end need lengths")  # fmt: skip
+            raise StructureError(
+                "a list of sentences holds one sequence of word numbers a sentence; "
+                "words that lie end to end need lengths"
+            )
         return torch.cat(parts), torch.tensor([len(s) for s in parts])
     words = _numbers(sentences)
     if lengths is None:
@@ -51,8 +53,10 @@ def _numbers(words: Any) -> Tensor:
         try:
             found = torch.as_tensor(words)
         except (TypeError, ValueError) as error:
-            raise StructureError(f"expected word numbers, found something else ({error}): strings need a vocabulary, "
-                                 "and sentences of unequal length are a list without lengths") from None  # fmt: skip
+            raise StructureError(
+                f"expected word numbers, found something else ({error}): strings need a vocabulary, "
+                "and sentences of unequal length are a list without lengths"
+            ) from None
     if found.numel() and (found.is_floating_point() or found.dtype == torch.bool):
         raise StructureError(f"word numbers must be integers, actual dtype = {found.dtype}")
     return found

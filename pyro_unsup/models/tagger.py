@@ -22,8 +22,9 @@ class Tagger:
         start ~ Dirichlet,  transition[z] ~ Dirichlet,  emission[z] ~ Dirichlet
         for each sentence:  tags by start and transition, words by emission, tags summed out
 
-    Tables: ``start`` (K,), ``transition`` (K, K) or, for ``order=2``, (K, K, K), ``emission`` (K, V), and for ``order=2``
-    also ``second`` (K, K): out of the first tag of a sentence. With ``stop`` the transitions have one more outcome.
+    Tables: ``start`` (K,), ``transition`` (K, K) or, for ``order=2``, (K, K, K), ``emission`` (K, V), and for
+    ``order=2`` also ``second`` (K, K): out of the first tag of a sentence. With ``stop`` the transitions have one more
+    outcome.
 
     :param tags: how many tags, or the tags themselves.
     :param vocab: how many words, or the vocabulary itself.
@@ -79,7 +80,7 @@ class Tagger:
             name: Declaration(
                 name,
                 Layout.dense(*shape, support=mask if name == "emission" else None),
-                torch.as_tensor(given.get(name, 1.0)),
+                torch.tensor(given.get(name, 1.0), dtype=torch.float64),
                 unvisited,  # type: ignore[arg-type]
             )
             for name, shape in shapes.items()
@@ -111,8 +112,9 @@ class Tagger:
         if len(words) == 0:
             raise StructureError("no words: expected at least one sentence with a word in it")
         if int(words.min()) < 0 or int(words.max()) >= self.words:
-            raise StructureError(f"word numbers must lie in 0 .. {self.words - 1}, "
-                                 f"actual range {int(words.min())} .. {int(words.max())}")  # fmt: skip
+            raise StructureError(
+                f"word numbers must lie in 0 .. {self.words - 1}, actual range {int(words.min())} .. {int(words.max())}"
+            )
 
     def declarations(self) -> dict[str, Declaration]:
         """The tables, by name."""
@@ -150,8 +152,9 @@ def _mask(dictionary: Any, tags: Any, vocab: Any, K: int, V: int) -> Tensor | No
         return None
     mask = torch.as_tensor(dictionary.mask(vocab) if hasattr(dictionary, "mask") else dictionary, dtype=torch.bool)
     if mask.shape != (K, V):
-        raise StructureError(f"the dictionary mask should have shape (tags, words) = {(K, V)}, "
-                             f"actual {tuple(mask.shape)}")  # fmt: skip
+        raise StructureError(
+            f"the dictionary mask should have shape (tags, words) = {(K, V)}, actual {tuple(mask.shape)}"
+        )
     for axis, names, what, fix in (
         (0, vocab, "word", "a word that the dictionary does not list should allow every tag"),
         (1, tags, "tag", "leave the tag out, or take the vocabulary from the text that the dictionary comes from"),

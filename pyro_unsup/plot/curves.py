@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pyro_unsup.errors import UnsupError
 
 if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 

@@ -11,6 +11,9 @@ import numpy as np
 if TYPE_CHECKING:
     from .fit import Fit
 
+#: Columns of the history, and what they are called in ArviZ, where a ``log_likelihood`` is one of each observation.
+HISTORY = {"objective": "objective", "log_likelihood": "total_log_likelihood", "change": "change"}
+
 
 def from_groups(groups: dict[str, dict[str, Any]], **options: Any) -> Any:
     """``arviz.from_dict`` of groups of arrays with axes (chain, draw, ...), whichever way it wants to be called."""
@@ -29,5 +32,5 @@ def point_estimate(fit: Fit) -> Any:
     """One chain of one draw: the learned probabilities, the estimated latent variables and parameters."""
     values = {**{name: w.exp() for name, w in fit.weights.items()}, **fit.points, **fit.params}
     posterior = {name: np.asarray(x.detach())[None, None] for name, x in values.items()}
-    history = {key: np.array([[row[key] for row in fit.rows]]) for key in ("objective", "log_likelihood", "change")}
+    history = {HISTORY[key]: np.array([[row[key] for row in fit.rows]]) for key in HISTORY}
     return from_groups({"posterior": posterior, "sample_stats": history})

@@ -112,8 +112,8 @@ def check(fit: Fit) -> None:
 
 
 def listing(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Shape and dtype of every tensor."""
-    return {name: {"shape": list(x.shape), "dtype": str(x.dtype)} for name, x in sorted(tensors.items())}
+    """Shape and dtype of every tensor, in the order of the tensors."""
+    return {name: {"shape": list(x.shape), "dtype": str(x.dtype)} for name, x in tensors.items()}
 
 
 def checksum(record: Mapping[str, Any]) -> str:

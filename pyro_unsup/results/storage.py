@@ -130,7 +130,7 @@ def _read_tensors(path: Path, record: Mapping[str, Any]) -> tuple[Path, dict[str
         raise InputError(f"not a safetensors file: {error}", file) from error
     if listing(tensors) != record.get("tensors"):
         raise InputError("the tensors are not those that the record lists", file)
-    return file, tensors
+    return file, {key: tensors[key] for key in record["tensors"]}
 
 
 def _bounded(file: Path, limit: int) -> bytes:

@@ -76,7 +76,7 @@ def with_unknown(fit: Fit) -> Fit:
     model = fit.model
     if not isinstance(model, Tagger) or isinstance(model.vocab, int) or getattr(model.vocab, "unknown", None):
         return fit
-    words = tuple(model.vocab)  # type: ignore[arg-type]
+    words: tuple[str, ...] = tuple(model.vocab)  # type: ignore[arg-type]
     vocab = Vocab(dict.fromkeys([*words, UNKNOWN]), unknown=UNKNOWN)  # a text may have brought the symbol along
     emission, mask = fit.weights["emission"], model.declarations()["emission"].layout.support
     extra = len(vocab) - len(words)

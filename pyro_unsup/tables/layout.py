@@ -35,12 +35,15 @@ class Layout:
             try:
                 support = support.expand(shape)
             except RuntimeError:
-                raise TableError(f"a support must broadcast to the table's shape {shape}, "
-                                 f"actual shape {tuple(support.shape)}") from None  # fmt: skip
+                raise TableError(
+                    f"a support must broadcast to the table's shape {shape}, actual shape {tuple(support.shape)}"
+                ) from None
             empty = (~support.any(-1)).nonzero()
             if len(empty):
-                raise TableError(f"row {tuple(empty[0].tolist())} has no allowed outcome: every row of a support needs "
-                                 "at least one True")  # fmt: skip
+                raise TableError(
+                    f"row {tuple(empty[0].tolist())} has no allowed outcome: every row of a support needs "
+                    "at least one True"
+                )
             if bool(support.all()):
                 support = None
         return Layout(torch.Size(shape), support)
@@ -102,8 +105,9 @@ class Layout:
     def check(self, name: str, log_weights: Tensor) -> Tensor:
         """The log-weights themselves, if they fit: right shape, no NaN, no +inf, no weight on a structural zero."""
         if log_weights.shape != self.shape:
-            raise TableError(f"table '{name}': expected log-weights of shape {tuple(self.shape)}, "
-                             f"actual {tuple(log_weights.shape)}")  # fmt: skip
+            raise TableError(
+                f"table '{name}': expected log-weights of shape {tuple(self.shape)}, actual {tuple(log_weights.shape)}"
+            )
         if bool(torch.isnan(log_weights).any()) or bool((log_weights == torch.inf).any()):
             raise TableError(f"table '{name}': log-weights must be finite or -inf, found NaN or +inf")
         if self.support is not None and bool((log_weights[~self.support] != -torch.inf).any()):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -74,7 +76,7 @@ class LazyTable:
 
     def _floor(self) -> float:
         # Half the exponent range: unscaled counts may grow as far up as the scale goes down.
-        return float(torch.finfo(self.unscaled.dtype).tiny) ** 0.5
+        return math.sqrt(torch.finfo(self.unscaled.dtype).tiny)
 
     def _spread(self, per_row: Tensor, touched: Tensor | None) -> Tensor:
         if self._ends is None or touched is None:

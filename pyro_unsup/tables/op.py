@@ -84,8 +84,10 @@ def multinomial(
     try:
         prior.expand(layout.shape)
     except RuntimeError:
-        raise TableError(f"table '{name}': the prior must broadcast to the shape {tuple(layout.shape)}, "
-                         f"actual shape {tuple(prior.shape)}") from None  # fmt: skip
+        raise TableError(
+            f"table '{name}': the prior must broadcast to the shape {tuple(layout.shape)}, "
+            f"actual shape {tuple(prior.shape)}"
+        ) from None
     if not bool((prior > 0).all()):
         raise TableError(f"table '{name}': the Dirichlet prior must be positive, actual smallest = {prior.min():g}")
     return declare(Declaration(name, layout, prior, unvisited, touched))

@@ -141,8 +141,12 @@ def variants(instance: Instance) -> Iterator[tuple[str, Structured, Tensor, list
     second = w["second"][p][:, out] if "second" in w else None
     yield "relabelled", Chain(w["start"][p], moved, w["emission"][p], lengths, second, flat=True), instance.value, order
     more = torch.cat([w["emission"], torch.randn(K, 2)], -1)
-    yield "with unused words", Chain(w["start"], w["transition"], more, lengths, w.get("second"), flat=True), \
-        instance.value, order  # fmt: skip
+    yield (
+        "with unused words",
+        Chain(w["start"], w["transition"], more, lengths, w.get("second"), flat=True),
+        instance.value,
+        order,
+    )
 
 
 CHAIN = Case(

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-import torch
 from hypothesis import strategies as st
 from torch import Tensor
 

@@ -22,15 +22,22 @@ on_every_structure = pytest.mark.parametrize("case", CASES, ids=lambda case: cas
 
 
 def thorough(examples: int):
-    return settings(max_examples=examples, deadline=None, derandomize=True, database=None,
-                    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])  # fmt: skip
+    return settings(
+        max_examples=examples,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
 
 
 def close(actual: Tensor | float, expected: Tensor | float, relative: float, absolute: float = 0.0) -> None:
     torch.testing.assert_close(
-        torch.as_tensor(actual, dtype=torch.float64), torch.as_tensor(expected, dtype=torch.float64),
-        rtol=relative, atol=absolute,
-    )  # fmt: skip
+        torch.as_tensor(actual, dtype=torch.float64),
+        torch.as_tensor(expected, dtype=torch.float64),
+        rtol=relative,
+        atol=absolute,
+    )
 
 
 def expected_counts(instance: Instance, name: str) -> Tensor:
@@ -91,8 +98,12 @@ def test_posterior_against_enumeration(case: Case, data: st.DataObject) -> None:
     posterior = instance.dist.posterior(instance.value)
     close(posterior.log_partition, torch.tensor([item.log_z for item in instance.items]), 1e-10, 1e-12)
     alive = [item.log_z > -math.inf for item in instance.items]
-    close(posterior.entropy[torch.tensor(alive)],
-          torch.tensor([item.entropy for item, ok in zip(instance.items, alive, strict=True) if ok]), 1e-7, 1e-7)  # fmt: skip
+    close(
+        posterior.entropy[torch.tensor(alive)],
+        torch.tensor([item.entropy for item, ok in zip(instance.items, alive, strict=True) if ok]),
+        1e-7,
+        1e-7,
+    )
     mode, mbr, draw = posterior.mode(), posterior.mbr(), posterior.sample()
     for item, piece, ok in zip(instance.items, instance.pieces, alive, strict=True):
         marginals = posterior.marginals[piece]
@@ -107,8 +118,10 @@ def test_posterior_against_enumeration(case: Case, data: st.DataObject) -> None:
         scores = dict(zip(item.structures, item.scores, strict=True))
         close(scores[tuple(mode[piece].tolist())], max(item.scores), 1e-12, 1e-12)
         assert scores[tuple(draw[piece].tolist())] > -math.inf
-        gains = {s: math.fsum(float(expected[p]) for p in parts)
-                 for s, parts in zip(item.structures, item.parts, strict=True)}  # fmt: skip
+        gains = {
+            s: math.fsum(float(expected[p]) for p in parts)
+            for s, parts in zip(item.structures, item.parts, strict=True)
+        }
         close(gains[tuple(mbr[piece].tolist())], max(gains.values()), 1e-9, 1e-9)
 
 
@@ -170,8 +183,9 @@ def test_items_weigh_in_as_the_gradient_asks(case: Case, data: st.DataObject) ->
     weights = {name: w.clone().requires_grad_() for name, w in instance.dist.weights.items()}
     log_z = instance.dist.with_weights(weights).log_prob(instance.value)
     alive = log_z > -torch.inf
-    grads = torch.autograd.grad((scale * log_z)[alive].sum(), list(weights.values()), allow_unused=True,
-                                materialize_grads=True)  # fmt: skip
+    grads = torch.autograd.grad(
+        (scale * log_z)[alive].sum(), list(weights.values()), allow_unused=True, materialize_grads=True
+    )
     for name, grad in zip(weights, grads, strict=True):
         expected = torch.zeros_like(grad)
         for weight, item in zip(scale.tolist(), instance.items, strict=True):
