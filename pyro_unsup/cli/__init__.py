@@ -22,7 +22,10 @@ __all__ = ["app"]
 
 
 class _Commands(TyperGroup):
-    """The one place where errors become a line and an exit code."""
+    """The commands in the order of use, and the one place where errors become a line and an exit code."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return ["demo", "fit", "predict", "evaluate", "show"]
 
     def invoke(self, ctx: Any) -> Any:
         from ..errors import UnsupError
@@ -55,7 +58,13 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-app = typer.Typer(cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(
+    cls=_Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
 app.command()(demo)
 app.add_typer(fit, name="fit")
 app.command()(predict)
@@ -71,5 +80,5 @@ def main(
 ) -> None:
     """Learn hidden structure from unlabelled text.
 
-    Start with [bold]pyro-unsup demo[/bold]. A file may be plain, gzip, bzip2 or xz; - is standard input.
+    Start with `pyro-unsup demo`. A file may be plain, gzip, bzip2 or xz; - is standard input.
     """

@@ -49,11 +49,12 @@ class How(StrEnum):
 
 
 FORMATS = (
-    "auto goes by the name: .conllu .conllx .conll; .mrg .ptb .brackets; .tagged .tag .pos .tsv (word TAG a line, or "
-    "word/TAG); .txt .text .tok (plain lines), each perhaps with .gz .bz2 .xz after it."
+    "auto, conllu, brackets, tagged or lines. auto goes by the name: .conllu .conllx .conll; .mrg .ptb .brackets; "
+    ".tagged .tag .pos .tsv (word TAG a line, or word/TAG); .txt .text .tok (plain lines); each perhaps with .gz .bz2 "
+    ".xz after it."
 )
 ModelArgument = Annotated[str, typer.Argument(metavar="DIR", help="A model that `pyro-unsup fit` wrote.")]
-FormatOption = Annotated[Format, typer.Option("--format", help=f"The format of FILE. {FORMATS}")]
+FormatOption = Annotated[Format, typer.Option("--format", metavar="FORMAT", help=f"The format of FILE: {FORMATS}")]
 ColumnOption = Annotated[Column, typer.Option("--column", help="With CoNLL-U, the column that holds the tags.")]
 HowOption = Annotated[
     How, typer.Option("--how", help="viterbi: the best tag sequence; mbr: the best tag of each word on its own.")

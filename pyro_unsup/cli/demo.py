@@ -1,2 +1,156 @@
-def demo() -> None:
-    pass
+"""``pyro-unsup demo``: the toy world, from raw text to scores and pictures."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..errors import InputError
+from .board import Board, board_of
+from .common import console
+from .pages import opening, sample, say, scores_page, starts_page, tags_page
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ..data import Corpus
+    from ..infer.loop import Info
+    from ..results import Fit
+
+SENTENCES = 5_000
+STARTS = 5
+ITERATIONS, TOLERANCE = 200, 1e-5
+MODEL, TEXT, DICTIONARY, CURVE, CONFUSION = (
+    "model",
+    "toy.tagged",
+    "dictionary.txt",
+    "learning_curve.png",
+    "confusion.png",
+)
+DPI = 150
+
+
+def demo(
+    out: Annotated[
+        str, typer.Option("--out", "-o", metavar="DIR", help="Where to put text, model and pictures.")
+    ] = "pyro-unsup-demo",
+    seed: Annotated[int, typer.Option(min=0, help="Another seed, another text and other starts.")] = 0,
+) -> None:
+    """See it work: draw a text from a small grammar, find its parts of speech, and look at what was found.
+
+    Nothing is fetched; it takes some ten seconds, and longer the first time, when the kernels are compiled.
+    """
+    import torch
+
+    from ..data import toy
+    from ..results.unseen import decode
+
+    folder = Path(out)
+    _may_write(folder)
+    text = toy.sentences(SENTENCES, seed)
+    screen = console()
+    opening(screen, text, STARTS)
+    torch.set_num_threads(1)  # for so little work, a second thread costs more than it brings
+    with board_of(STARTS, ITERATIONS) as board:
+        fits = [_learn(text, seed, start, board) for start in range(STARTS)]
+    best = max(fits, key=lambda fit: fit.objective)
+    best.report.restarts = [fit.objective for fit in fits]
+    states = decode(best, text).states.numpy()
+    starts_page(screen, fits, best)
+    scores_page(screen, text, best)
+    sample(screen, text, states)
+    tags_page(screen, text, states, best)
+    _write(folder, text, states, best)
+    _closing(screen, out)
+
+
+def _learn(text: Corpus, seed: int, start: int, board: Board) -> Fit:
+    """One start. Every row of the history also has the score at that point, which the learner does not see."""
+    import torch
+
+    from .. import EM, Chain
+    from ..evaluate import many_to_one
+    from ..models import Tagger
+
+    assert text.tags is not None
+    assert text.tagset is not None
+    words, lengths, gold = torch.from_numpy(text.words), torch.from_numpy(text.lengths), text.tags
+    em = EM(Tagger(len(text.tagset), text.vocab, stop=True))
+    scores: list[float] = []
+
+    def watch(info: Info) -> None:
+        board.note(start, info)
+        chain = Chain(em.weights["start"], em.weights["transition"], em.weights["emission"], lengths, flat=True)
+        scores.append(many_to_one(gold, chain.posterior(words).mode()))
+
+    fit = em.run(text, iterations=ITERATIONS, tolerance=TOLERANCE, seed=seed + start, callbacks=[watch], progress=False)
+    fit.rows = [{**row, "many_to_one": score} for row, score in zip(fit.rows, scores, strict=True)]
+    board.finish(start)
+    return fit
+
+
+def _may_write(folder: Path) -> None:
+    """A demo may replace a demo, and nothing else."""
+    if not os.path.lexists(folder):
+        return
+    own = {MODEL, TEXT, DICTIONARY, CURVE, CONFUSION}
+    if not folder.is_dir() or not own.issuperset(one.name for one in folder.iterdir()):
+        raise InputError("exists already and holds other things than a demo; choose another folder with --out", folder)
+
+
+def _write(folder: Path, text: Corpus, states: Any, fit: Fit) -> None:
+    import matplotlib
+
+    from ..data import toy, write_tagged
+    from ..data.opening import write_text
+    from ..plot import confusion_matrix
+
+    matplotlib.use("agg")  # pictures go to files; there need not be a screen
+    import matplotlib.pyplot as plt
+
+    assert text.tags is not None
+    assert text.tagset is not None
+    folder.mkdir(parents=True, exist_ok=True)
+    write_tagged(text, None, folder / TEXT)
+    with write_text(folder / DICTIONARY) as stream:
+        stream.writelines(f"{word} {' '.join(tags)}\n" for word, tags in toy.tag_dictionary().items())
+    fit.save(folder / MODEL, overwrite=True)
+    drawn = {CURVE: fit.plot("many_to_one"), CONFUSION: confusion_matrix(text.tags, states, text.tagset.types)}
+    for name, axes in drawn.items():
+        axes.figure.savefig(folder / name, dpi=DPI)
+        plt.close(axes.figure)
+
+
+def _closing(screen: Console, out: str) -> None:
+    place = {name: shlex.quote(os.path.join(out, name)) for name in (MODEL, TEXT, DICTIONARY, CURVE, CONFUSION)}
+    screen.rule("[bold]Written", align="left")
+    widest = max(map(len, place.values()))
+    for name, what in (
+        (CURVE, "objective and score by iteration"),
+        (CONFUSION, "which gold tags fall into which induced tag"),
+        (TEXT, "the sentences with their gold tags"),
+        (DICTIONARY, "the tags that every word may have"),
+        (MODEL, "the trained model"),
+    ):
+        screen.print(f"  [cyan]{place[name]:{widest}}[/cyan]  {what}", soft_wrap=True)
+    screen.print()
+    screen.rule("[bold]Try next", align="left")
+    for what, command in (
+        ("Tag a sentence of your own, the induced tags called by the gold tags they go with:",
+         f'echo "the young sailor will dream of her ." | pyro-unsup predict {place[MODEL]} - --format lines '
+         f"--relabel {place[TEXT]}"),
+        ("Tell it which tags each word may have, and look two tags back. How much does that help?",
+         f"pyro-unsup fit tagger {place[TEXT]} --dictionary {place[DICTIONARY]} --order 2 --stop --out toy-tagger"),
+        ("", f"pyro-unsup evaluate toy-tagger {place[TEXT]}"),
+        ("Give it more tags than there are. Which score rises, which falls?",
+         f"pyro-unsup fit tagger {place[TEXT]} --tags 30 --stop --restarts 4 --out toy-30"),
+        ("Then a text of your own (CoNLL-U, Penn brackets, word TAG lines, word/TAG or plain lines):",
+         "pyro-unsup fit tagger FILE --tags 45 --out DIR"),
+    ):  # fmt: skip
+        if what:
+            say(screen, what)
+        screen.print(f"    [cyan]{command}[/cyan]", soft_wrap=True)

@@ -9,7 +9,7 @@ import typer
 
 from ..errors import UnsupError
 from .building import DEFAULT_TAGS, build, dictionary_of, read_dictionary
-from .common import INTERRUPTED, Column, ColumnOption, Format, FormatOption, printable, read, say
+from .common import FORMATS, INTERRUPTED, Column, Format, printable, read, say
 
 if TYPE_CHECKING:
     from ..data import Corpus
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MODEL, TRAINING, OUTPUT = "The model", "Training", "Text and output"
 
-fit = typer.Typer(no_args_is_help=True, help="Train a model on a text, and save it.")
+fit = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Train a model on a text, and save it.")
 
 
 @fit.callback()
@@ -34,13 +34,16 @@ def tagger(
     tags: Annotated[
         int | None,
         typer.Option(
+            metavar="N",
             min=1,
             show_default=f"{DEFAULT_TAGS}, or as the dictionary has",
             help="How many tags to induce.",
             rich_help_panel=MODEL,
         ),
     ] = None,
-    order: Annotated[int, typer.Option(min=1, max=2, help="1: bigram, 2: trigram.", rich_help_panel=MODEL)] = 1,
+    order: Annotated[
+        int, typer.Option(metavar="N", min=1, max=2, help="1: bigram, 2: trigram.", rich_help_panel=MODEL)
+    ] = 1,
     stop: Annotated[
         bool, typer.Option("--stop/--no-stop", help="Whether tags predict the end.", rich_help_panel=MODEL)
     ] = False,
@@ -57,44 +60,66 @@ def tagger(
         typer.Option(metavar="FILE", help="A tagged text to take the dictionary from instead.", rich_help_panel=MODEL),
     ] = None,
     dictionary_format: Annotated[
-        Format, typer.Option(help="The format of that tagged text.", rich_help_panel=MODEL)
+        Format,
+        typer.Option(metavar="FORMAT", help="The format of that tagged text, as --format.", rich_help_panel=MODEL),
     ] = Format.AUTO,
     dictionary_min_count: Annotated[
         int,
-        typer.Option(min=1, help="Words that it has fewer times may have any tag.", rich_help_panel=MODEL),
+        typer.Option(metavar="N", min=1, help="Words that it has fewer times may have any tag.", rich_help_panel=MODEL),
     ] = 1,
-    column: ColumnOption = Column.XPOS,
+    column: Annotated[
+        Column, typer.Option(help="With CoNLL-U, the column of its tags.", rich_help_panel=MODEL)
+    ] = Column.XPOS,
     smooth: Annotated[
         float,
         typer.Option(
             min=0, metavar="LAMBDA", help="Add this to every expected count; 0 is plain EM.", rich_help_panel=TRAINING
         ),
     ] = 0.0,
-    iterations: Annotated[int, typer.Option(min=0, help="The most to make.", rich_help_panel=TRAINING)] = 100,
+    iterations: Annotated[
+        int, typer.Option(metavar="N", min=0, help="The most to make.", rich_help_panel=TRAINING)
+    ] = 100,
     tolerance: Annotated[
         float,
-        typer.Option(min=0, help="Stop when the objective's relative change is this small.", rich_help_panel=TRAINING),
+        typer.Option(
+            metavar="X",
+            min=0,
+            help="Stop when the objective's relative change is this small.",
+            rich_help_panel=TRAINING,
+        ),
     ] = 1e-6,
     restarts: Annotated[
-        int, typer.Option(min=1, help="How many starts to try; the best objective wins.", rich_help_panel=TRAINING)
+        int,
+        typer.Option(
+            metavar="N", min=1, help="How many starts to try; the best objective wins.", rich_help_panel=TRAINING
+        ),
     ] = 1,
     processes: Annotated[
         int | None,
         typer.Option(
-            min=1, help="How many of them at a time.", show_default="as many as cores", rich_help_panel=TRAINING
+            metavar="N",
+            min=1,
+            help="How many of them at a time.",
+            show_default="as many as cores",
+            rich_help_panel=TRAINING,
         ),
     ] = None,
     seed: Annotated[
-        int, typer.Option(min=0, help="Same seed, same result; restarts count up from it.", rich_help_panel=TRAINING)
+        int,
+        typer.Option(
+            metavar="N", min=0, help="Same seed, same result; restarts count up from it.", rich_help_panel=TRAINING
+        ),
     ] = 0,
     resume: Annotated[
         bool,
         typer.Option("--resume", help="Go on from DIR.checkpoint of an interrupted run.", rich_help_panel=TRAINING),
     ] = False,
-    format: FormatOption = Format.AUTO,
+    format: Annotated[
+        Format, typer.Option(metavar="FORMAT", help=f"The format of FILE: {FORMATS}", rich_help_panel=OUTPUT)
+    ] = Format.AUTO,
     min_count: Annotated[
         int,
-        typer.Option(min=1, help="Words seen fewer times become one, <unk>.", rich_help_panel=OUTPUT),
+        typer.Option(metavar="N", min=1, help="Words seen fewer times become one, `<unk>`.", rich_help_panel=OUTPUT),
     ] = 1,
     lowercase: Annotated[
         bool, typer.Option("--lowercase", help="Fold words to lower case.", rich_help_panel=OUTPUT)

@@ -62,7 +62,9 @@ def predict(
         str | None,
         typer.Option(metavar="FILE", help="A tagged text: call each induced tag by the gold tag it goes with most."),
     ] = None,
-    relabel_format: Annotated[Format, typer.Option(help="The format of that tagged text.")] = Format.AUTO,
+    relabel_format: Annotated[
+        Format, typer.Option(metavar="FORMAT", help="The format of that tagged text, as --format.")
+    ] = Format.AUTO,
     column: ColumnOption = Column.XPOS,
 ) -> None:
     """Tag a text, word by word, and write it out.

@@ -172,13 +172,15 @@ def train(
     :raises Interrupted: when stopped, with everything kept in the checkpoint folder.
     """
     from ..infer.restarts import best_of
+    from ..kernels.threads import threads_for
 
     settings: dict[str, Any] = {"iterations": iterations, "tolerance": tolerance}
     with board_of(restarts, iterations) as board, _stopping(board):
         engine = _Restart(em, board, seed, os.getpid())
         try:
             if restarts == 1:
-                fit = engine.run(text, seed=seed, checkpoint=checkpoint.folder / f"seed-{seed}", **settings)
+                with _threads(threads_for(text.tokens)):
+                    fit = engine.run(text, seed=seed, checkpoint=checkpoint.folder / f"seed-{seed}", **settings)
             else:
                 fit = best_of(engine, restarts, processes, seed, False, checkpoint.folder, settings, (text,), {})
         except KeyboardInterrupt:
@@ -190,6 +192,19 @@ def train(
         if not board.finished:
             raise Interrupted(checkpoint.reached)
     return fit
+
+
+@contextmanager
+def _threads(number: int) -> Iterator[None]:
+    """For a small text, threads cost more than they bring."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextmanager

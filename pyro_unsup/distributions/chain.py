@@ -43,7 +43,7 @@ class Chain(Structured):
         >>> emission = torch.zeros(2, 3)
         >>> chain = Chain(start, transition, emission, torch.tensor([1, 2, 3]), flat=True)
         >>> chain.log_prob(torch.tensor([0, 1, 2, 0, 1, 2])).exp()  # 2, 4 and 8 paths of weight 1
-        tensor([2.0000, 4.0000, 8.0000])
+        tensor([2., 4., 8.])
 
     **References:**
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,8 +16,14 @@ from .chain_sparse import sparse_pass
 from .limits import LIMIT
 from .threads import even_cuts, map_threads, threads_for
 
+Array = np.ndarray[Any, Any]
+#: start, trans, stop, emit (K, V), and the logs of what was divided out of its columns (V,)
+Tables = tuple[Array, Array, Array, Tensor, Array]
+
 #: Sequences that advance in step in the dense pass: enough for good matrix products, few enough to stay in cache.
 BLOCK = 64
+#: Tokens in a block of long sequences, for the same reason.
+BLOCK_TOKENS = 16_384
 #: The dense pass wins while words allow more than this share of the states.
 DENSE_SHARE = 0.4
 
@@ -46,117 +54,96 @@ class ChainCounts:
     emit: Tensor
 
 
+@dataclass
+class _Job:
+    """The data of a pass, and what it says of each sequence."""
+
+    words: Array  # (tokens,) int
+    offsets: Array  # (B + 1,) int64
+    lengths: Array  # (B,)
+    scale: Array  # (B,) float64
+    want_counts: bool
+    log_z: Array  # (B,) out
+    trouble: Array  # (B,) out
+
+
 def chain_pass(
     weights: ChainWeights,
-    words: np.ndarray,  # (tokens,) int
-    offsets: np.ndarray,  # (B + 1,) int64
-    scale: np.ndarray | None = None,  # (B,) float64
+    words: Array,  # (tokens,) int
+    offsets: Array,  # (B + 1,) int64
+    scale: Array | None = None,  # (B,) float64
     want_counts: bool = True,
 ) -> tuple[Tensor, ChainCounts | None]:
     """log Z of each sequence, and the expected counts of all of them (each weighed by ``scale``)."""
-    K, V = weights.emit.shape
     lengths = np.diff(offsets)
-    if scale is None:
-        scale = np.ones(len(lengths))
-    log_z, trouble = np.zeros(len(lengths)), np.zeros(len(lengths), bool)
-    total = [np.zeros(K), np.zeros(tuple(weights.trans.shape)), np.zeros(tuple(weights.stop.shape))]
+    B = len(lengths)
+    job = _Job(
+        words, offsets, lengths, np.ones(B) if scale is None else scale, want_counts, np.zeros(B), np.zeros(B, bool)
+    )
 
     start, start_top = _scaled(weights.start)
     trans, trans_top = _scaled(weights.trans)
     stop, stop_top = _scaled(weights.stop)
-    limit = start.dtype.type(LIMIT[start.dtype])
     emit_top = weights.emit.amax(0).clamp(min=torch.finfo(weights.emit.dtype).min)  # (V,)
     emit = (weights.emit - emit_top).exp_()
-    tops = emit_top.double().numpy()
-
+    tables = (start, trans, stop, emit, emit_top.double().numpy())
     support = _Support(weights.emit) if _is_sparse(weights, words) else None
-    if support is None:
-        emit_rows = emit.T.contiguous().numpy()  # (V, K): one row a word
-        n_emit = _run_dense(
-            (start, trans[0], np.ascontiguousarray(trans[0].T), stop[0], emit_rows, tops, words, offsets),
-            lengths,
-            scale,
-            want_counts,
-            limit,
-            log_z,
-            trouble,
-            total,
-        )
-    else:
-        cells = support.pick(emit)
-        n_emit = _run_sparse(
-            (start, trans, stop, support.at, support.states, cells, tops, words, offsets),
-            lengths,
-            scale,
-            want_counts,
-            limit,
-            log_z,
-            trouble,
-            total,
-        )
-    log_z += np.where(lengths > 0, start_top + stop_top + (lengths - 1) * trans_top, 0.0)
-    total[1] *= trans.astype(np.float64)  # the passes leave this common factor out
+    counts = _dense(tables, job) if support is None else _sparse(tables, support, job)
+    job.log_z += np.where(lengths > 0, start_top + stop_top + (lengths - 1) * trans_top, 0.0)
+    counts[1] *= trans  # the passes leave this common factor out
 
-    if trouble.any():
-        support = support or _Support(weights.emit)
-        extra = np.zeros(len(support.states))
-        log_weights = [w.double().contiguous().numpy() for w in (weights.start, weights.trans, weights.stop)]
+    again = np.flatnonzero(job.trouble)
+    if len(again):
+        found = support or _Support(weights.emit)
+        extra = np.zeros(len(found.states))
         log_pass(
-            *log_weights,
-            support.at,
-            support.states,
-            support.pick(weights.emit.double()),
+            *_logs(weights),
+            *found.logs(weights),
             words,
             offsets,
-            np.flatnonzero(trouble),
-            scale,
+            again,
+            job.scale,
             want_counts,
-            log_z,
-            *total,
+            job.log_z,
+            *counts[:3],
             extra,
         )
         if want_counts:
-            n_emit += support.put(extra, V, K) if n_emit.ndim == 2 else extra
+            counts[3] += extra if support is not None else found.spread(extra)
 
+    log_z = torch.from_numpy(job.log_z)
     if not want_counts:
-        return torch.from_numpy(log_z), None
-    dense = support.put(n_emit, V, K) if n_emit.ndim == 1 and support is not None else n_emit  # (V, K)
-    counts = [torch.from_numpy(n).to(weights.emit.dtype) for n in (*total, dense)]
-    return torch.from_numpy(log_z), ChainCounts(counts[0], counts[1], counts[2], counts[3].T)
+        return log_z, None
+    n_emit = counts[3] if support is None else support.spread(counts[3])  # (V, K)
+    found_counts = [torch.from_numpy(n).to(weights.emit.dtype) for n in (*counts[:3], n_emit)]
+    return log_z, ChainCounts(found_counts[0], found_counts[1], found_counts[2], found_counts[3].T)
 
 
 def chain_decode(
     weights: ChainWeights,
-    words: np.ndarray,
-    offsets: np.ndarray,
-    uniforms: np.ndarray | None = None,  # (tokens,) float64 in [0, 1)
+    words: Array,
+    offsets: Array,
+    uniforms: Array | None = None,  # (tokens,) float64 in [0, 1)
 ) -> tuple[Tensor, Tensor]:
     """States of every token and the log-weight of each sequence: the best, or a draw if uniform numbers are given."""
-    support = _Support(weights.emit)
     states, log_z = np.empty(len(words), np.int64), np.empty(len(offsets) - 1)
-    log_weights = [w.double().contiguous().numpy() for w in (weights.start, weights.trans, weights.stop)]
-    decode_pass(
-        *log_weights,
-        support.at,
-        support.states,
-        support.pick(weights.emit.double()),
-        words,
-        offsets,
-        np.empty(0) if uniforms is None else uniforms,
-        states,
-        log_z,
-    )
+    given = np.empty(0) if uniforms is None else uniforms
+    decode_pass(*_logs(weights), *_Support(weights.emit).logs(weights), words, offsets, given, states, log_z)
     return torch.from_numpy(states), torch.from_numpy(log_z)
 
 
-def _scaled(log_weights: Tensor) -> tuple[np.ndarray, float]:
+def _logs(weights: ChainWeights) -> list[Array]:
+    return [w.double().contiguous().numpy() for w in (weights.start, weights.trans, weights.stop)]
+
+
+def _scaled(log_weights: Tensor) -> tuple[Array, float]:
     """Real weights with a maximum of 1, and the log of what was divided out."""
     top = float(log_weights.max())
     top = 0.0 if top == -np.inf else top
     return (log_weights - top).exp().contiguous().numpy(), top
 
 
-def _is_sparse(weights: ChainWeights, words: np.ndarray) -> bool:
+def _is_sparse(weights: ChainWeights, words: Array) -> bool:
     if len(weights.trans) > 1:
         return True
     if float(weights.emit.min()) > -np.inf:
@@ -173,50 +160,106 @@ class _Support:
         self.at = np.concatenate([[0], np.cumsum(self._mask.sum(1).numpy())]).astype(np.int64)  # (V + 1,)
         self.states = self._mask.nonzero()[:, 1].numpy()  # (cells,)
 
-    def pick(self, emit: Tensor) -> np.ndarray:  # (K, V) -> (cells,)
-        return emit.T[self._mask].numpy()
+    def pick(self, emit: Tensor) -> Array:  # (K, V) -> (cells,)
+        picked: Array = emit.T[self._mask].numpy()
+        return picked
 
-    def put(self, cells: np.ndarray, V: int, K: int) -> np.ndarray:  # (cells,) -> (V, K)
-        dense = np.zeros((V, K))
+    def spread(self, cells: Array) -> Array:  # (cells,) -> (V, K)
+        dense = np.zeros(tuple(self._mask.shape))
         dense[self._mask.numpy()] = cells
         return dense
 
-
-def _run_dense(tables, lengths, scale, want_counts, limit, log_z, trouble, total):  # type: ignore[no-untyped-def]
-    order = np.argsort(-lengths, kind="stable")
-    blocks = np.append(np.arange(0, len(order), BLOCK), len(order)).astype(np.int64)
-    sizes = np.add.reduceat(lengths[order], blocks[:-1]) if len(order) else np.zeros(0, np.int64)
-    cuts = (
-        even_cuts(sizes, min(threads_for(int(lengths.sum())), max(len(sizes), 1))) if len(sizes) else np.zeros(2, int)
-    )
-    emit_shape = tables[4].shape if want_counts else (0, 0)
-
-    def work(shard: int):  # type: ignore[no-untyped-def]
-        mine = blocks[cuts[shard] : cuts[shard + 1] + 1]
-        out = [np.zeros_like(total[0]), np.zeros_like(total[1][0]), np.zeros_like(total[2][0]), np.zeros(emit_shape)]
-        dense_pass(*tables, order, mine, scale, want_counts, limit, log_z, trouble, *out)
-        return out
-
-    parts = map_threads(work, range(len(cuts) - 1))
-    for out in parts:
-        total[0] += out[0]
-        total[1][0] += out[1]
-        total[2][0] += out[2]
-    return sum((out[3] for out in parts[1:]), parts[0][3])
+    def logs(self, weights: ChainWeights) -> tuple[Array, Array, Array]:
+        """What a pass in log space wants to know of the emissions."""
+        return self.at, self.states, self.pick(weights.emit.double())
 
 
-def _run_sparse(tables, lengths, scale, want_counts, limit, log_z, trouble, total):  # type: ignore[no-untyped-def]
-    cuts = even_cuts(lengths, threads_for(int(lengths.sum()))) if len(lengths) else np.zeros(2, int)
-    cells = len(tables[5])
+def _dense(tables: Tables, job: _Job) -> list[Array]:
+    start, trans, stop, emit, emit_top = tables
+    rows = emit.T.contiguous().numpy()  # (V, K): one row a word
+    order = np.argsort(-job.lengths, kind="stable")
+    blocks = _blocks(job.lengths[order])
+    sizes = np.add.reduceat(job.lengths[order], blocks[:-1]) if len(order) else np.zeros(1, np.int64)
+    K = len(start)
 
-    def work(shard: int):  # type: ignore[no-untyped-def]
-        out = [*(np.zeros_like(part) for part in total), np.zeros(cells)]
-        todo = np.arange(cuts[shard], cuts[shard + 1])
-        sparse_pass(*tables, todo, scale, want_counts, limit, log_z, trouble, *out)
-        return out
+    def run(first: int, last: int, sums: list[Array]) -> None:
+        dense_pass(
+            start,
+            trans[0],
+            np.ascontiguousarray(trans[0].T),
+            stop[0],
+            rows,
+            emit_top,
+            job.words,
+            job.offsets,
+            order,
+            blocks[first : last + 1],
+            job.scale,
+            job.want_counts,
+            _limit(start),
+            job.log_z,
+            job.trouble,
+            *sums,
+        )
 
-    parts = map_threads(work, range(len(cuts) - 1))
-    for out in parts:
-        for into, part in zip(total, out, strict=False):
-            into += part
-    return sum((out[3] for out in parts[1:]), parts[0][3])
+    sums = _in_shards(run, sizes, [(K,), (K, K), (K,), rows.shape if job.want_counts else (0, 0)])
+    return [sums[0], sums[1][None], sums[2][None], sums[3]]
+
+
+def _sparse(tables: Tables, support: _Support, job: _Job) -> list[Array]:
+    start, trans, stop, emit, emit_top = tables
+    cells = support.pick(emit)
+
+    def run(first: int, last: int, sums: list[Array]) -> None:
+        sparse_pass(
+            start,
+            trans,
+            stop,
+            support.at,
+            support.states,
+            cells,
+            emit_top,
+            job.words,
+            job.offsets,
+            np.arange(first, last),
+            job.scale,
+            job.want_counts,
+            _limit(start),
+            job.log_z,
+            job.trouble,
+            *sums,
+        )
+
+    sizes = job.lengths if len(job.lengths) else np.zeros(1, np.int64)
+    return _in_shards(run, sizes, [start.shape, trans.shape, stop.shape, cells.shape])
+
+
+def _in_shards(
+    run: Callable[[int, int, list[Array]], None], sizes: Array, shapes: list[tuple[int, ...]]
+) -> list[Array]:
+    """Run a pass over ranges of its items, one thread each, and add up what they counted, always in the same order."""
+    cuts = even_cuts(sizes, min(threads_for(int(sizes.sum())), len(sizes)))
+
+    def work(shard: int) -> list[Array]:
+        sums = [np.zeros(shape) for shape in shapes]
+        run(cuts[shard], cuts[shard + 1], sums)
+        return sums
+
+    first, *others = map_threads(work, range(len(cuts) - 1))
+    for sums in others:
+        for into, more in zip(first, sums, strict=True):
+            into += more
+    return first
+
+
+def _blocks(lengths: Array) -> Array:  # (B,), longest first -> (blocks + 1,)
+    """Where to cut sequences into blocks that advance in step: at most `BLOCK`, and not too many tokens at once."""
+    cuts = [0]
+    while cuts[-1] < len(lengths):
+        cuts.append(cuts[-1] + min(BLOCK, max(1, BLOCK_TOKENS // max(int(lengths[cuts[-1]]), 1))))
+    return np.array([min(cut, len(lengths)) for cut in cuts])
+
+
+def _limit(like: Array) -> np.floating[Any]:
+    limit: np.floating[Any] = like.dtype.type(LIMIT[like.dtype])
+    return limit

@@ -43,11 +43,12 @@ def dense_pass(
             tokens += offsets[order[i] + 1] - offsets[order[i]]
         room = max(room, tokens)
         widest = max(widest, blocks[block + 1] - blocks[block])
-    ahead = np.empty((room, K), start.dtype)  # forward messages
-    back = np.empty((room if want_counts else 0, K), start.dtype)  # backward messages
-    pull = np.empty((room if want_counts else 0, K), start.dtype)  # back * emission / norm
+    ahead = np.empty((room, K), start.dtype)  # forward messages, times their norm
+    back = np.empty((room if want_counts else 0, K), start.dtype)  # backward messages, in the end over their norm
+    pull = np.empty((room if want_counts else 0, K), start.dtype)  # the same times the emission
     norm = np.empty(room, start.dtype)
     outer = np.empty((K, K), start.dtype)
+    zero, one = start.dtype.type(0.0), start.dtype.type(1.0)
 
     for block in range(len(blocks) - 1):
         first, width = blocks[block], blocks[block + 1] - blocks[block]
@@ -69,23 +70,23 @@ def dense_pass(
             for i in range(n):
                 s = order[first + i]
                 w = words[offsets[s] + t]
+                shrink = one
                 if t == 0:
                     log_z[s] = 0.0
                     trouble[s] = False
                     for k in range(K):
                         ahead[i, k] = start[k]
-                total = start.dtype.type(0.0)
+                else:
+                    shrink = one / norm[at[t - 1] + i]
+                total = zero
                 for k in range(K):
-                    ahead[r0 + i, k] *= emit[w, k]
+                    ahead[r0 + i, k] *= emit[w, k] * shrink
                     total += ahead[r0 + i, k]
                 if not (total > 1 / limit):
                     trouble[s] = True
-                    total = start.dtype.type(1.0)
+                    total = one
                 norm[r0 + i] = total
                 log_z[s] += np.log(total) + emit_top[w]
-                shrink = 1 / total
-                for k in range(K):
-                    ahead[r0 + i, k] *= shrink
 
         for i in range(width):
             s = order[first + i]
@@ -95,12 +96,13 @@ def dense_pass(
                 trouble[s] = False
                 continue
             r = at[T_s - 1] + i
-            total = start.dtype.type(0.0)
+            total = zero
             for k in range(K):
                 total += ahead[r, k] * stop[k]
+            total /= norm[r]
             if not (total > 1 / limit):
                 trouble[s] = True
-                total = start.dtype.type(1.0)
+                total = one
             log_z[s] += np.log(total)
             if want_counts:
                 for k in range(K):
@@ -115,43 +117,43 @@ def dense_pass(
             for i in range(n):
                 s = order[first + i]
                 w = words[offsets[s] + t]
-                shrink = 1 / norm[r0 + i]
-                top = start.dtype.type(0.0)
+                shrink = one / norm[r0 + i]
+                top = zero
                 for k in range(K):
                     reach = back[r0 + i, k] * shrink
                     top = max(top, reach)
+                    back[r0 + i, k] = reach
                     pull[r0 + i, k] = reach * emit[w, k]
                 if not (top <= limit):
                     trouble[s] = True
 
         for t in range(T):
-            r0, n, longer = at[t], active[t], active[t + 1]
-            for i in range(n):
-                s = order[first + i]
+            for i in range(active[t]):
+                s, r = order[first + i], at[t] + i
                 w = words[offsets[s] + t]
-                weight = start.dtype.type(scale[s])
                 if trouble[s]:  # its messages may be NaN or infinite, and must not touch the sums
                     for k in range(K):
-                        ahead[r0 + i, k] = 0.0
-                        back[r0 + i, k] = 0.0
-                elif weight != 1:
-                    for k in range(K):
-                        ahead[r0 + i, k] *= weight
-                for k in range(K):
-                    n_emit[w, k] += ahead[r0 + i, k] * back[r0 + i, k]
+                        ahead[r, k] = pull[r, k] = zero
+                    continue
+                weight = start.dtype.type(scale[s])
+                shrink = weight / norm[r]
                 if t == 0:
                     for k in range(K):
-                        n_start[k] += ahead[i, k] * back[i, k]
+                        n_start[k] += ahead[r, k] * back[r, k] * weight
                 if t == offsets[s + 1] - offsets[s] - 1:
                     for k in range(K):
-                        n_stop[k] += ahead[r0 + i, k] * back[r0 + i, k]
-            if longer > 0:
-                r1 = at[t + 1]
-                for i in range(longer):
-                    if trouble[order[first + i]]:
-                        for k in range(K):
-                            pull[r1 + i, k] = 0.0
-                np.dot(ahead[r0 : r0 + longer].T, pull[r1 : r1 + longer], outer)
-                for i in range(K):
-                    for j in range(K):
-                        n_trans[i, j] += outer[i, j]
+                        n_stop[k] += ahead[r, k] * back[r, k] * weight
+                for k in range(K):
+                    n_emit[w, k] += ahead[r, k] * back[r, k] * weight
+                    ahead[r, k] *= shrink
+        t = 0
+        while t + 1 < T:
+            # Steps between which no sequence ends lie side by side, and make one large product.
+            n, last = active[t + 1], t + 1
+            while active[t] == n and last + 1 < T and active[last + 1] == n:
+                last += 1
+            np.dot(ahead[at[t] : at[last - 1] + n].T, pull[at[t + 1] : at[last] + n], outer)
+            for i in range(K):
+                for j in range(K):
+                    n_trans[i, j] += outer[i, j]
+            t = last

@@ -26,7 +26,7 @@ def even_cuts(sizes: np.ndarray, shards: int) -> np.ndarray:  # (n,) -> (shards 
     """
     ends = np.cumsum(sizes)
     targets = ends[-1] * np.arange(1, shards) / shards
-    return np.concatenate([[0], np.searchsorted(ends, targets), [len(sizes)]]).astype(np.int64)
+    return np.concatenate([[0], np.searchsorted(ends, targets) + 1, [len(sizes)]]).astype(np.int64)
 
 
 def threads_for(tokens: int) -> int:

@@ -154,15 +154,21 @@ def _build(builder: Mapping[str, Any] | None, tensors: Mapping[str, Tensor]) -> 
         key: Vocab(value["types"], value["unknown"]) if isinstance(value, dict) and "types" in value else value
         for key, value in builder["settings"].items()
     }
-    built: Callable[..., Any] = getattr(models, name).from_settings(settings, tensors)
+    try:
+        built: Callable[..., Any] = getattr(models, name).from_settings(settings, tensors)
+    except UnsupError as error:
+        raise UnsupError(f"the model cannot be built: {error}") from error
+    if (known := _describe(built)[1].keys()) != tensors.keys():
+        raise UnsupError(f"the model has the tensors {sorted(known)}, the record lists {sorted(tensors)!r:.80}")
     return built
 
 
 def _rows(found: list[Mapping[str, Any]]) -> list[dict[str, float]]:
-    rows = [{**row, **{key: float(row[key]) for key in COLUMNS}, "iteration": int(row["iteration"])} for row in found]
+    rows = [{**row, **{key: _number(row[key]) for key in COLUMNS}, "iteration": int(row["iteration"])} for row in found]
     if not rows:
         raise UnsupError("the history is empty")
-    return [{key: _NOT_FINITE.get(x, x) if isinstance(x, str) else x for key, x in row.items()} for row in rows]
+    # Columns of the user's own, such as scores, may miss values.
+    return [{key: x if x is None else _number(x) for key, x in row.items()} for row in rows]
 
 
 def _report(found: Mapping[str, Any]) -> Report:
@@ -171,6 +177,10 @@ def _report(found: Mapping[str, Any]) -> Report:
         iterations=int(found["iterations"]),
         seed=int(found["seed"]),
         unvisited={name: int(n) for name, n in found["unvisited"].items()},
-        restarts=[float(x) for x in found["restarts"]],
-        **{key: float(found[key]) for key in ("objective", "change", "tolerance", "seconds")},
+        restarts=[_number(x) for x in found["restarts"]],
+        **{key: _number(found[key]) for key in ("objective", "change", "tolerance", "seconds")},
     )
+
+
+def _number(value: Any) -> float:
+    return value if isinstance(value, int) else float(value)

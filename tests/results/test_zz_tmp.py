@@ -1,0 +1,509 @@
+"""Folders that are damaged, foreign or hostile: each is refused by name, and nothing in them is ever run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pickle
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load as parse
+from safetensors.torch import save as to_bytes
+
+import pyro_unsup as pu
+from pyro_unsup import InputError
+from pyro_unsup.results import storage
+from pyro_unsup.results.record import checksum
+
+from .cases import anonymous, mixture, own, with_dictionary
+
+Record = dict[str, Any]
+FUZZ = settings(max_examples=4000, deadline=None, derandomize=False, database=None,
+                suppress_health_check=[HealthCheck.function_scoped_fixture])  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    with_dictionary().save(tmp_path / "fit")
+    return tmp_path / "fit"
+
+
+def tensors_of(folder: Path) -> Path:
+    return next(one for one in folder.iterdir() if one.suffix == ".safetensors")
+
+
+def rewrite(folder: Path, change: Callable[[Record], Any] = lambda record: None, raw: bytes | None = None) -> None:
+    """Change a saved fit as someone would who knows how it is made: all checksums are right again afterwards."""
+    record = json.loads((folder / "fit.json").read_bytes())
+    if raw is not None:
+        tensors_of(folder).unlink()
+        digest = hashlib.sha256(raw).hexdigest()
+        record["sha256"], record["file"] = digest, f"{digest[:16]}.safetensors"
+        (folder / record["file"]).write_bytes(raw)
+    change(record)
+    (folder / "fit.json").write_text(json.dumps({**record, "checksum": checksum(record)}))
+
+
+def with_tensors(folder: Path, change: Callable[[dict[str, torch.Tensor]], Any], relist: bool = True) -> None:
+    """The same for tensors, the listing in the record included."""
+    tensors = dict(parse(tensors_of(folder).read_bytes()))
+    change(tensors)
+    tensors = {name: x.contiguous() for name, x in tensors.items()}
+    listing = {name: {"shape": list(x.shape), "dtype": str(x.dtype)} for name, x in tensors.items()}
+    rewrite(folder, lambda record: record.update(tensors=listing) if relist else None, to_bytes(tensors))
+
+
+def refused(folder: Path, says: str, model: Any = None) -> None:
+    with pytest.raises(InputError, match=says) as caught:
+        pu.load(folder, model)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 600
+    assert caught.value.path is not None
+
+
+# -- files
+
+
+def test_a_rewritten_fit_is_a_fit(folder: Path) -> None:
+    rewrite(folder)
+    with_tensors(folder, lambda tensors: None)
+    assert pu.load(folder).labels == with_dictionary().labels
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    refused(tmp_path / "nowhere", "nowhere: no such folder; expected one that fit.save or `pyro-unsup fit --out` wrote")
+    refused(tmp_path, "fit.json: missing: the folder does not hold a whole fit")
+    (tmp_path / "file").write_text("{}")
+    refused(tmp_path / "file", "file: no such folder")
+    refused(Path("nul\0byte"), "no such folder")
+
+
+def test_a_missing_file(folder: Path) -> None:
+    tensors_of(folder).unlink()
+    refused(folder, r"[0-9a-f]{16}\.safetensors: missing: the folder does not hold a whole fit")
+    (folder / "fit.json").unlink()
+    refused(folder, r"fit\.json: missing")
+
+
+@pytest.mark.parametrize("keep", [0, 1, 8, 100, -1])
+def test_a_file_cut_short(folder: Path, keep: int) -> None:
+    whole = tensors_of(folder).read_bytes()
+    tensors_of(folder).write_bytes(whole[:keep])
+    refused(folder, r"safetensors: the checksum differs from the one in the record: the file was altered or cut short$")
+    tensors_of(folder).write_bytes(whole)
+    record = (folder / "fit.json").read_bytes().rstrip()
+    (folder / "fit.json").write_bytes(record[:keep])
+    refused(folder, r"fit\.json: not a JSON record: ")
+
+
+def test_an_altered_byte_anywhere_is_found(folder: Path) -> None:
+    for file in (tensors_of(folder), folder / "fit.json"):
+        whole = file.read_bytes()
+        for place in range(0, len(whole.rstrip()), max(1, len(whole) // 150)):
+            for bit in (1, 0x20):
+                changed = bytearray(whole)
+                changed[place] ^= bit
+                if file.suffix == ".json" and _same_json(bytes(changed), whole):
+                    continue  # another kind of white space
+                file.write_bytes(changed)
+                refused(folder, "checksum|not a JSON record|schema|not the record of a fit")
+        file.write_bytes(whole)
+    assert pu.load(folder).seed == 0
+
+
+def _same_json(one: bytes, other: bytes) -> bool:
+    try:
+        return bool(json.loads(one) == json.loads(other))
+    except ValueError:
+        return False
+
+
+def test_a_word_altered_by_hand_is_found(folder: Path) -> None:
+    file = folder / "fit.json"
+    assert '"the"' in file.read_text()
+    file.write_text(file.read_text().replace('"the"', '"teh"'))
+    refused(folder, r"fit\.json: the checksum differs from the one in it: the record was altered or cut short$")
+
+
+@pytest.mark.parametrize("target", ["/dev/zero", "/dev/null", "fifo", "folder", "fit.json"])
+def test_only_plain_files_are_read(folder: Path, target: str) -> None:
+    """A device without an end, a pipe that nobody writes to: reading them would never come back."""
+    if target == "fifo":
+        os.mkfifo(folder / "fifo")
+    elif target == "folder":
+        (folder / "folder").mkdir()
+    for file in (tensors_of(folder), folder / "fit.json"):
+        if file.name == target:
+            continue
+        file.unlink()
+        file.symlink_to(target)
+        refused(folder, "not a plain file" if target != "fit.json" else "the checksum differs")
+
+
+def test_files_that_are_too_large_are_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open(tensors_of(folder), "r+b") as stream:
+        stream.truncate(65 * 2**30)  # takes no space on disk
+    refused(folder, f"safetensors: larger than {64 * 2**30} bytes, which no fit is")
+    with open(folder / "fit.json", "r+b") as stream:
+        stream.truncate(257 * 2**20)
+    refused(folder, f"fit.json: larger than {256 * 2**20} bytes, which no fit is")
+
+    def no_memory(self: Path) -> bytes:
+        raise MemoryError
+
+    monkeypatch.setattr(storage, "MAX_RECORD", 2**30)
+    monkeypatch.setattr(Path, "read_bytes", no_memory)
+    refused(folder, f"fit.json: {257 * 2**20} bytes, more than fit into memory")
+
+
+# -- the record
+
+
+@pytest.mark.parametrize(
+    ("raw", "says"),
+    [
+        (b"", "not a JSON record"),
+        (b"\xff\xfe{}", "not a JSON record: 'utf-8' codec"),
+        (b"[" * 200_000, "not a JSON record: maximum recursion depth|not a JSON record: .*recursion"),
+        (b'{"a":' * 200_000, "not a JSON record: .*recursion"),
+        (b"1" * 10_000, "not a JSON record: Exceeds the limit"),
+        (b"[]", "not the record of a fit"),
+        (b"null", "not the record of a fit"),
+        (b"{}", "not the record of a fit"),
+        (b'{"kind": "pyro_unsup fit"}', "schema None; this version reads 1"),
+        (b'{"kind": "pyro_unsup fit", "schema": 2}', "schema 2; this version reads 1"),
+        (b'{"kind": "pyro_unsup fit", "schema": "' + b"x" * 5000 + b'"}', "schema 'xxx.*; this version reads 1"),
+        (b'{"kind": "pyro_unsup fit", "schema": 1}', "the checksum differs"),
+        (b'{"kind": "pyro_unsup fit", "schema": 1, "x": NaN}', "not a JSON record: Out of range float"),
+        (b'{"kind": "pyro_unsup fit", "schema": 1, "x": 1e999}', "not a JSON record: Out of range float"),
+        (b"\0" * 1000, "not a JSON record"),
+        (pickle.dumps({"kind": "pyro_unsup fit"}), "not a JSON record"),
+    ],
+)
+def test_what_is_no_record(folder: Path, raw: bytes, says: str) -> None:
+    (folder / "fit.json").write_bytes(raw)
+    refused(folder, f"fit.json: ({says})")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../../etc/passwd", "../fit/x.safetensors", "/etc/passwd", "/tmp/x.safetensors", "a/b.safetensors", "x.safetensors",
+     "", ".", "..", "x\0.safetensors", "\ud800.safetensors", "fit.json", "C:\\x.safetensors", "x" * 5000 + ".safetensors",
+     None, 5, [], {}, True],
+)  # fmt: skip
+def test_tensors_are_read_from_the_folder_and_nowhere_else(folder: Path, name: object) -> None:
+    (folder.parent / "x.safetensors").write_bytes(tensors_of(folder).read_bytes())
+    rewrite(folder, lambda record: record.update(file=name))
+    refused(folder, r"fit\.json: names .* as its tensors, expected a \.safetensors file named after its checksum")
+
+
+@pytest.mark.parametrize("digest", [None, 5, "", "0" * 64, "../" * 20, "\0" * 64, "A" * 64])
+def test_the_checksum_of_the_tensors_has_to_be_one(folder: Path, digest: object) -> None:
+    rewrite(folder, lambda record: record.update(sha256=digest, file=f"{str(digest)[:16]}.safetensors"))
+    refused(folder, "names .* as its tensors|missing: the folder does not hold a whole fit")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["__builtins__", "Tagger.__init__", "tagger", "models.Tagger", "os.system", "__init__", "", "Tagger\0", None, 0, [],
+     ["Tagger"], {"Tagger": 1}, "x" * 10_000, "a\nb"],
+)  # fmt: skip
+def test_a_model_that_the_library_does_not_have(folder: Path, name: object) -> None:
+    rewrite(folder, lambda record: record["model"].update({"class": name}))
+    refused(folder, r"fit\.json: unknown model .*; this version knows Tagger$|the record does not describe a fit")
+
+
+BIG = 10**30
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        *[(("model",), value) for value in ([], {}, 5, "Tagger", {"class": "Tagger"}, {"class": "Tagger", "settings": 3})],
+        *[(("model", "settings", "tags"), value) for value in (0, -1, 5, 1.5, BIG, None, [], "ab", {}, {"types": 3})],
+        *[(("model", "settings", "tags", "types"), value) for value in (5, "ab", [1, 2], ["a", "a"], [["a"]], None, [])],
+        *[(("model", "settings", "vocab"), value) for value in (0, -1, BIG, 2**40, None, [], {"types": ["a"]})],
+        *[(("model", "settings", "vocab", "unknown"), value) for value in (5, "not there", [], {})],
+        *[(("model", "settings", "order"), value) for value in (0, 3, 2, BIG, 1.5, "1", None, [])],
+        *[(("model", "settings", "stop"), value) for value in (True, 7, -1, BIG, "yes", None, [])],
+        *[(("model", "settings", "prior"), value) for value in ([], "x", None, {"start": "x"}, {"start": {}})],
+        (("model", "settings", "dictionary"), [[True]]),
+        (("model", "settings", "colour"), "red"),
+        *[(("seed",), value) for value in (None, [], "x", {})],
+        *[(("config",), value) for value in (None, [], "x", 5, [["a", 1]])],
+        *[(("config", "labels"), value) for value in (None, "abc", [1], ["a"], {}, [["a"]])],
+        *[(("rows",), value) for value in (None, [], {}, "x", 5, [5], [[]], [{}], ["x"], [None])],
+        *[(("rows", 0, "objective"), value) for value in (None, "x", [], {})],
+        *[(("rows", 0, "iteration"), value) for value in (None, "x", "inf", [], {})],
+        *[(("rows", 1, "mine"), value) for value in ("x", [], {})],
+        *[(("report",), value) for value in (None, [], "x", 5, {})],
+        *[(("report", "objective"), value) for value in (None, "x", [])],
+        *[(("report", "unvisited"), value) for value in (None, [1], "x", {"a": None})],
+        *[(("report", "restarts"), value) for value in (None, 5, ["x"], [None])],
+        *[(("tensors",), value) for value in (None, [], {}, 5)],
+        (("tensors", "weights/start", "shape"), [2**62]),
+        (("tensors", "weights/start", "dtype"), "torch.float32"),
+        (("tensors", "weights/ghost"), {"shape": [1], "dtype": "torch.float64"}),
+    ],
+)  # fmt: skip
+def test_a_record_that_makes_no_sense(folder: Path, path: tuple[Any, ...], value: object) -> None:
+    def change(record: Record) -> None:
+        place: Any = record
+        for step in path[:-1]:
+            place = place[step]
+        place[path[-1]] = value
+
+    rewrite(folder, change)
+    refused(folder, r"(fit\.json|safetensors): ['a-z]")
+
+
+@pytest.mark.parametrize("key", ["model", "seed", "config", "report", "rows", "tensors", "file", "sha256"])
+def test_a_record_without_one_of_its_parts(folder: Path, key: str) -> None:
+    rewrite(folder, lambda record: record.pop(key))
+    refused(folder, rf"the record does not describe a fit: KeyError\('{key}'\)|names None|not those that the record lists|names ")
+
+
+def test_messages_say_what_is_wrong(folder: Path) -> None:
+    rewrite(folder, lambda record: record["model"]["settings"].update(order=3))
+    refused(folder, r"fit\.json: the model cannot be built: order must be 1 \(bigram\) or 2 \(trigram\), actual = 3$")
+
+
+# -- the tensors
+
+
+class Touch:
+    """A pickle that makes a file when it is loaded."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return os.system, (f"touch {self.path}",)
+
+
+@pytest.mark.parametrize("protocol", [0, 2, 5])
+def test_a_pickle_is_not_run(folder: Path, tmp_path: Path, protocol: int) -> None:
+    trap = tmp_path / "trapped"
+    evil = pickle.dumps(Touch(trap), protocol)
+    rewrite(folder, raw=evil)
+    refused(folder, "safetensors: not a safetensors file")
+    torch.save({"weights/start": torch.zeros(2)}, tmp_path / "zip.pt")
+    rewrite(folder, raw=(tmp_path / "zip.pt").read_bytes())
+    refused(folder, "safetensors: not a safetensors file")
+    (folder / "fit.json").write_bytes(evil)
+    refused(folder, "not a JSON record")
+    for name in ("model.pkl", "pytorch_model.bin", "__init__.py", "conftest.py"):
+        (folder / name).write_bytes(evil)
+    refused(folder, "not a JSON record")
+    assert not trap.exists()
+    pickle.loads(evil)
+    assert trap.exists()  # it would have worked
+
+
+def header(description: object, data: bytes = b"", length: int | None = None) -> bytes:
+    text = description if isinstance(description, bytes) else json.dumps(description).encode()
+    return struct.pack("<Q", len(text) if length is None else length) + text + data
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"\xff" * 8,
+        struct.pack("<Q", 2**63) + b"{}",
+        header({}, length=2**40),
+        header(b"not json"),
+        header(b"[" * 50_000),
+        header({"weights/start": {"dtype": "F64", "shape": [2**60], "data_offsets": [0, 8]}}, bytes(8)),
+        header({"weights/start": {"dtype": "F64", "shape": [1], "data_offsets": [0, 2**40]}}, bytes(8)),
+        header({"weights/start": {"dtype": "F64", "shape": [1], "data_offsets": [8, 0]}}, bytes(8)),
+        header({"weights/start": {"dtype": "F64", "shape": [-1], "data_offsets": [0, 8]}}, bytes(8)),
+        header({"weights/start": {"dtype": "OBJECT", "shape": [1], "data_offsets": [0, 8]}}, bytes(8)),
+        header({"weights/start": {"dtype": "F64", "shape": [2**32, 2**32, 2], "data_offsets": [0, 0]}}),
+        header({"a": {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]},
+                "b": {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}}, bytes(8)),
+    ],
+)  # fmt: skip
+def test_what_is_no_file_of_tensors(folder: Path, raw: bytes) -> None:
+    rewrite(folder, raw=raw)
+    refused(folder, "safetensors: (not a safetensors file|the tensors are not those that the record lists)")
+
+
+def test_tensors_that_the_record_does_not_list(folder: Path) -> None:
+    for change in (
+        lambda t: t.update({"weights/ghost": torch.zeros(2)}),
+        lambda t: t.pop("weights/start"),
+        lambda t: t.update({"weights/start": t["weights/start"].float()}),
+        lambda t: t.update({"weights/start": t["weights/start"][None]}),
+    ):
+        with_tensors(folder, change, relist=False)
+        refused(folder, r"safetensors: the tensors are not those that the record lists$")
+        with_dictionary().save(folder, overwrite=True)
+
+
+def put(name: str, value: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[dict[str, torch.Tensor]], None]:
+    return lambda tensors: tensors.update({name: value(tensors[name])})
+
+
+def filled(value: float) -> Callable[[torch.Tensor], torch.Tensor]:
+    return lambda x: x.clone().index_fill_(-1, torch.tensor([1]), value)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (put("weights/start", filled(float("nan"))), "table 'start' holds NaN or"),
+        (put("weights/transition", filled(float("inf"))), "table 'transition' holds NaN or"),
+        (put("weights/emission", lambda x: x.clamp(min=-50.0)), "table 'emission': a structural zero has weight"),
+        (put("weights/emission", lambda x: x[:, :-1]), r"table 'emission': expected log-weights of shape \(12, 37\)"),
+        (put("weights/emission", lambda x: x.T), r"table 'emission': expected log-weights of shape \(12, 37\)"),
+        (put("weights/start", lambda x: x[:0]), r"table 'start': expected log-weights of shape \(12,\), actual \(0,\)"),
+        (put("weights/start", lambda x: x.long()), "table 'start': expected log-weights in float64 or float32, actual .*int64"),
+        (put("weights/start", lambda x: x.half()), "table 'start': expected log-weights in float64 or float32"),
+        (put("weights/start", lambda x: x.to(torch.complex64)), "table 'start': expected log-weights in|not a safetensors"),
+        (put("weights/start", lambda x: x.to(torch.float8_e4m3fn)), "table 'start': expected log-weights in|not a safetensors"),
+        (lambda t: t.pop("weights/start"), r"the model has the tables \['emission', 'start', 'transition'\], the fit has"),
+        (lambda t: t.update({"weights/ghost": torch.zeros(2)}), "the fit has .*'ghost'"),
+        (lambda t: t.update({"code/ghost": torch.zeros(2)}), "tensor 'code/ghost' is of no known kind"),
+        (lambda t: t.update({"a\nb": torch.zeros(2)}), r"tensor 'a\\nb' is of no known kind"),
+        (lambda t: t.update({"params/p": torch.tensor(float("nan"))}), "'p' holds NaN"),
+        (lambda t: t.update({"points/p": torch.tensor([0.0, float("nan")])}), "'p' holds NaN"),
+        (lambda t: t.update({"model/ghost": torch.zeros(2)}), "the model has the tensors .*'dictionary'.*'ghost'"),
+        (lambda t: t.pop("model/dictionary"), ""),
+        (put("model/dictionary", lambda x: x[:1]), "the model cannot be built: the dictionary mask should have shape"),
+        (put("model/dictionary", lambda x: x & False), "the model cannot be built: word .* has no allowed tag"),
+        (put("model/dictionary", lambda x: ~x), "table 'emission'|the model cannot be built"),
+    ],
+)
+def test_tensors_that_make_no_sense(folder: Path, change: Callable[[Any], Any], says: str) -> None:
+    with_tensors(folder, change)
+    if not says:  # a looser dictionary than the weights were trained with is still one that they fit
+        assert pu.load(folder).model.declarations()["emission"].layout.support is None  # type: ignore[attr-defined]
+    else:
+        refused(folder, says)
+
+
+def test_a_model_of_ones_own_is_checked_too(tmp_path: Path) -> None:
+    own().save(tmp_path / "fit")
+    with_tensors(tmp_path / "fit", put("params/mean", filled(float("nan"))))
+    refused(tmp_path / "fit", "'mean' holds NaN", mixture)
+
+
+# -- noise
+
+
+def survives(folder: Path, model: Any = None) -> None:
+    """Loading gives a fit that can be looked at, or an InputError of one line."""
+    try:
+        fit = pu.load(folder, model)
+    except InputError as error:
+        assert "\n" not in str(error)
+        assert len(str(error)) < 1000
+        return
+    assert isinstance(fit, pu.Fit)
+    assert repr(fit)
+    assert fit._repr_html_()
+    assert len(fit.history) > 0
+    if hasattr(fit.model, "declarations"):
+        assert fit.predict([[0, 0], [0]]).shape == (3,)
+
+
+LEAF = st.one_of(
+    st.none(), st.booleans(), st.integers(-3, 100), st.integers(), st.just(10**400), st.floats(), st.text(max_size=8),
+    st.sampled_from(["inf", "-inf", "nan", "Tagger", "types", "torch.float64", "../x", "1e999"]),
+)  # fmt: skip
+JSON = st.recursive(LEAF, lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(
+    st.sampled_from(["class", "settings", "types", "unknown", "tags", "shape", "labels", "start", "x"]), inner, max_size=3,
+)), max_leaves=6)  # fmt: skip
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every place in a nested value; long lists by their ends."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    found = [places(x, (*path, key)) for key, x in inner if not isinstance(key, int) or key in (0, 1, len(value) - 1)]
+    return [path, *(one for part in found for one in part)]
+
+
+@FUZZ
+@given(data=st.data())
+def test_any_record_is_a_fit_or_refused(tmp_path: Path, data: st.DataObject) -> None:
+    """Some parts of a record replaced, dropped or doubled, with a checksum that is right."""
+    folder = tmp_path / "fit"
+    which = data.draw(st.sampled_from([anonymous, with_dictionary]))
+    which().save(folder, overwrite=True)
+
+    def change(record: Record) -> None:
+        for _ in range(data.draw(st.integers(1, 3))):
+            part = data.draw(st.sampled_from(sorted(record.keys() - {"kind", "schema", "checksum"}) or [*record]))
+            path = data.draw(st.sampled_from(places(record[part], (part,))))
+            place: Any = record
+            for step in path[:-1]:
+                place = place[step]
+            kind = data.draw(st.sampled_from(["replace", "replace", "drop", "wrap", "move"]))
+            if kind == "drop":
+                del place[path[-1]]
+            elif kind == "wrap":
+                place[path[-1]] = [place[path[-1]]]
+            elif kind == "move":
+                other: Any = record
+                for step in data.draw(st.sampled_from(places(record)[1:])):
+                    other = other[step]
+                place[path[-1]] = json.loads(json.dumps(other))
+            else:
+                place[path[-1]] = data.draw(JSON)
+            if not record:
+                return
+
+    try:
+        rewrite(folder, change)
+    except ValueError:  # NaN and infinities: the checksum cannot be made right
+        return
+    survives(folder)
+
+
+@FUZZ
+@given(data=st.data())
+def test_any_bytes_in_place_of_the_record_are_a_fit_or_refused(tmp_path: Path, data: st.DataObject) -> None:
+    folder = tmp_path / "fit"
+    anonymous().save(folder, overwrite=True)
+    raw = (folder / "fit.json").read_bytes()
+    start = data.draw(st.integers(0, len(raw)))
+    end = data.draw(st.integers(start, min(len(raw), start + 50)))
+    (folder / "fit.json").write_bytes(raw[:start] + data.draw(st.binary(max_size=20)) + raw[end:])
+    survives(folder)
+
+
+@FUZZ
+@given(data=st.data())
+def test_any_tensors_are_a_fit_or_refused(tmp_path: Path, data: st.DataObject) -> None:
+    """Bytes of the file replaced, most of them in its header, with checksums that are right and a listing that follows."""
+    folder = tmp_path / "fit"
+    which = data.draw(st.sampled_from([anonymous, with_dictionary]))
+    which().save(folder, overwrite=True)
+    raw = tensors_of(folder).read_bytes()
+    head = 8 + struct.unpack("<Q", raw[:8])[0]
+    start = data.draw(st.integers(0, data.draw(st.sampled_from([8, head, len(raw)]))))
+    end = data.draw(st.integers(start, min(len(raw), start + 12)))
+    keep = data.draw(st.booleans())  # the length, so that more of the headers can be read
+    patch = data.draw(st.binary(min_size=end - start, max_size=end - start) if keep else st.binary(max_size=12))
+    if data.draw(st.booleans()):
+        patch = bytes(data.draw(st.sampled_from(b'0123456789FIUB[]{}:,"-')) for _ in range(len(patch)))
+    raw = raw[:start] + patch + raw[end:]
+
+    def relist(record: Record) -> None:
+        try:
+            tensors = parse(raw)
+        except Exception:
+            return
+        record["tensors"] = {name: {"shape": list(x.shape), "dtype": str(x.dtype)} for name, x in tensors.items()}
+
+    rewrite(folder, relist, raw)
+    survives(folder)
