@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..errors import TableError
-from ..tables import Declaration
+from ..tables import Declaration, LazyTable
 from .declared import DeclaredMessenger
 from .given import part_of
 
@@ -28,7 +28,7 @@ class Counting(DeclaredMessenger):
         tensor([5., 2.])
     """
 
-    def __init__(self, weights: Mapping[str, Tensor]) -> None:
+    def __init__(self, weights: Mapping[str, Tensor | LazyTable]) -> None:
         super().__init__()
         self.weights = weights
         self.leaves: dict[str, Tensor] = {}

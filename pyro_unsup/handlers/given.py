@@ -10,7 +10,7 @@ from pyro.poutine.messenger import Messenger
 from torch import Tensor
 
 from ..errors import TableError
-from ..tables import Declaration, take
+from ..tables import Declaration, LazyTable, take
 
 
 class GivenMessenger(Messenger):
@@ -19,7 +19,7 @@ class GivenMessenger(Messenger):
     Tables that are not named keep their meaning. Rows need not sum to one.
     """
 
-    def __init__(self, weights: Mapping[str, Tensor]) -> None:
+    def __init__(self, weights: Mapping[str, Tensor | LazyTable]) -> None:
         super().__init__()
         self.weights = weights
 
@@ -39,18 +39,23 @@ class GivenMessenger(Messenger):
         return part
 
 
-def part_of(declaration: Declaration, weights: Tensor) -> Tensor:
+def part_of(declaration: Declaration, weights: Tensor | LazyTable) -> Tensor:
     """The touched part of log-weights, if they have the shape that the model declared."""
-    if weights.shape != declaration.layout.shape:
+    shape = weights.layout.shape if isinstance(weights, LazyTable) else weights.shape
+    if shape != declaration.layout.shape:
         raise TableError(
             f"table '{declaration.name}': the model wants shape {tuple(declaration.layout.shape)}, "
-            f"the given weights have {tuple(weights.shape)}"
+            f"the given weights have {tuple(shape)}"
         )
+    if isinstance(weights, LazyTable):
+        return weights.log_weights(declaration.touched)
     return take(weights, declaration.touched)
 
 
-def given(model: Callable[..., Any], weights: Mapping[str, Tensor]) -> Callable[..., Any]:
+def given(model: Callable[..., Any], weights: Mapping[str, Tensor | LazyTable]) -> Callable[..., Any]:
     """The model with its tables fixed: an ordinary Pyro program without those latent sites.
+
+    :param weights: by table, log-weights or a :class:`.LazyTable`.
 
     >>> import torch
     >>> from pyro_unsup.tables import multinomial

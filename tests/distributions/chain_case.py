@@ -53,7 +53,7 @@ def enumerate_chain(chain: Chain, words: list[int]) -> Enumerated:
 def chain_instances(draw: Any, spreads: tuple[float, ...]) -> Instance:
     K, V = draw(st.integers(1, 3)), draw(st.integers(1, 4))
     second, stop = draw(st.booleans()), draw(st.booleans())
-    lengths = draw(st.lists(st.integers(1, 6 if K < 3 else 5), min_size=1, max_size=3))
+    lengths = draw(st.lists(st.integers(1, 6), min_size=1, max_size=3))
     seed = draw(st.integers(0, 2**31 - 1))
     spread = draw(st.sampled_from(spreads))
     zeros = draw(st.sampled_from([0.0, 0.0, 0.2, 0.5]))

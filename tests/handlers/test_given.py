@@ -10,7 +10,9 @@ from torch import Tensor
 
 from pyro_unsup import Categorical, given, multinomial
 from pyro_unsup.errors import TableError
-from pyro_unsup.handlers import GivenMessenger
+from pyro_unsup.handlers import Counting, GivenMessenger
+from pyro_unsup.models import Tagger
+from pyro_unsup.tables import Layout, LazyTable
 
 SUPPORT = torch.tensor([[True, True, False], [False, True, True]])
 
@@ -89,3 +91,39 @@ def test_weight_on_a_structural_zero_is_refused(touched: Tensor | None) -> None:
         given(model, {"known": torch.zeros(2, 3)})(touched)
     tampered = {"known": torch.zeros(2, 3).masked_fill(~SUPPORT, -torch.inf)}
     given(model, tampered)(touched)
+
+
+def test_lazily_normalised_tables_answer_like_the_weights_they_stand_for() -> None:
+    counts = {"dense": torch.rand(2, 3), "known": torch.rand(2, 3) * SUPPORT, "ragged": torch.rand(5)}
+    layouts = {
+        "dense": Layout.dense(2, 3),
+        "known": Layout.dense(2, 3, support=SUPPORT),
+        "ragged": Layout.ragged([2, 3]),
+    }
+    lazy = {name: LazyTable(layout, counts[name]) for name, layout in layouts.items()}
+    plain = {name: layout.normalise(counts[name].log()) for name, layout in layouts.items()}
+    for touched in (None, torch.tensor([2, 0])):
+        for found, expected in zip(given(model, lazy)(touched), given(model, plain)(touched), strict=True):
+            torch.testing.assert_close(found, expected)
+    with pytest.raises(
+        TableError, match=r"table 'dense': the model wants shape \(2, 3\), the given weights have \(3, 2\)"
+    ):
+        given(model, {"dense": LazyTable(Layout.dense(3, 2), torch.ones(3, 2))})()
+
+
+def test_a_mini_batch_reads_and_updates_only_the_columns_of_its_words() -> None:
+    tagger = Tagger(tags=2, vocab=100)
+    sentences = [[5, 7], [7, 9, 5]]
+    tables = {name: LazyTable(d.layout, torch.rand(d.layout.shape)) for name, d in tagger.declarations().items()}
+    before = tables["emission"].unscaled.clone()
+    with Counting(tables) as counting:
+        trace = poutine.trace(tagger).get_trace(sentences)
+        counts = counting.counts(trace.log_prob_sum())
+    touched = counting.found["emission"].touched
+    assert touched is not None
+    assert touched.tolist() == [5, 7, 9]
+    assert counts["emission"].shape == (2, 3)
+    tables["emission"].update(counts["emission"], step=0.5, touched=touched)
+    changed = (tables["emission"].unscaled != before).any(0).nonzero().squeeze(-1)
+    assert changed.tolist() == [5, 7, 9]
+    torch.testing.assert_close(tables["emission"].log_weights().exp().sum(-1), torch.ones(2))
