@@ -168,9 +168,13 @@ class EM:
         except UnsupError:
             raise
         except ValueError as error:
+            hint = (
+                " (a parameter that runs to the edge of its constraint needs a prior, or a constraint with room: "
+                "constraints.greater_than(1e-3) for a scale)"
+            )
+            what = str(error).splitlines()[0]
             raise FitError(
-                f"iteration {self.iteration}: {str(error).splitlines()[0]} (a parameter that runs to the edge of its "
-                "constraint needs a prior, or a constraint with room: constraints.greater_than(1e-3) for a scale)"
+                f"iteration {self.iteration}: {what}{hint if what.startswith('Expected parameter') else ''}"
             ) from error
 
     def _move_others(self, found: Expectation) -> None:
