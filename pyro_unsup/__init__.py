@@ -9,7 +9,7 @@ from . import data, distributions, estimate, evaluate, handlers, infer, models, 
 from .distributions import Categorical, Chain
 from .errors import FitError, InputError, StructureError, TableError, UnsupError
 from .estimate import AddLambda, DirichletMAP, Normalise
-from .handlers import given
+from .handlers import given, temper
 from .infer import EM, from_labelled, from_weights, noise, uniform
 from .results import Fit, Report, load
 from .tables import multinomial
@@ -45,5 +45,6 @@ __all__ = [
     "noise",
     "results",
     "tables",
+    "temper",
     "uniform",
 ]

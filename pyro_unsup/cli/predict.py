@@ -27,8 +27,6 @@ from .common import (
 )
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from ..data import Corpus
 
 
@@ -83,19 +81,19 @@ def predict(
     names = state_names(fit, model.states)
     decoded = decode(fit, text, how)
     tags = [names[state] for state in decoded.states.tolist()]
-    if decoded.unseen:
-        say(f"{decoded.unseen:,} of {text.tokens:,} words are unknown to the model: their neighbours decided")
     if out == "-":
         utf8_stdout()
     if probabilities:
         chosen = decoded.posterior.marginals.gather(1, decoded.states[:, None].long())[:, 0]
-        _write_columns(text, tags, chosen.clamp(0, 1).numpy(), out)
+        _write_columns(text, tags, chosen.clamp(0, 1).tolist(), out)
     else:
         write_tagged(text, tags, out, output_format.value)
     sys.stdout.flush()
+    if decoded.unseen:
+        say(f"{decoded.unseen:,} of {text.tokens:,} words are unknown to the model: their neighbours decided")
 
 
-def _write_columns(text: Corpus, tags: list[str], chosen: npt.NDArray, out: str) -> None:  # type: ignore[type-arg]
+def _write_columns(text: Corpus, tags: list[str], chosen: list[float], out: str) -> None:
     """``word TAG probability``, split by tabs."""
     from ..data.opening import write_text
 
@@ -104,6 +102,6 @@ def _write_columns(text: Corpus, tags: list[str], chosen: npt.NDArray, out: str)
             raise UnsupError(f"the tag {tag!r} cannot be written in a column; relabel it")
     with write_text(out) as stream:
         for i, (start, end) in enumerate(pairwise(text.offsets.tolist())):
-            rows = zip(text.sentence(i), tags[start:end], chosen[start:end].tolist(), strict=True)
+            rows = zip(text.sentence(i), tags[start:end], chosen[start:end], strict=True)
             stream.writelines(f"{word}\t{tag}\t{p:.6f}\n" for word, tag, p in rows)
             stream.write("\n")

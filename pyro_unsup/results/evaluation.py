@@ -41,8 +41,9 @@ def scores(fit: Fit, gold: Corpus, decoded: Decoded) -> dict[str, float]:
 
 def relabelled(fit: Fit, gold: Corpus, how: str) -> Fit:
     """A copy whose states carry the names of the gold tags they go with; states without one keep their numbers."""
-    tags, states = _tags(gold), fit.weights["start"].shape[-1]
-    mapping = relabel(tags, decode(fit, gold).states.numpy(), how=how, predicted_size=states)  # type: ignore[arg-type]
+    tags, predicted = _tags(gold), decode(fit, gold).states.numpy()
+    states = fit.weights["start"].shape[-1]
+    mapping = relabel(tags, predicted, how=how, predicted_size=states)  # type: ignore[arg-type]
     new = copy(fit)
     assert gold.tagset is not None
     names = [str(k) if tag < 0 else gold.tagset[int(tag)] for k, tag in enumerate(mapping)]

@@ -63,7 +63,7 @@ class Fit:
 
     def log_likelihood(self, *args: Any, **kwargs: Any) -> float:
         """log p(data), everything hidden summed out; the log prior of point-estimated latent variables is included."""
-        elbo = TraceEnum_ELBO(strict_enumeration_warning=False)
+        elbo = TraceEnum_ELBO(max_plate_nesting=_nesting(self._sites(*args, **kwargs)), strict_enumeration_warning=False)
         with torch.no_grad():
             return -float(elbo.loss(config_enumerate(self.trained), lambda *args, **kwargs: None, *args, **kwargs))
 
@@ -91,10 +91,9 @@ class Fit:
         if how == "mbr" or probabilities:
             raise UnsupError("only a structured distribution offers 'mbr' and probabilities; enumerated latent "
                              "variables are decoded by 'viterbi'")  # fmt: skip
-        trace = poutine.trace(self.trained).get_trace(*args, **kwargs)
-        sites = [s for s in trace.nodes.values() if s["type"] == "sample"]
-        nesting = max((-f.dim for s in sites for f in s["cond_indep_stack"] if f.vectorized), default=0)
-        decoder = infer_discrete(config_enumerate(self.trained), first_available_dim=-1 - nesting, temperature=0)
+        sites = self._sites(*args, **kwargs)
+        model = config_enumerate(self.trained)
+        decoder = infer_discrete(model, first_available_dim=-1 - _nesting(sites), temperature=0)
         decoded = poutine.trace(decoder).get_trace(*args, **kwargs)
         hidden = [s["name"] for s in sites if not s["is_observed"] and type(s["fn"]).__name__ != "_Subsample"]
         return {name: decoded.nodes[name]["value"] for name in hidden}
@@ -141,9 +140,13 @@ class Fit:
 
         return summary(self)
 
-    def _structured(self, *args: Any, **kwargs: Any) -> Posterior | None:
+    def _sites(self, *args: Any, **kwargs: Any) -> list[Any]:
+        """The sample sites of one run."""
         trace = poutine.trace(self.trained).get_trace(*args, **kwargs)
-        found = [s for s in trace.nodes.values() if s["type"] == "sample" and isinstance(s["fn"], Structured)]
+        return [s for s in trace.nodes.values() if s["type"] == "sample"]
+
+    def _structured(self, *args: Any, **kwargs: Any) -> Posterior | None:
+        found = [s for s in self._sites(*args, **kwargs) if isinstance(s["fn"], Structured)]
         if len(found) > 1:
             names = ", ".join(s["name"] for s in found)
             raise UnsupError(f"the model has {len(found)} structured sites ({names}), and only one can be decoded: "
@@ -153,6 +156,11 @@ class Fit:
     def __repr__(self) -> str:
         tables = ", ".join(f"{name} {tuple(w.shape)}" for name, w in self.weights.items())
         return f"Fit of {self.model!r}: {tables}\n{self.report}"
+
+
+def _nesting(sites: list[Any]) -> int:
+    """How deep the plates of these sites are nested."""
+    return max((-f.dim for s in sites for f in s["cond_indep_stack"] if f.vectorized), default=0)
 
 
 class _Known(Messenger):

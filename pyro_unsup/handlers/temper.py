@@ -1,0 +1,106 @@
+"""``temper``: hidden structure weighed by its probability to a power, as deterministic annealing does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from pyro.distributions import TorchDistribution
+from pyro.poutine.messenger import Messenger
+from torch import Size, Tensor
+
+from ..distributions import Categorical, Structured
+from ..errors import UnsupError
+
+
+class TemperMessenger(Messenger):
+    """Replaces log p(x) = log sum_y p(x, y) by its tempered form.
+
+    .. math:: F_\\beta(x) = \\frac{1}{\\beta} \\log \\sum_y p(x, y)^\\beta
+
+    Its gradient in the log-weights is the expected counts under the posterior raised to the power beta and normalised:
+    flat for beta near 0, the true posterior at 1, ever more certain above. What is raised is the weight of every
+    discrete choice and observation, inside the sum; the 1/beta goes outside. (``poutine.scale`` alone would give
+    beta log p(x).)
+
+    ``beta`` may be changed between runs of the model.
+
+    **References:** [1] N. A. Smith and J. Eisner (2004) "Annealing techniques for unsupervised statistical language
+    learning", equation 2.
+    """
+
+    def __init__(self, beta: float) -> None:
+        super().__init__()
+        self.beta = beta
+
+    @property
+    def beta(self) -> float:
+        return self._beta
+
+    @beta.setter
+    def beta(self, beta: float) -> None:
+        if not 0 < beta < math.inf:
+            raise UnsupError(f"beta must be positive and finite, actual {beta}")
+        self._beta = float(beta)
+
+    def _pyro_sample(self, msg: Any) -> None:
+        fn = msg["fn"]
+        hidden = getattr(fn, "has_enumerate_support", False)
+        if type(fn).__name__ == "_Subsample" or not (hidden or msg["is_observed"]):
+            return  # continuous latent variables are parameters here: their prior is not tempered
+        msg["fn"] = _raised(fn, self.beta)
+        msg["scale"] = msg["scale"] / self.beta
+
+
+def temper(model: Callable[..., Any], beta: float) -> Callable[..., Any]:
+    """The model with its posterior tempered; see :class:`TemperMessenger`.
+
+    >>> import torch, pyro
+    >>> from pyro import poutine
+    >>> coin = lambda: pyro.sample("x", Categorical(torch.tensor([0.25, 0.75]).log()), obs=torch.tensor(1))
+    >>> poutine.trace(temper(coin, 0.5)).get_trace().log_prob_sum().exp()  # nothing hidden: nothing changes
+    tensor(0.7500)
+    """
+    wrapped: Callable[..., Any] = TemperMessenger(beta)(model)
+    return wrapped
+
+
+def _raised(fn: Any, beta: float) -> Any:
+    """The distribution whose unnormalised weights are those of ``fn`` to the power beta."""
+    if isinstance(fn, Structured):
+        return fn.with_weights({name: w * beta for name, w in fn.weights.items()})
+    if isinstance(fn, Categorical):
+        raised = Categorical(fn.logits * beta)
+        return raised.expand(fn.batch_shape)
+    return _Raised(fn, beta)
+
+
+class _Raised(TorchDistribution):
+    """Any other distribution to the power beta."""
+
+    arg_constraints: dict[str, Any] = {}  # noqa: RUF012
+
+    def __init__(self, base: Any, beta: float) -> None:
+        self.base, self.beta = base, beta
+        self.has_enumerate_support = getattr(base, "has_enumerate_support", False)
+        super().__init__(base.batch_shape, base.event_shape, validate_args=False)
+
+    @property
+    def support(self) -> Any:
+        return self.base.support
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> _Raised:
+        return _Raised(self.base.expand(Size(batch_shape)), self.beta)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        result: Tensor = self.base.log_prob(value) * self.beta
+        return result
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        drawn: Tensor = self.base.sample(sample_shape)
+        return drawn
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        values: Tensor = self.base.enumerate_support(expand)
+        return values
