@@ -5,7 +5,7 @@ their tables of weights with :func:`multinomial`, use structured distributions o
 is hidden, and every algorithm runs on every model.
 """
 
-from . import data, distributions, estimate, evaluate, handlers, infer, models, results, tables
+from . import data, distributions, estimate, evaluate, handlers, infer, models, plot, results, tables
 from .distributions import Categorical, Chain
 from .errors import FitError, InputError, StructureError, TableError, UnsupError
 from .estimate import AddLambda, DirichletMAP, Normalise
@@ -43,6 +43,7 @@ __all__ = [
     "models",
     "multinomial",
     "noise",
+    "plot",
     "results",
     "tables",
     "temper",

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ..data import Corpus
-    from ..infer.loop import Info
     from ..results import Fit
 
 SENTENCES = 5_000
@@ -70,25 +69,22 @@ def demo(
 
 def _learn(text: Corpus, seed: int, start: int, board: Board) -> Fit:
     """One start. Every row of the history also has the score at that point, which the learner does not see."""
-    import torch
-
-    from .. import EM, Chain
+    from .. import EM
     from ..evaluate import many_to_one
     from ..models import Tagger
 
     assert text.tags is not None
     assert text.tagset is not None
-    words, lengths, gold = torch.from_numpy(text.words), torch.from_numpy(text.lengths), text.tags
-    em = EM(Tagger(len(text.tagset), text.vocab, stop=True))
-    scores: list[float] = []
-
-    def watch(info: Info) -> None:
-        board.note(start, info)
-        chain = Chain(em.weights["start"], em.weights["transition"], em.weights["emission"], lengths, flat=True)
-        scores.append(many_to_one(gold, chain.posterior(words).mode()))
-
-    fit = em.run(text, iterations=ITERATIONS, tolerance=TOLERANCE, seed=seed + start, callbacks=[watch], progress=False)
-    fit.rows = [{**row, "many_to_one": score} for row, score in zip(fit.rows, scores, strict=True)]
+    gold = text.tags
+    fit = EM(Tagger(len(text.tagset), text.vocab, stop=True)).run(
+        text,
+        iterations=ITERATIONS,
+        tolerance=TOLERANCE,
+        seed=seed + start,
+        callbacks=[lambda info: board.note(start, info)],
+        score=lambda fit: {"many_to_one": many_to_one(gold, fit.predict(text))},
+        progress=False,
+    )
     board.finish(start)
     return fit
 
@@ -106,7 +102,7 @@ def _write(folder: Path, text: Corpus, states: Any, fit: Fit) -> None:
     import matplotlib
 
     from ..data import toy, write_tagged
-    from ..data.opening import write_text
+    from ..data.files import write_text
     from ..plot import confusion_matrix
 
     matplotlib.use("agg")  # pictures go to files; there need not be a screen

@@ -24,14 +24,14 @@ from .common import (
 
 #: What each score says, for the table.
 MEANING = {
-    "many_to_one": "accuracy, each induced tag called by its commonest gold tag",
-    "one_to_one": "the same, each gold tag used once",
-    "v_measure": "how well the two taggings predict each other",
-    "vi_bits": "what they do not tell about each other; lower is better",
+    "many_to_one": "each tag taken as its commonest gold tag",
+    "one_to_one": "the same, every gold tag used once",
+    "v_measure": "how well each predicts the other",
+    "vi_bits": "what each leaves unsaid; low is good",
     "clusters_used": "different tags in the output",
     "accuracy": "words with the right tag",
-    "accuracy_ambiguous": "the same, of words that may have several tags",
-    "bits_per_word": "cross-entropy; lower is better",
+    "accuracy_ambiguous": "of words that may have several tags",
+    "bits_per_word": "cross-entropy; low is good",
 }
 IN_BITS = ("vi_bits", "bits_per_word")
 

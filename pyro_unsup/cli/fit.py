@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import UnsupError
+from ..errors import FitError, UnsupError
 from .building import DEFAULT_TAGS, build, dictionary_of, read_dictionary
 from .common import FORMATS, INTERRUPTED, Column, Format, printable, read, say
 
@@ -176,9 +176,11 @@ def tagger(
             checkpoint.remove()
             say("interrupted before the first iteration; nothing was kept")
         raise typer.Exit(INTERRUPTED) from None
-    except UnsupError:
+    except UnsupError as error:
         if not resume:  # the same would happen again
             checkpoint.remove()
+        if isinstance(error, FitError) and not smooth:
+            raise FitError(f"{error}. On the command line, --smooth 0.1 often helps") from error
         raise
     found.config |= {"lowercase": lowercase, "min_count": min_count}
     found.save(target, overwrite)

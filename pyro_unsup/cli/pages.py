@@ -120,7 +120,7 @@ def sample(screen: Console, text: Corpus, states: Any) -> None:
 
 def tags_page(screen: Console, text: Corpus, states: Any, fit: Fit) -> None:
     """What each induced tag has become."""
-    from ..evaluate.tagging import contingency
+    from ..evaluate import contingency
     from .show import top_words
 
     assert text.tagset is not None

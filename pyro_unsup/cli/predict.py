@@ -95,7 +95,7 @@ def predict(
 
 def _write_columns(text: Corpus, tags: list[str], chosen: list[float], out: str) -> None:
     """``word TAG probability``, split by tabs."""
-    from ..data.opening import write_text
+    from ..data.files import write_text
 
     for tag in set(tags):
         if not tag.strip() or any(one in tag for one in "\t\r\n"):

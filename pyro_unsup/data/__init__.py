@@ -11,11 +11,12 @@ from typing import Any, Literal
 from pyro_unsup.data import tagmaps
 from pyro_unsup.data.brackets import read_brackets
 from pyro_unsup.data.conllu import read_conllu
-from pyro_unsup.data.corpus import Corpus, Vocab
+from pyro_unsup.data.corpus import Corpus
 from pyro_unsup.data.dictionary import TagDictionary
 from pyro_unsup.data.lines import read_lines
 from pyro_unsup.data.opening import Limits
 from pyro_unsup.data.tagged import read_tagged, write_tagged
+from pyro_unsup.data.vocab import Vocab
 from pyro_unsup.errors import InputError
 
 __all__ = [

@@ -10,9 +10,11 @@ from typing import Literal, Unpack
 
 import numpy as np
 
-from pyro_unsup.data.corpus import Corpus, OffsetArray, find_cycle
+from pyro_unsup.data.arrays import OffsetArray
+from pyro_unsup.data.corpus import Corpus
 from pyro_unsup.data.lines import CorpusBuilder, Options, show
 from pyro_unsup.data.opening import open_text
+from pyro_unsup.data.trees import find_cycle
 from pyro_unsup.errors import InputError
 
 COLUMNS = 10

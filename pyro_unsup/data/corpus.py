@@ -6,84 +6,21 @@ Nothing is padded and no token is a Python object, so a corpus of any size can b
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pyro_unsup.data.opening import read_arrays, write_arrays
+from pyro_unsup.data.arrays import IntArray, OffsetArray, check_length, check_offsets, check_range, gather, integers
+from pyro_unsup.data.files import read_arrays, write_arrays
+from pyro_unsup.data.trees import find_cycle, keep_heads, keep_spans, kept_before
+from pyro_unsup.data.vocab import Vocab, coarsen, compact
 from pyro_unsup.errors import InputError
 
 _VOCABS = ("vocab", "tagset")
 _ARRAYS = {"words": "i4", "offsets": "i8", "tags": "i4", "heads": "i4", "spans": "i4", "span_offsets": "i8"}
-
-IntArray = npt.NDArray[np.int32]
-OffsetArray = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, init=False, repr=False)
-class Vocab:
-    """An ordered set of strings, numbered from 0. It never changes.
-
-    :param types: the strings, all different; the first gets id 0.
-    :param unknown: the member that stands for every string not in the set; without one such a string is an error.
-
-    >>> vocab = Vocab(["the", "dog", "<unk>"], unknown="<unk>")
-    >>> vocab.encode(["the", "cat"]).tolist(), vocab.decode([1, 2])
-    ([0, 2], ['dog', '<unk>'])
-    """
-
-    types: tuple[str, ...]
-    unknown: str | None
-
-    def __init__(self, types: Iterable[str], unknown: str | None = None) -> None:
-        object.__setattr__(self, "types", tuple(types))
-        object.__setattr__(self, "unknown", unknown)
-        if isinstance(types, str) or not all(isinstance(one, str) for one in self.types):
-            raise InputError("a vocabulary is a list of strings, found something else; turn its members into str first")
-        if len(self.index) != len(self.types):
-            twice = next(one for position, one in enumerate(self.types) if self.index[one] != position)
-            raise InputError(f"{twice!r} is twice in the vocabulary, expected distinct strings; drop one of them")
-        if unknown is not None and unknown not in self.index:
-            raise InputError(f"the unknown symbol {unknown!r} is not in the vocabulary; add it to the types")
-
-    @cached_property
-    def index(self) -> dict[str, int]:
-        """From string to id. Do not write to it."""
-        return {one: position for position, one in enumerate(self.types)}
-
-    def __len__(self) -> int:
-        return len(self.types)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.types)
-
-    def __contains__(self, one: object) -> bool:
-        return one in self.index
-
-    def __getitem__(self, position: int) -> str:
-        return self.types[position]
-
-    def __repr__(self) -> str:
-        return f"Vocab({len(self):,} types" + ("" if self.unknown is None else f", unknown={self.unknown!r}") + ")"
-
-    def id(self, one: str) -> int:
-        """The id of one string, by the unknown symbol where it is not a member."""
-        found = self.index.get(one, None if self.unknown is None else self.index[self.unknown])
-        if found is None:
-            raise InputError(f"{one!r} is not among the {len(self):,} known types, which have no unknown symbol")
-        return found
-
-    def encode(self, strings: Iterable[str]) -> IntArray:
-        """Ids of strings, shape ``(len(strings),)``."""
-        return np.array([self.id(one) for one in strings], dtype=np.int32)
-
-    def decode(self, ids: Iterable[int]) -> list[str]:
-        """Strings of ids."""
-        return [self.types[one] for one in ids]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -120,18 +57,18 @@ class Corpus:
         for name, kind in _ARRAYS.items():
             value = getattr(self, name)
             if value is not None:
-                object.__setattr__(self, name, _integers(value, name, kind))
+                object.__setattr__(self, name, integers(value, name, kind, pairs=name == "spans"))
         tokens = len(self.words)
-        _check_offsets(self.offsets, tokens, "offsets", "words")
-        _check_range(self.words, 0, len(self.vocab) - 1, "words")
+        check_offsets(self.offsets, tokens, "offsets", "words")
+        check_range(self.words, 0, len(self.vocab) - 1, "words")
         if (self.tags is None) != (self.tagset is None):
             raise InputError("tags and tagset belong together, found only one of them; give both or neither")
         if self.tags is not None and self.tagset is not None:
-            _check_length(self.tags, tokens, "tags")
-            _check_range(self.tags, 0, len(self.tagset) - 1, "tags")
+            check_length(self.tags, tokens, "tags")
+            check_range(self.tags, 0, len(self.tagset) - 1, "tags")
         if self.heads is not None:
-            _check_length(self.heads, tokens, "heads")
-            _check_range(self.heads, -1, np.repeat(self.lengths, self.lengths), "heads")
+            check_length(self.heads, tokens, "heads")
+            check_range(self.heads, -1, np.repeat(self.lengths, self.lengths), "heads")
             loop = find_cycle(self.heads, self.offsets)
             if loop is not None:
                 sentence = int(np.searchsorted(self.offsets, loop, side="right")) - 1
@@ -139,10 +76,10 @@ class Corpus:
         if (self.spans is None) != (self.span_offsets is None):
             raise InputError("spans and span_offsets belong together, found only one of them; give both or neither")
         if self.spans is not None and self.span_offsets is not None:
-            _check_offsets(self.span_offsets, len(self.spans), "span_offsets", "spans")
-            _check_length(self.span_offsets, len(self.offsets), "span_offsets")
-            _check_range(self.spans[:, 0], 0, self.spans[:, 1] - 1, "spans")
-            _check_range(self.spans[:, 1], 1, np.repeat(self.lengths, np.diff(self.span_offsets)), "spans")
+            check_offsets(self.span_offsets, len(self.spans), "span_offsets", "spans")
+            check_length(self.span_offsets, len(self.offsets), "span_offsets")
+            check_range(self.spans[:, 0], 0, self.spans[:, 1] - 1, "spans")
+            check_range(self.spans[:, 1], 1, np.repeat(self.lengths, np.diff(self.span_offsets)), "spans")
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -202,13 +139,13 @@ class Corpus:
         """The sentences at ``indices`` (integers in any order, or one truth value a sentence)."""
         chosen = np.asarray(indices)
         if chosen.dtype == np.bool_:
-            _check_length(chosen, len(self), "the mask over sentences")
+            check_length(chosen, len(self), "the mask over sentences")
         rows = np.arange(len(self))[chosen.astype(np.int64) if chosen.size == 0 else chosen]
-        where, offsets = _gather(self.offsets, rows)
+        where, offsets = gather(self.offsets, rows)
         changes: dict[str, Any] = {"words": self.words[where], "offsets": offsets}
         changes |= {name: value[where] for name in ("tags", "heads") if (value := getattr(self, name)) is not None}
         if self.spans is not None and self.span_offsets is not None:
-            where, changes["span_offsets"] = _gather(self.span_offsets, rows)
+            where, changes["span_offsets"] = gather(self.span_offsets, rows)
             changes["spans"] = self.spans[where]
         return self._with(**changes)
 
@@ -237,29 +174,15 @@ class Corpus:
         that loses its root may get several). Brackets shrink to the kept words; those under two words go.
         """
         mask = np.asarray(mask, dtype=np.bool_)
-        _check_length(mask, self.tokens, "the mask over tokens")
-        before = np.concatenate(([0], np.cumsum(mask)))  # kept tokens before each fencepost of the whole corpus
-        changes: dict[str, Any] = {"words": self.words[mask], "offsets": before[self.offsets].astype(np.int64)}
-        starts = np.repeat(self.offsets[:-1], self.lengths)
+        check_length(mask, self.tokens, "the mask over tokens")
+        changes: dict[str, Any] = {"words": self.words[mask], "offsets": kept_before(mask)[self.offsets]}
         if self.tags is not None:
             changes["tags"] = self.tags[mask]
         if self.heads is not None:
-            root, nowhere = self.tokens, self.tokens + 1
-            up = _parents(self.heads, self.offsets)
-            jump = np.where(np.concatenate((mask, [True, True])), np.arange(len(up)), up)
-            while not np.array_equal(further := jump[jump], jump):
-                jump = further
-            head = jump[up[: self.tokens][mask]]
-            rank = np.concatenate((before[:-1] + 1, [0, 0]))
-            heads = rank[head] - np.where(head < root, before[starts[mask]], 0)
-            changes["heads"] = np.where(head == nowhere, -1, heads).astype(np.int32)
+            changes["heads"] = keep_heads(self.heads, self.offsets, mask)
         if self.spans is not None and self.span_offsets is not None:
-            owner = np.repeat(np.arange(len(self)), np.diff(self.span_offsets))
-            edges = before[self.spans + self.offsets[owner][:, None]] - before[self.offsets[owner]][:, None]
-            rows = np.column_stack((owner, edges))[edges[:, 1] - edges[:, 0] >= 2]
-            rows = np.unique(rows, axis=0)
-            changes["spans"] = rows[:, 1:].astype(np.int32)
-            changes["span_offsets"] = np.searchsorted(rows[:, 0], np.arange(len(self) + 1)).astype(np.int64)
+            brackets = keep_spans(self.spans, self.span_offsets, self.offsets, mask)
+            changes["spans"], changes["span_offsets"] = brackets
         return self._with(**changes).filter(min_length=1)
 
     def drop_tags(self, *names: str) -> Corpus:
@@ -277,11 +200,8 @@ class Corpus:
     def with_tags(self, mapping: Mapping[str, str]) -> Corpus:
         """Tags mapped through a dict. The new tagset is every value of ``mapping`` in order, for every corpus alike."""
         tags, tagset = self._tagged()
-        missing = [tag for tag in tagset if tag not in mapping]
-        if missing:
-            raise InputError(f"the tag map has no entry for {', '.join(map(repr, missing[:5]))}; add one for each tag")
-        coarse = Vocab(dict.fromkeys(mapping.values()))
-        return self._with(tags=coarse.encode([mapping[tag] for tag in tagset])[tags], tagset=coarse)
+        coarse, ids = coarsen(tagset, mapping)
+        return self._with(tags=ids[tags], tagset=coarse)
 
     def tags_as_words(self) -> Corpus:
         """The tags in the place of the words, as grammar induction wants them."""
@@ -296,10 +216,10 @@ class Corpus:
 
     def compact(self) -> Corpus:
         """Vocabulary and tagset cut down to what occurs (the unknown symbol stays)."""
-        words, vocab = _compact(self.words, self.vocab)
+        words, vocab = compact(self.words, self.vocab)
         if self.tags is None or self.tagset is None:
             return self._with(words=words, vocab=vocab)
-        tags, tagset = _compact(self.tags, self.tagset)
+        tags, tagset = compact(self.tags, self.tagset)
         return self._with(words=words, vocab=vocab, tags=tags, tagset=tagset)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
@@ -324,79 +244,7 @@ class Corpus:
             raise InputError("corpus.json does not describe a corpus; save the corpus again", path=folder) from error
 
 
-def find_cycle(heads: IntArray, offsets: OffsetArray) -> int | None:
-    """The first token of the corpus on a cycle of heads, or None. All sentences at once, by pointer doubling.
-
-    >>> find_cycle(np.array([2, 0, 2, 3, 2]), np.array([0, 2, 5])), find_cycle(np.array([2, 1]), np.array([0, 2]))
-    (3, 0)
-    """
-    up = _parents(heads, offsets)
-    steps, longest = 1, int(np.diff(offsets).max(initial=0))
-    while steps <= longest:
-        up, steps = up[up], 2 * steps
-    lost = up[up < len(heads)]  # a token that has not reached the root by now has reached a cycle
-    return int(lost.min()) if lost.size else None
-
-
-def _parents(heads: IntArray, offsets: OffsetArray) -> OffsetArray:
-    """The place in the corpus of each token's head, shape ``(tokens + 2,)``: root at ``tokens``, unknown after it."""
-    root = len(heads)
-    starts = np.repeat(offsets[:-1], np.diff(offsets))
-    up = np.where(heads > 0, starts + heads - 1, np.where(heads == 0, root, root + 1))
-    return np.concatenate((up, [root, root + 1]))
-
-
-def _gather(offsets: OffsetArray, rows: OffsetArray) -> tuple[OffsetArray, OffsetArray]:
-    """Where the items of ``rows`` lie in a flat array, and the offsets they get when laid end to end."""
-    starts, lengths = offsets[rows], offsets[rows + 1] - offsets[rows]
-    ends = np.concatenate(([0], np.cumsum(lengths)))
-    return np.arange(ends[-1]) + np.repeat(starts - ends[:-1], lengths), ends
-
-
-def _compact(ids: IntArray, vocab: Vocab) -> tuple[IntArray, Vocab]:
-    used = np.bincount(ids, minlength=len(vocab)) > 0
-    if vocab.unknown is not None:
-        used[vocab.index[vocab.unknown]] = True
-    fewer = Vocab((one for one, kept in zip(vocab, used, strict=True) if kept), vocab.unknown)
-    return (np.cumsum(used, dtype=np.int32) - 1)[ids], fewer
-
-
 def _same(one: object, other: object) -> bool:
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         return np.array_equal(one, other)
     return type(one) is type(other) and one == other
-
-
-def _integers(value: npt.ArrayLike, name: str, kind: str) -> npt.NDArray[Any]:
-    array, shape = np.asarray(value), (-1, 2) if name == "spans" else (-1,)
-    if array.size == 0:
-        array = array.astype(kind).reshape((0, 2) if name == "spans" else (0,))
-    if array.dtype.kind not in "iu" or array.ndim != len(shape) or (name == "spans" and array.shape[1] != 2):
-        wanted = "(brackets, 2)" if name == "spans" else "(count,)"
-        raise InputError(f"{name}: expected integers of shape {wanted}, found {array.dtype} of shape {array.shape}")
-    limits = np.iinfo(kind)
-    if array.size and not (limits.min <= array.min() and array.max() <= limits.max):
-        raise InputError(f"{name}: expected values that fit {limits.bits} bits, found {array.min()} to {array.max()}")
-    return np.ascontiguousarray(array, dtype=kind)
-
-
-def _check_length(array: npt.NDArray[Any], wanted: int, name: str) -> None:
-    if array.shape != (wanted,):
-        raise InputError(f"{name}: expected shape ({wanted},), found {array.shape}")
-
-
-def _check_range(array: npt.NDArray[Any], low: int, high: int | npt.NDArray[Any], name: str) -> None:
-    bad = np.flatnonzero((array < low) | (array > high))
-    if bad.size:
-        top = high if isinstance(high, int) else int(high[bad[0]])
-        raise InputError(f"{name}: expected values from {low} to {top}, found {array[bad[0]]} at position {bad[0]}")
-
-
-def _check_offsets(offsets: OffsetArray, total: int, name: str, of: str) -> None:
-    ends = (int(offsets[0]), int(offsets[-1])) if len(offsets) else None
-    if ends != (0, total):
-        found = "none" if ends is None else f"{ends[0]} to {ends[1]}"
-        raise InputError(f"{name}: expected numbers from 0 to the {total} {of}, found {found}")
-    falls = np.flatnonzero(offsets[1:] < offsets[:-1])
-    if falls.size:
-        raise InputError(f"{name}: expected numbers that never fall, found a fall after position {falls[0]}")

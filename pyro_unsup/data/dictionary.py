@@ -12,9 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pyro_unsup.data.corpus import Corpus, Vocab
+from pyro_unsup.data.corpus import Corpus
+from pyro_unsup.data.files import write_text
 from pyro_unsup.data.lines import show
-from pyro_unsup.data.opening import LIMITS, Limits, open_text, write_text
+from pyro_unsup.data.opening import LIMITS, Limits, open_text
+from pyro_unsup.data.vocab import Vocab, coarsen
 from pyro_unsup.errors import InputError
 
 FORMAT, VERSION = "pyro_unsup.dictionary", 1
@@ -150,12 +152,9 @@ class TagDictionary:
 
     def with_tags(self, mapping: Mapping[str, str]) -> TagDictionary:
         """The same dictionary by coarser tags; see :meth:`~pyro_unsup.data.corpus.Corpus.with_tags`."""
-        missing = [tag for tag in self.tagset if tag not in mapping]
-        if missing:
-            raise InputError(f"the tag map has no entry for {', '.join(map(repr, missing[:5]))}; add one for each tag")
-        coarse = Vocab(dict.fromkeys(mapping.values()))
+        coarse, ids = coarsen(self.tagset, mapping)
         table = np.zeros((len(coarse), len(self)), dtype=np.bool_)
-        np.logical_or.at(table, coarse.encode([mapping[tag] for tag in self.tagset]), self.table)
+        np.logical_or.at(table, ids, self.table)
         return TagDictionary(coarse, self.words, table)
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -9,8 +9,10 @@ from typing import TypedDict, Unpack
 
 import numpy as np
 
-from pyro_unsup.data.corpus import Corpus, IntArray, OffsetArray, Vocab
+from pyro_unsup.data.arrays import IntArray, OffsetArray
+from pyro_unsup.data.corpus import Corpus
 from pyro_unsup.data.opening import LIMITS, Limits, open_text
+from pyro_unsup.data.vocab import Vocab
 from pyro_unsup.errors import InputError
 
 UNKNOWN = "<unk>"

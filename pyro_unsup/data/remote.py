@@ -4,8 +4,6 @@ What is checked: a registry entry has a SHA-256 where a trusted one is published
 The other entries have none, and there the first download is taken on trust: its SHA-256 is written beside the file
 (``FILE.sha256``, as ``sha256sum`` writes it), and every later load and download must match it. That guards against
 damage and silent change, not against a first download that was already wrong.
-
-Archives are read as data, member by member, within limits. Nothing in them is ever extracted under a name of its own.
 """
 
 from __future__ import annotations
@@ -13,20 +11,17 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import tarfile
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from gzip import GzipFile
-from io import RawIOBase
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
-from pyro_unsup.data.opening import write_text
+from pyro_unsup.data.archive import newsgroups
+from pyro_unsup.data.files import write_text
 from pyro_unsup.errors import InputError
 
 MEGABYTE = 1_000_000
-CHUNK = 1 << 16
+CHUNK = 1 << 16  # bytes of a download at a time
 TIMEOUT = (10.0, 60.0)  # seconds to connect, and between two pieces
 
 
@@ -99,7 +94,7 @@ def fetch(
     file = source.parts[part]
     path = (_default_cache() if cache is None else Path(cache)) / name / file.name
     if path.exists():
-        _check(path, file)
+        _check(path, file.sha256)
     else:
         _download(path, file, file.url if base_url is None else f"{base_url.rstrip('/')}/{file.name}")
     return path if source.unpack is None else _unpacked(path, part, source.unpack)
@@ -121,33 +116,33 @@ def _record(path: Path) -> Path:
     return path.with_name(path.name + ".sha256")
 
 
-def _expected(path: Path, file: File) -> str | None:
+def _expected(path: Path, published: str | None) -> str | None:
     """The checksum that the file must have: the published one, else the recorded one, else none yet."""
     record = _record(path)
-    if file.sha256 is not None or not record.exists():
-        return file.sha256
+    if published is not None or not record.exists():
+        return published
     recorded = record.read_text(encoding="utf-8", errors="replace")[:64]
     if not re.fullmatch("[0-9a-f]{64}", recorded):
         raise InputError("expected a SHA-256 of 64 hexadecimal digits; delete the file to record it again", record)
     return recorded
 
 
-def _compare(path: Path, file: File, expected: str | None, actual: str, fix: str) -> None:
+def _compare(path: Path, published: str | None, expected: str | None, actual: str, fix: str) -> None:
     if expected is not None and actual != expected:
-        if file.sha256 is None:
+        if published is None:
             fix += f"; if the corpus was published anew and you trust it, delete {_record(path).name} too"
         raise InputError(f"expected SHA-256 {expected}, got {actual}; {fix}", path)
 
 
-def _check(path: Path, file: File) -> None:
+def _check(path: Path, published: str | None) -> None:
     """Compares a file of the cache with the checksum expected, or records its own as the one to expect."""
-    expected = _expected(path, file)
+    expected = _expected(path, published)
     try:
         with path.open("rb") as stream:
             actual = hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", path) from error
-    _compare(path, file, expected, actual, "delete the file to fetch it again")
+    _compare(path, published, expected, actual, "delete the file to fetch it again")
     if expected is None:
         with write_text(_record(path)) as stream_out:
             stream_out.write(f"{actual}  {path.name}\n")
@@ -157,12 +152,12 @@ def _download(path: Path, file: File, url: str) -> None:
     pooch = _import_pooch()
     import requests  # comes with pooch
 
-    expected = _expected(path, file)
+    expected = _expected(path, file.sha256)
 
     def stream(url: str, temporary: str, _: object) -> None:
         """Called by pooch, which keeps the temporary file only if this returns."""
         digest = _stream(url, Path(temporary), file)
-        _compare(path, file, expected, digest, f"nothing was kept of {url}, fetch it again")
+        _compare(path, file.sha256, expected, digest, f"nothing was kept of {url}, fetch it again")
 
     try:
         keeper = pooch.create(path=path.parent, base_url="", registry={file.name: None}, urls={file.name: url})
@@ -175,7 +170,7 @@ def _download(path: Path, file: File, url: str) -> None:
     except OSError as error:
         what = error.strerror or str(error)
         raise InputError(f"cannot be written: {what}; choose another folder by cache", path) from error
-    _check(path, file)
+    _check(path, file.sha256)
 
 
 def _stream(url: str, target: Path, file: File) -> str:
@@ -205,63 +200,6 @@ def _stream(url: str, target: Path, file: File) -> str:
     return digest.hexdigest()
 
 
-class _Capped(RawIOBase):
-    """A packed stream that refuses to unpack more than so many bytes."""
-
-    def __init__(self, stream: GzipFile, limit: int, path: Path) -> None:
-        self._stream, self._left, self._limit, self._path = stream, limit, limit, path
-
-    def read(self, size: int = -1) -> bytes:
-        data = self._stream.read(min(size, self._left + 1) if size >= 0 else self._left + 1)
-        self._left -= len(data)
-        if self._left < 0:
-            raise InputError(
-                f"expected at most {self._limit:,} bytes unpacked, found more; delete the file", self._path
-            )
-        return data
-
-
-def members(path: Path, max_bytes: int, max_total: int, max_members: int) -> Iterator[tuple[str, bytes]]:
-    """The files in a ``.tar.gz``, one after the other, as names and bytes. Nothing is written to disk.
-
-    :param max_bytes: of one file.
-    :param max_total: of the whole archive unpacked.
-    :param max_members: files and folders together.
-    """
-    try:
-        with GzipFile(path) as unpacked, tarfile.open(fileobj=_Capped(unpacked, max_total, path), mode="r|") as archive:
-            for count, member in enumerate(archive, 1):
-                inside = PurePosixPath(member.name)
-                if inside.is_absolute() or ".." in inside.parts or "\\" in member.name:
-                    raise InputError(f"{member.name!r} points out of the archive; delete the file", path)
-                if not (member.isfile() or member.isdir()):
-                    raise InputError(f"{member.name!r} is a link or a device, expected plain files; delete it", path)
-                if count > max_members or member.size > max_bytes:
-                    limits = f"{max_members:,} members of {max_bytes:,} bytes"
-                    raise InputError(f"expected at most {limits}, found more at {member.name!r}; delete the file", path)
-                content = archive.extractfile(member) if member.isfile() else None
-                if content is not None:
-                    yield member.name, content.read(max_bytes)
-    except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
-        raise InputError(f"not a whole .tar.gz ({error}); delete the file to fetch it again", path) from error
-
-
-def _newsgroups(path: Path, part: str) -> Iterator[str]:
-    """Documents as lines, sorted by group and number."""
-    found = []
-    for name, content in members(path, max_bytes=MEGABYTE, max_total=200 * MEGABYTE, max_members=50_000):
-        folder, *rest = name.split("/")
-        if folder == f"20news-bydate-{part}" and len(rest) == 2 and rest[1].isdecimal():
-            head, _, body = content.decode("latin-1").partition("\n\n")
-            subject = re.search("^subject:(.*)", head, re.IGNORECASE | re.MULTILINE)
-            words = re.findall("[a-z]+", f"{subject.group(1) if subject else ''}\n{body}".lower())
-            found.append((rest[0], int(rest[1]), " ".join(words)))
-    if not found:
-        raise InputError(f"no documents of the part {part!r} in the archive; delete the file to fetch it again", path)
-    for group, number, text in sorted(found):
-        yield f"{part}\t{group}\t{number}\t{text}"
-
-
 def _unpacked(archive: Path, part: str, unpack: Callable[[Path, str], Iterator[str]]) -> Path:
     """The text made from a part of an archive: made once, and checked like a download."""
     path = archive.with_name(f"{archive.name.removesuffix('.tar.gz')}-{part}.txt")
@@ -269,7 +207,7 @@ def _unpacked(archive: Path, part: str, unpack: Callable[[Path, str], Iterator[s
         _record(path).unlink(missing_ok=True)
         with write_text(path) as stream:
             stream.writelines(line + "\n" for line in unpack(archive, part))
-    _check(path, File(path.name, "", None, 0))
+    _check(path, None)
     return path
 
 
@@ -294,7 +232,7 @@ _BERNSTEIN_RATNER = File(
 
 #: Every corpus by name.
 REGISTRY: dict[str, Source] = {
-    "20news": Source({"train": _NEWSGROUPS, "test": _NEWSGROUPS}, "none stated", _newsgroups),
+    "20news": Source({"train": _NEWSGROUPS, "test": _NEWSGROUPS}, "none stated", newsgroups),
     "bernstein-ratner": Source({"train": _BERNSTEIN_RATNER}, "none stated (CHILDES, Bernstein-Ratner 1987)"),
     "ud-chinese-gsd": Source(_treebank("UD_Chinese-GSD", "zh_gsd"), "CC BY-SA 4.0"),
     "ud-english-ewt": Source(_treebank("UD_English-EWT", "en_ewt"), "CC BY-SA 4.0"),

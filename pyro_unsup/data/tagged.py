@@ -13,9 +13,11 @@ from typing import Literal, TextIO, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from pyro_unsup.data.corpus import Corpus, Vocab
+from pyro_unsup.data.corpus import Corpus
+from pyro_unsup.data.files import write_text
 from pyro_unsup.data.lines import CorpusBuilder, Options, show
-from pyro_unsup.data.opening import open_text, write_text
+from pyro_unsup.data.opening import open_text
+from pyro_unsup.data.vocab import Vocab
 from pyro_unsup.errors import InputError
 
 _ESCAPED = re.compile(r"\\([\\/])")

@@ -1,17 +1,14 @@
 """Scores of what was learned against gold annotation, and tests of whether a difference is real."""
 
+from pyro_unsup.evaluate.labels import Confusion, confusion, contingency, relabel
 from pyro_unsup.evaluate.significance import SignTest, sign_test_sentences, sign_test_tokens
 from pyro_unsup.evaluate.tagging import (
-    Confusion,
     accuracy,
     accuracy_ambiguous,
     bits_per_word,
     clusters_used,
-    confusion,
-    contingency,
     many_to_one,
     one_to_one,
-    relabel,
     tag_entropy,
     tagging_report,
     v_measure,

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyro_unsup.errors import UnsupError
-from pyro_unsup.evaluate.tagging import UNMAPPED, Array, Ids, flat_ids, same_length
+from pyro_unsup.evaluate.labels import UNMAPPED, Array, Ids, flat_ids, same_length
 
 
 @dataclass(frozen=True)

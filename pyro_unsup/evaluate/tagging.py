@@ -13,120 +13,31 @@ many-to-one rewards using many clusters and variation of information rewards usi
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from pyro_unsup.errors import UnsupError
+from pyro_unsup.evaluate.labels import (
+    UNMAPPED,
+    Array,
+    Ids,
+    Map,
+    best_map,
+    contingency,
+    flat_ids,
+    hits,
+    pair,
+    same_length,
+    to_numpy,
+)
 
-if TYPE_CHECKING:
-    import torch
-
-Array: TypeAlias = "ArrayLike | torch.Tensor"
-Ids: TypeAlias = NDArray[np.int64]
-Map: TypeAlias = Literal["many_to_one", "one_to_one"]
-
-UNMAPPED = -1  # the tag of a cluster that has no gold tag of its own
-MAX_CELLS = 2**27  # a contingency table of one gigabyte
 ROW_TOLERANCE = 1e-3  # float32 marginals of long sentences sum to 1 within this
 CHUNK = 2**16  # rows of marginals turned to entropies at a time, to bound memory
 
 
-def to_numpy(array: Array) -> NDArray[Any]:
-    """A numpy view of a numpy array, a sequence, or a torch tensor on any device."""
-    if hasattr(array, "detach"):
-        array = array.detach().cpu().numpy()
-    return np.asarray(array)
-
-
-def flat_ids(array: Array, name: str, least: int = 0) -> Ids:
-    """Ids as int64, shape (tokens,): at least one, none below ``least``."""
-    ids = to_numpy(array)
-    if ids.ndim != 1:
-        raise UnsupError(f"{name} must be a flat array of ids, shape (tokens,), actual shape {ids.shape}")
-    if ids.size == 0:
-        raise UnsupError(f"{name} is empty: there is no token to score")
-    if not np.issubdtype(ids.dtype, np.integer):
-        raise UnsupError(f"{name} must hold integer ids, actual type {ids.dtype}")
-    if ids.min() < least:
-        token = int(np.argmax(ids < least))
-        raise UnsupError(
-            f"{name} has id {ids[token]} at token {token}, expected {least} or more: drop such tokens first"
-        )
-    return ids.astype(np.int64, copy=False)
-
-
-def same_length(expected: int, array: NDArray[Any], name: str) -> None:
-    """Raise unless ``array`` has one entry for each gold token."""
-    if array.shape[0] != expected:
-        raise UnsupError(
-            f"{name} has {array.shape[0]} tokens but gold has {expected}: score the same text on both sides"
-        )
-
-
-def _pair(gold: Array, predicted: Array, least: int = 0) -> tuple[Ids, Ids]:
-    gold, predicted = flat_ids(gold, "gold"), flat_ids(predicted, "predicted", least)
-    same_length(gold.shape[0], predicted, "predicted")
-    return gold, predicted
-
-
-def _size(ids: Ids, size: int | None, name: str) -> int:
-    needed = int(ids.max()) + 1
-    if size is not None and size < needed:
-        raise UnsupError(f"{name} has id {needed - 1}, expected less than {size}")
-    return needed if size is None else size
-
-
-def contingency(gold: Array, predicted: Array, gold_size: int | None = None, predicted_size: int | None = None) -> Ids:
-    """How often each gold tag meets each cluster.
-
-    :param gold: gold tag ids, shape (tokens,).
-    :param predicted: cluster ids, shape (tokens,).
-    :param gold_size: number of gold tags G; by default the largest id plus 1.
-    :param predicted_size: number of clusters C; by default the largest id plus 1.
-    :returns: counts, shape (G, C).
-
-    >>> contingency([0, 0, 1, 1], [2, 2, 2, 0]).tolist()
-    [[0, 0, 2], [1, 0, 1]]
-    """
-    gold, predicted = _pair(gold, predicted)
-    rows, columns = _size(gold, gold_size, "gold"), _size(predicted, predicted_size, "predicted")
-    if rows * columns > MAX_CELLS:
-        raise UnsupError(
-            f"gold ids up to {rows - 1} and predicted ids up to {columns - 1} need over {MAX_CELLS} cells:"
-            " renumber them first (np.unique with return_inverse=True)"
-        )
-    return np.bincount(gold * columns + predicted, minlength=rows * columns).reshape(rows, columns)
-
-
-def _best_map(table: Ids, how: Map) -> Ids:
-    """The gold tag of each cluster, shape (C,)."""
-    if how == "many_to_one":
-        mapping = table.argmax(axis=0)
-    elif how == "one_to_one":
-        from scipy.optimize import linear_sum_assignment
-
-        # Empty rows and columns stay out, so that ties break the same way however large the table is.
-        rows, columns = np.flatnonzero(table.any(axis=1)), np.flatnonzero(table.any(axis=0))
-        tags, clusters = linear_sum_assignment(table[np.ix_(rows, columns)], maximize=True)
-        mapping = np.full(table.shape[1], UNMAPPED)
-        mapping[columns[clusters]] = rows[tags]
-    else:
-        raise UnsupError(f"how must be 'many_to_one' or 'one_to_one', got {how!r}")
-    # A cluster and its tag share a token, or it has none: the assignment also pairs off the left-overs at random.
-    return np.where(_hits(table, mapping) > 0, mapping, UNMAPPED)
-
-
-def _hits(table: Ids, mapping: Ids) -> Ids:
-    """Tokens of each cluster that carry its mapped tag, shape (C,)."""
-    return np.where(mapping == UNMAPPED, 0, table[mapping, np.arange(table.shape[1])])
-
-
 def _mapped_accuracy(table: Ids, how: Map) -> float:
-    return float(_hits(table, _best_map(table, how)).sum() / table.sum())
+    return float(hits(table, best_map(table, how)).sum() / table.sum())
 
 
 def _conditional_entropies(table: Ids) -> tuple[float, float]:
@@ -195,78 +106,13 @@ def clusters_used(predicted: Array) -> int:
     return int(np.unique(flat_ids(predicted, "predicted")).size)
 
 
-def relabel(gold: Array, predicted: Array, how: Map = "many_to_one", predicted_size: int | None = None) -> Ids:
-    """The gold tag of each cluster, to name clusters by: ``mapping[predicted]`` are tags.
-
-    :param how: ``"many_to_one"``, each cluster's most frequent gold tag; or ``"one_to_one"``, the best matching.
-    :param predicted_size: number of clusters C; by default the largest id plus 1.
-    :returns: mapping, shape (C,); -1 for a cluster that shares no token with a tag of its own.
-
-    >>> relabel([0, 0, 1, 1], [2, 2, 2, 0]).tolist()
-    [1, -1, 0]
-    """
-    return _best_map(contingency(gold, predicted, predicted_size=predicted_size), how)
-
-
-@dataclass(frozen=True)
-class Confusion:
-    """Counts of gold tags against clusters, the columns in the order of the tags they stand for.
-
-    :param counts: shape (G, C).
-    :param gold_labels: names of the rows.
-    :param predicted_labels: names of the columns.
-    :param clusters: cluster id of each column, shape (C,).
-    :param mapping: gold tag id of each column, -1 for none, shape (C,).
-    """
-
-    counts: Ids
-    gold_labels: tuple[str, ...]
-    predicted_labels: tuple[str, ...]
-    clusters: Ids
-    mapping: Ids
-
-
-def confusion(
-    gold: Array,
-    predicted: Array,
-    gold_labels: Sequence[str] | None = None,
-    predicted_labels: Sequence[str] | None = None,
-    how: Map = "many_to_one",
-) -> Confusion:
-    """The table of gold tags against clusters, arranged so that a good clustering shows as a diagonal.
-
-    Columns follow their mapped tag, the larger overlap first; clusters without a tag come last.
-
-    >>> confusion([0, 0, 1, 1], [2, 2, 2, 0], ["noun", "verb"]).predicted_labels
-    ('2', '0', '1')
-    """
-    table = contingency(
-        gold,
-        predicted,
-        None if gold_labels is None else len(gold_labels),
-        None if predicted_labels is None else len(predicted_labels),
-    )
-    rows, columns = table.shape
-    gold_names = [str(i) for i in range(rows)] if gold_labels is None else gold_labels
-    predicted_names = [str(i) for i in range(columns)] if predicted_labels is None else predicted_labels
-    mapping = _best_map(table, how)
-    order = np.lexsort((-_hits(table, mapping), np.where(mapping == UNMAPPED, rows, mapping)))
-    return Confusion(
-        counts=table[:, order],
-        gold_labels=tuple(gold_names),
-        predicted_labels=tuple(predicted_names[i] for i in order),
-        clusters=order,
-        mapping=mapping[order],
-    )
-
-
 def accuracy(gold: Array, predicted: Array) -> float:
     """Share of tokens with the right tag; both sides number the same tags. A prediction of -1 (no tag) is wrong.
 
     >>> accuracy([0, 0, 1, 1], [0, 1, 1, -1])
     0.5
     """
-    gold, predicted = _pair(gold, predicted, least=UNMAPPED)
+    gold, predicted = pair(gold, predicted, least=UNMAPPED)
     return float(np.mean(gold == predicted))
 
 
@@ -275,7 +121,7 @@ def accuracy_ambiguous(gold: Array, predicted: Array, ambiguous: Array) -> float
 
     :param ambiguous: which tokens those are, boolean, shape (tokens,).
     """
-    gold, predicted = _pair(gold, predicted, least=UNMAPPED)
+    gold, predicted = pair(gold, predicted, least=UNMAPPED)
     mask = _mask(ambiguous, gold.shape[0])
     if not mask.any():
         raise UnsupError("no token is ambiguous: the accuracy on ambiguous tokens is undefined")
@@ -341,7 +187,7 @@ def tagging_report(
     ambiguous: Array | None = None,
     log_likelihood: float | None = None,
 ) -> dict[str, float]:
-    """All the scores that apply, by name, from one pass over the tokens.
+    """All the scores that apply, by name.
 
     :param gold: gold tag ids, shape (tokens,).
     :param predicted: cluster ids, shape (tokens,).
@@ -353,7 +199,7 @@ def tagging_report(
     >>> report["many_to_one"], report["vi_bits"], report["clusters_used"]
     (1.0, 0.0, 2)
     """
-    gold, predicted = _pair(gold, predicted)
+    gold, predicted = pair(gold, predicted)
     if ambiguous is not None and not same_tags:
         raise UnsupError("accuracy on ambiguous tokens needs predictions in the gold tag set: pass same_tags=True")
     table = contingency(gold, predicted)
@@ -365,9 +211,9 @@ def tagging_report(
         "clusters_used": int(np.count_nonzero(table.any(axis=0))),
     }
     if same_tags:
-        report["accuracy"] = float(np.trace(table) / table.sum())
-    if ambiguous is not None and _mask(ambiguous, gold.shape[0]).any():
-        report["accuracy_ambiguous"] = accuracy_ambiguous(gold, predicted, ambiguous)
+        report["accuracy"] = accuracy(gold, predicted)
+    if ambiguous is not None and (mask := _mask(ambiguous, gold.shape[0])).any():
+        report["accuracy_ambiguous"] = accuracy(gold[mask], predicted[mask])
     if log_likelihood is not None:
         report["bits_per_word"] = bits_per_word(log_likelihood, gold.shape[0])
     return report

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from os import PathLike
 from typing import Any
 
@@ -18,21 +17,18 @@ from torch import Tensor
 from ..errors import FitError, TableError, UnsupError
 from ..estimate import Estimator, Normalise
 from ..handlers import DeclaredMessenger
-from ..results import Fit, Report
+from ..results import Fit
 from ..tables import Declaration
 from .climb import climb
 from .expectation import Expectation, Marginal
 from .initial import Initial, noise
 from .loop import Callback, Checkpoints, Info, iterate
+from .outcome import State, outcome
 from .points import Points
 from .restarts import best_of
 
 #: Relative fall of the objective that rounding explains.
 MAY_FALL = {torch.float64: 1e-9, torch.float32: 2e-5}
-
-
-_State = dict[str, dict[str, Tensor]]
-_COLUMNS = ("objective", "log_likelihood", "change", "seconds")
 
 
 class EM:
@@ -179,11 +175,10 @@ class EM:
 
     def _move_others(self, found: Expectation) -> None:
         """Parameters that are not tables: climb the expected complete log-likelihood."""
-        marginal, store = self._marginal, pyro.get_param_store()
+        marginal = self._marginal
         assert marginal is not None
-        moved = [store[name].unconstrained() for name in self._params] + list(self._points.unconstrained.values())
         climb(
-            [p for p in moved if p.requires_grad],
+            [p for p in self._moving().values() if p.requires_grad],
             lambda: marginal.expected_complete(self.weights, found.factors, *self._data),
             self.m_steps,
         )
@@ -209,6 +204,7 @@ class EM:
         processes: int | None = None,
         seed: int = 0,
         callbacks: Sequence[Callback] = (),
+        score: Callable[[Fit], float | Mapping[str, float]] | None = None,
         progress: bool = True,
         checkpoint: str | PathLike[str] | None = None,
         resume: Fit | None = None,
@@ -222,6 +218,8 @@ class EM:
             the report tells the spread. Each runs on one thread, so results do not depend on ``processes``.
         :param processes: how many restarts at a time; by default as many as there are cores.
         :param callbacks: called with every :class:`.Info`; a true answer stops. With restarts, called in their process.
+        :param score: called with the fit as it is at every iteration; what it returns (a number, or numbers by name)
+            becomes columns of the history, for learning curves.
         :param checkpoint: a folder in which to keep the fit as it is so far, written every few seconds and when the run
             is interrupted. With restarts, one folder each inside it.
         :param resume: a fit (or a loaded checkpoint) to go on from, up to ``iterations`` in all; the result is the one
@@ -232,60 +230,57 @@ class EM:
                 f"restarts must be at least 1, iterations and tolerance not negative, "
                 f"actual {restarts}, {iterations}, {tolerance}"
             )
-        settings = {"iterations": iterations, "tolerance": tolerance, "callbacks": list(callbacks)}
+        settings = {"iterations": iterations, "tolerance": tolerance, "callbacks": list(callbacks), "score": score}
         if restarts > 1:
             fresh = EM(self.model, self.estimate, self.init, dtype=self.dtype, m_steps=self.m_steps)
             fit = best_of(fresh, restarts, processes, seed, progress, checkpoint, settings, args, kwargs)
             self._adopt(fit, args, kwargs)
             return fit
         rows: list[Info] = []
+        limit = iterations
         if resume is not None:
             self._adopt(resume, args, kwargs)
             # The last row belongs to weights that are looked at again now.
-            rows = [Info(int(row["iteration"]), *(row[key] for key in _COLUMNS)) for row in resume.rows[:-1]]
+            rows = [Info.of(row) for row in resume.rows[:-1]]
             iterations -= self.iteration
             seed = resume.seed
         self.start(*args, seed=seed, **kwargs)
 
-        def fit_of(rows: list[Info], reason: str, state: _State) -> Fit:
-            last = rows[-1]
-            report = Report(
-                reason=reason,
-                iterations=last.iteration,
-                objective=last.objective,
-                change=last.change,
-                tolerance=tolerance,
-                seconds=last.seconds,
-                seed=seed,
-                unvisited={name: n for name, n in self.unvisited.items() if n},
-            )
-            config = {
-                "engine": type(self).__name__,
-                "estimate": repr(self.estimate),
-                "dtype": str(self.dtype),
-                "iterations": settings["iterations"],
-                "tolerance": tolerance,
-            }
-            return Fit(self.model, report=report, rows=[asdict(row) for row in rows], seed=seed, config=config, **state)
+        def fit_of(rows: list[Info], reason: str, state: State) -> Fit:
+            return outcome(self, rows, reason, state, seed=seed, iterations=limit, tolerance=tolerance)
 
         def snapshot(rows: list[Info]) -> Callable[[], None]:
             state = self._state()
             return lambda: fit_of(rows, "checkpoint", state).save(checkpoint or "", overwrite=True)
 
+        def scored(info: Info) -> None:
+            assert score is not None
+            found = score(fit_of([info], "running", self._state()))
+            info.scores = {**found} if isinstance(found, Mapping) else {"score": float(found)}
+
+        callbacks = [*([] if score is None else [scored]), *callbacks]
         keep = None if checkpoint is None else Checkpoints(snapshot)
         fall = MAY_FALL[self._precision()]
         rows, reason = iterate(self, rows, iterations, tolerance, fall, callbacks, progress, keep)
         return fit_of(rows, reason, self._state())
 
-    def _state(self) -> _State:
+    def _state(self) -> State:
         store = pyro.get_param_store()
-        params = {name: store[name].detach().clone() for name in self._params}
-        return {"weights": dict(self.weights), "points": self._points.values(), "params": params}
+        return {
+            "weights": dict(self.weights),
+            "points": self._points.values(),
+            "params": {name: store[name].detach().clone() for name in self._params},
+            "unconstrained": {name: x.detach().clone() for name, x in self._moving().items()},
+        }
+
+    def _moving(self) -> dict[str, Tensor]:
+        """The leaves that an M step moves, by parameter or site."""
+        store = pyro.get_param_store()
+        return {**{name: store[name].unconstrained() for name in self._params}, **self._points.unconstrained}
 
     def _precision(self) -> torch.dtype:
         """The coarsest dtype in play: parameters of the user's own may be float32."""
-        store = pyro.get_param_store()
-        found = [store[name].dtype for name in self._params] + [p.dtype for p in self._points.unconstrained.values()]
+        found = [p.dtype for p in self._moving().values()]
         return torch.float32 if torch.float32 in [*found, self.dtype] else torch.float64
 
     def _adopt(self, fit: Fit, args: Any, kwargs: Any) -> None:
@@ -296,7 +291,10 @@ class EM:
                 raise FitError(f"the fit to go on from has no table '{name}': it has {sorted(fit.weights)}")
             self.weights[name] = declaration.layout.check(name, fit.weights[name].to(self.dtype))
         self.iteration = int(fit.rows[-1]["iteration"])
-        self._points.adopt(fit.points)
-        store = pyro.get_param_store()
-        for name, value in fit.params.items():
-            store[name] = value.clone()
+        with torch.no_grad():
+            for name, leaf in self._moving().items():
+                if name not in fit.unconstrained:
+                    raise FitError(
+                        f"the fit to go on from has no parameter '{name}': it has {sorted(fit.unconstrained)}"
+                    )
+                leaf.copy_(fit.unconstrained[name])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, fields
 from typing import Protocol
 
 from tqdm.auto import tqdm
@@ -29,6 +29,21 @@ class Info:
     log_likelihood: float
     change: float = math.inf
     seconds: float = 0.0
+    scores: dict[str, float] = field(default_factory=dict)
+
+    def flat(self) -> dict[str, float]:
+        """One row of a history, the scores as columns beside the others."""
+        row = asdict(self)
+        scores = row.pop("scores")
+        return {**scores, **row}
+
+    @staticmethod
+    def of(row: Mapping[str, float]) -> Info:
+        """Back from a row of a history."""
+        own = {f.name for f in fields(Info)}
+        known = {key: value for key, value in row.items() if key in own}
+        scores = {key: value for key, value in row.items() if key not in own}
+        return Info(**{**known, "iteration": int(row["iteration"])}, scores=scores)  # type: ignore[arg-type]
 
 
 #: Called after every iteration; a true answer stops the run.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -29,11 +28,6 @@ class Points(Messenger):
     def values(self) -> dict[str, Tensor]:
         """The current estimates, in the space of the sites. They stay as they are when an M step moves on."""
         return {name: self._transforms[name](x.detach().clone()) for name, x in self.unconstrained.items()}
-
-    def adopt(self, values: Mapping[str, Tensor]) -> None:
-        """Take over estimates, in the space of the sites."""
-        for name, value in values.items():
-            self.unconstrained[name] = self._transforms[name].inv(value).detach().clone().requires_grad_()
 
     def _pyro_sample(self, msg: Any) -> None:
         if msg["is_observed"] or msg["done"] or type(msg["fn"]).__name__ == "_Subsample":

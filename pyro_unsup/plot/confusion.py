@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from pyro_unsup.errors import UnsupError
-from pyro_unsup.evaluate.tagging import Array, Map, confusion, flat_ids
+from pyro_unsup.evaluate.labels import Array, Map, confusion, flat_ids
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyro_unsup.errors import UnsupError
-from pyro_unsup.evaluate.tagging import Array, to_numpy
+from pyro_unsup.evaluate.labels import Array, to_numpy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

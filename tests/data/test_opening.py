@@ -1,4 +1,4 @@
-"""Opening text: plain and packed, within limits, with the line in every error; writing all or nothing."""
+"""Opening text: plain and packed, within limits, with the line in every error."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import bz2
 import gzip
 import io
 import lzma
-import os
 import re
-import stat
 import sys
 import zlib
 from collections.abc import Callable
@@ -20,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyro_unsup.data.opening import CHUNK, Limits, open_text, write_text
+from pyro_unsup.data.opening import CHUNK, Limits, open_text
 from pyro_unsup.errors import InputError
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
@@ -207,41 +205,3 @@ def test_any_bytes_are_read_or_refused(
     assert re.fullmatch(rf"{re.escape(str(path))}:[0-9]+: .*", message)
     assert [number for number, _ in lines] == list(range(1, len(lines) + 1))
     assert not any("\n" in line or "\r" in line or "\0" in line for _, line in lines)
-
-
-def test_a_written_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
-    path = tmp_path / "out"
-    with write_text(path) as stream:
-        stream.write("Wörter\n")
-        assert not path.exists()
-    assert path.read_bytes() == "Wörter\n".encode()
-
-    def fail() -> None:
-        with write_text(path) as stream:
-            stream.write("half")
-            raise RuntimeError("stop")
-
-    with pytest.raises(RuntimeError, match="stop"):
-        fail()
-    assert path.read_bytes() == "Wörter\n".encode()
-    assert [one.name for one in tmp_path.iterdir()] == ["out"]
-
-
-def test_writing_goes_through_links_and_into_pipes(tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to(tmp_path / "real")
-    with write_text(tmp_path / "link") as stream:
-        stream.write("text")
-    assert (tmp_path / "link").is_symlink()
-    assert (tmp_path / "real").read_text() == "text"
-    with write_text("/dev/null") as stream:
-        stream.write("text")
-    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
-
-
-def test_writing_where_one_cannot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for path, reason in ((tmp_path, "Is a directory"), (tmp_path / "no" / "where", "No such file or directory")):
-        with pytest.raises(InputError, match=rf"cannot be written: {reason}$"), write_text(path):
-            pass
-    with write_text("-") as stream:
-        stream.write("to standard output")
-    assert capsys.readouterr().out == "to standard output"

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import io
 import sys
-import tarfile
-import threading
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,80 +15,11 @@ import pytest
 from pyro_unsup.data import remote
 from pyro_unsup.errors import InputError
 
+from .server import Server, left
+
 TEXT = b"yu want tu si D6 bUk\nlUk\n"
 SHA = hashlib.sha256(TEXT).hexdigest()
 NAME = "br-phono.txt"
-
-
-class Server:
-    """Files by path; counts requests. An answer is bytes, or a function of the handler."""
-
-    def __init__(self) -> None:
-        self.files: dict[str, bytes | Callable[[BaseHTTPRequestHandler], None]] = {}
-        self.requests = 0
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                outer.requests += 1
-                answer = outer.files.get(self.path)
-                if answer is None:
-                    self.send_error(404)
-                elif callable(answer):
-                    answer(self)
-                else:
-                    self.send_response(200)
-                    self.send_header("Content-Length", str(len(answer)))
-                    self.end_headers()
-                    self.wfile.write(answer)
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_address[1]}"
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    made = Server()
-    thread = threading.Thread(target=made.http.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield made
-    made.http.shutdown()
-    thread.join()
-    made.http.server_close()
-
-
-@pytest.fixture
-def publish(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Changes the registry entry of a corpus of one file."""
-
-    def change(name: str = "bernstein-ratner", **changes: object) -> None:
-        source = remote.REGISTRY[name]
-        parts = {part: replace(file, **changes) for part, file in source.parts.items()}
-        monkeypatch.setitem(remote.REGISTRY, name, replace(source, parts=parts))
-
-    return change
-
-
-def left(cache: Path) -> list[str]:
-    return sorted(str(path.relative_to(cache)) for path in cache.rglob("*") if path.is_file())
-
-
-def archive(*entries: tuple[str, bytes | str]) -> bytes:
-    """A .tar.gz of files (bytes) and symbolic links (str)."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
-        for name, content in entries:
-            info = tarfile.TarInfo(name)
-            if isinstance(content, str):
-                info.type, info.linkname = tarfile.SYMTYPE, content
-                tar.addfile(info)
-            else:
-                info.size = len(content)
-                tar.addfile(info, io.BytesIO(content))
-    return buffer.getvalue()
 
 
 def test_first_download_is_recorded_and_later_loads_need_no_server(server: Server, tmp_path: Path) -> None:
@@ -321,88 +248,3 @@ def test_treebank_part(server: Server, tmp_path: Path) -> None:
     server.files["/fr_sequoia-ud-dev.conllu"] = TEXT
     path = remote.fetch("ud-french-sequoia", part="dev", cache=tmp_path, base_url=server.url)
     assert path.name == "fr_sequoia-ud-dev.conllu"
-
-
-GOOD = (
-    ("20news-bydate-train/sci.space/101", b"From: a\nSubject: Re: Moon!\n\nThe moon's 2 caf\xe9s.\n\nYes.\n"),
-    ("20news-bydate-train/alt.atheism/20", b"Subject: none\n\nHello"),
-    ("20news-bydate-train/alt.atheism/3", b"no header at all"),
-    ("20news-bydate-test/sci.space/7", b"SUBJECT: Late\n\nNews"),
-)
-
-
-@pytest.fixture
-def newsgroups(server: Server, tmp_path: Path, publish: Callable[..., None]) -> Callable[..., Path]:
-    """Serves an archive as 20 Newsgroups and fetches a part of it."""
-
-    def get(data: bytes, part: str = "train") -> Path:
-        server.files["/20news-bydate.tar.gz"] = data
-        publish("20news", sha256=None)
-        return remote.fetch("20news", part=part, cache=tmp_path, base_url=server.url)
-
-    return get
-
-
-def test_newsgroups(server: Server, newsgroups: Callable[..., Path]) -> None:
-    data = archive(*GOOD)
-    path = newsgroups(data)
-    assert path.name == "20news-bydate-train.txt"
-    assert path.read_text() == (
-        "train\talt.atheism\t3\t\n"
-        "train\talt.atheism\t20\tnone hello\n"
-        "train\tsci.space\t101\tre moon the moon s caf s yes\n"
-    )
-    assert newsgroups(data, "test").read_text() == "test\tsci.space\t7\tlate news\n"
-    assert newsgroups(data) == path
-    assert server.requests == 1
-    path.write_text("altered")
-    with pytest.raises(InputError, match=r"20news-bydate-train.txt: expected SHA-256"):
-        newsgroups(data)
-
-
-def test_newsgroups_refuse_the_wrong_archive(server: Server, tmp_path: Path) -> None:
-    server.files["/20news-bydate.tar.gz"] = archive(*GOOD)
-    with pytest.raises(
-        InputError, match="expected SHA-256 8f1b2514ca22a5ade8fbb9cfa5727df95fa587f4c87b786e15c759fa66d"
-    ):
-        remote.fetch("20news", cache=tmp_path, base_url=server.url)
-    assert left(tmp_path) == []
-
-
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (archive(("../../evil", b"x")), r"'../../evil' points out of the archive"),
-        (archive(("/etc/evil", b"x")), r"'/etc/evil' points out of the archive"),
-        (archive(("a\\..\\evil", b"x")), r"points out of the archive"),
-        (archive(("20news-bydate-train/a/1", "/etc/passwd")), r"is a link or a device, expected plain files"),
-        (
-            archive(("20news-bydate-train/a/1", bytes(1_000_001))),
-            r"50,000 members of 1,000,000 bytes, found more at '20",
-        ),
-        (archive(*GOOD)[:-40], r"not a whole .tar.gz"),
-        (gzip.compress(bytes(512) + b"no archive at all"), r"no documents of the part 'train'"),
-        (b"not packed", r"not a whole .tar.gz \(Not a gzipped file"),
-        (archive(("other", b"x")), r"no documents of the part 'train' in the archive"),
-    ],
-    ids=["traversal", "absolute", "backslash", "link", "large", "truncated", "empty", "plain", "other"],
-)
-def test_hostile_archives(newsgroups: Callable[..., Path], tmp_path: Path, data: bytes, message: str) -> None:
-    with pytest.raises(InputError, match=message) as caught:
-        newsgroups(data)
-    assert "\n" not in str(caught.value)
-    assert left(tmp_path) == ["20news/20news-bydate.tar.gz", "20news/20news-bydate.tar.gz.sha256"]
-    assert not (tmp_path.parent / "evil").exists()
-
-
-def test_archive_limits(tmp_path: Path) -> None:
-    path = tmp_path / "some.tar.gz"
-    path.write_bytes(archive(("a", bytes(5000)), ("b", b"2"), ("c", b"3")))
-    read = list(remote.members(path, max_bytes=5000, max_total=20_000, max_members=3))
-    assert [(name, len(content)) for name, content in read] == [("a", 5000), ("b", 1), ("c", 1)]
-    with pytest.raises(
-        InputError, match="expected at most 2 members of 5,000 bytes, found more at 'c'; delete the file"
-    ):
-        list(remote.members(path, max_bytes=5000, max_total=20_000, max_members=2))
-    with pytest.raises(InputError, match="expected at most 6,000 bytes unpacked, found more; delete the file"):
-        list(remote.members(path, max_bytes=5000, max_total=6_000, max_members=3))

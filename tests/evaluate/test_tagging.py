@@ -1,3 +1,5 @@
+"""Scores against scikit-learn, scipy and trying everything."""
+
 from __future__ import annotations
 
 import itertools
@@ -7,7 +9,7 @@ import re
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import entropy
 from sklearn.metrics import accuracy_score, v_measure_score
@@ -19,35 +21,16 @@ from pyro_unsup.evaluate import (
     accuracy_ambiguous,
     bits_per_word,
     clusters_used,
-    confusion,
     contingency,
     many_to_one,
     one_to_one,
-    relabel,
     tag_entropy,
     tagging_report,
     v_measure,
     variation_of_information,
 )
 
-# The 3 x 3 table below, token by token. Greedy matching takes 5 + 1 + 0; the best matching takes 4 + 4 + 2.
-TABLE = [[5, 4, 0], [4, 1, 0], [0, 0, 2]]
-GOLD = np.repeat([0, 0, 0, 1, 1, 1, 2, 2, 2], np.ravel(TABLE))
-PREDICTED = np.repeat([0, 1, 2, 0, 1, 2, 0, 1, 2], np.ravel(TABLE))
-
-pairs = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 7)), min_size=1, max_size=60).map(
-    lambda rows: tuple(np.array(rows).T)
-)
-property_test = settings(derandomize=True, deadline=None, max_examples=200)
-
-
-def test_contingency_and_maps_on_a_small_table():
-    assert contingency(GOLD, PREDICTED).tolist() == TABLE
-    assert many_to_one(GOLD, PREDICTED) == (5 + 4 + 2) / 16
-    assert one_to_one(GOLD, PREDICTED) == (4 + 4 + 2) / 16
-    assert relabel(GOLD, PREDICTED).tolist() == [0, 0, 2]
-    assert relabel(GOLD, PREDICTED, "one_to_one").tolist() == [1, 0, 2]
-    assert clusters_used(PREDICTED) == 3
+from .cases import GOLD, PREDICTED, pairs, property_test
 
 
 @pytest.mark.parametrize(
@@ -92,20 +75,6 @@ def test_maps_against_trying_all_of_them(rows):
     maps = [np.array(m) for m in itertools.product(range(4), repeat=4)]
     assert many_to_one(gold, predicted) == max(accuracy(gold, m[predicted]) for m in maps)
     assert one_to_one(gold, predicted) == max(accuracy(gold, m[predicted]) for m in maps if len(set(m)) == 4)
-
-
-@property_test
-@given(pairs, st.sampled_from(["many_to_one", "one_to_one"]))
-def test_relabel_reaches_the_score_it_is_named_after(pair, how):
-    gold, predicted = pair
-    mapping = relabel(gold, predicted, how, predicted_size=9)
-    score = {"many_to_one": many_to_one, "one_to_one": one_to_one}[how]
-    assert mapping.shape == (9,)
-    assert accuracy(gold, mapping[predicted]) == score(gold, predicted)
-    assert mapping[8] == -1  # never predicted
-    taken = mapping[mapping >= 0]
-    assert how == "many_to_one" or len(set(taken)) == len(taken)
-    assert all(((gold == tag) & (predicted == cluster)).any() for cluster, tag in enumerate(mapping) if tag >= 0)
 
 
 @property_test
@@ -163,25 +132,6 @@ def test_report_adds_what_applies():
     assert "accuracy_ambiguous" not in tagging_report(GOLD, PREDICTED, same_tags=True, ambiguous=GOLD > 2)
 
 
-@property_test
-@given(pairs, st.sampled_from(["many_to_one", "one_to_one"]))
-def test_confusion_orders_its_columns_by_the_map(pair, how):
-    gold, predicted = pair
-    table = confusion(gold, predicted, gold_labels=list("NVADPX"), how=how)
-    np.testing.assert_array_equal(table.counts, contingency(gold, predicted, 6)[:, table.clusters])
-    np.testing.assert_array_equal(table.mapping, relabel(gold, predicted, how)[table.clusters])
-    assert table.gold_labels == tuple("NVADPX")
-    assert table.predicted_labels == tuple(str(i) for i in table.clusters)
-    ranks = [(6, 0) if tag < 0 else (tag, -table.counts[tag, i]) for i, tag in enumerate(table.mapping)]
-    assert ranks == sorted(ranks)
-
-
-def test_confusion_names_clusters_on_request():
-    table = confusion([0, 1, 1], [1, 0, 0], ["noun", "verb"], ["a", "b", "never"])
-    assert table.predicted_labels == ("b", "a", "never")
-    assert table.counts.tolist() == [[1, 0, 0], [0, 2, 0]]
-
-
 def test_bits_per_word():
     assert bits_per_word(-10 * math.log(1000), 10) == pytest.approx(math.log2(1000))
     assert bits_per_word(torch.tensor(-math.inf), 3) == math.inf
@@ -217,31 +167,7 @@ def test_tag_entropy_refuses(marginals, message):
         tag_entropy(marginals)
 
 
-@pytest.mark.parametrize("score", [contingency, many_to_one, one_to_one, v_measure, relabel, accuracy, tagging_report])
-@pytest.mark.parametrize(
-    ("gold", "predicted", "message"),
-    [
-        ([0, 1], [0, 1, 1], "predicted has 3 tokens but gold has 2: score the same text on both sides"),
-        ([], [], "gold is empty: there is no token to score"),
-        ([0], [], "predicted is empty"),
-        ([0, 1, -1], [0, 1, 1], "gold has id -1 at token 2, expected 0 or more: drop such tokens first"),
-        ([0, 1], [0, -7], "predicted has id -7 at token 1"),
-        ([0, 1], [0.0, 1.0], "predicted must hold integer ids, actual type float64"),
-        ([[0, 1]], [0, 1], r"gold must be a flat array of ids, shape \(tokens,\), actual shape \(1, 2\)"),
-    ],
-)
-def test_bad_ids(score, gold, predicted, message):
-    with pytest.raises(UnsupError, match=message):
-        score(gold, predicted)
-
-
-def test_other_bad_input():
-    with pytest.raises(UnsupError, match="how must be 'many_to_one' or 'one_to_one', got 'greedy'"):
-        relabel([0], [0], "greedy")
-    with pytest.raises(UnsupError, match="gold has id 2, expected less than 2"):
-        confusion([0, 2], [0, 0], ["noun", "verb"])
-    with pytest.raises(UnsupError, match="renumber them first"):
-        many_to_one([0, 10**9], [0, 10**9])
+def test_bad_ambiguity():
     with pytest.raises(UnsupError, match="pass same_tags=True"):
         tagging_report([0], [0], ambiguous=[True])
     with pytest.raises(UnsupError, match="no token is ambiguous"):

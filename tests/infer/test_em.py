@@ -393,3 +393,15 @@ def test_a_collapsing_scale_says_when_and_what_to_do() -> None:
 
     with pytest.raises(FitError, match=r"iteration \d+: .*greater_than"):
         EM(model).run(torch.zeros(3), iterations=200, tolerance=0)
+
+
+def test_scores_become_columns_of_the_history() -> None:
+    data = corpus()
+    states = lambda fit: {"states": len(fit.predict(data).unique())}  # noqa: E731
+    fit = EM(Tagger(2, 4)).run(data, iterations=3, tolerance=0, score=states)
+    assert list(fit.history["states"]) == [row["states"] for row in fit.rows]
+    assert len(fit.rows) == 4
+    one = EM(Tagger(2, 4)).run(data, iterations=1, tolerance=0, score=lambda fit: fit.report.iterations)
+    assert [row["score"] for row in one.rows] == [0.0, 1.0]
+    again = EM(Tagger(2, 4)).run(data, iterations=2, tolerance=0, resume=one, score=lambda fit: fit.report.iterations)
+    assert [row["score"] for row in again.rows] == [0.0, 1.0, 2.0]

@@ -77,19 +77,6 @@ def test_gradients_reach_the_unconstrained_values() -> None:
         torch.testing.assert_close(grad, torch.ones(3))
 
 
-def test_adopting_values_is_the_inverse_of_reading_them() -> None:
-    points, other = Points(), Points()
-    with points:
-        scales()
-    pyro.set_rng_seed(9)
-    with other:
-        scales()
-    other.adopt(points.values())
-    for name, value in points.values().items():
-        torch.testing.assert_close(other.values()[name], value)
-        assert other.unconstrained[name].requires_grad
-
-
 def test_log_priors_are_those_of_the_values_without_a_jacobian() -> None:
     points = Points()
     with points:

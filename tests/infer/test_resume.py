@@ -6,6 +6,7 @@ import random
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -15,6 +16,7 @@ import pyro.distributions as dist
 import pytest
 import torch
 from torch import Tensor
+from torch.distributions import constraints
 
 import pyro_unsup as pu
 from pyro_unsup import EM, AddLambda, DirichletMAP, InputError
@@ -25,24 +27,54 @@ from pyro_unsup.models import Tagger
 from ..results.cases import assert_same
 
 CORPUS = toy.sentences(30, seed=3)
+DICTIONARY = TagDictionary.from_corpus(CORPUS, min_count=4)
 SEED = 7
 
 
-def with_param(x: Tensor) -> None:
+def with_params(x: Tensor) -> None:
+    """Under a constraint there and back is not exact, and L-BFGS makes much of the difference."""
     share = pu.multinomial("share", 2)
     mean = pyro.param("mean", lambda: torch.randn(2))
+    scale = pyro.param("scale", lambda: torch.ones(2), constraint=constraints.greater_than(0.01))
     with pyro.plate("data", len(x)):
         z = pyro.sample("z", pu.Categorical(share))
-        pyro.sample("x", dist.Normal(mean[z], 1.0), obs=x)
+        pyro.sample("x", dist.Normal(mean[z], scale[z]), obs=x)
 
 
-def with_point(x: Tensor) -> None:
+def with_points(x: Tensor) -> None:
     share = pu.multinomial("share", 2, prior=1.5)
     with pyro.plate("components", 2):
         mean = pyro.sample("mean", dist.Normal(torch.tensor([-1.0, 2.0]), 5.0))
+        scale = pyro.sample("scale", dist.LogNormal(0.0, 1.0))
     with pyro.plate("data", len(x)):
         z = pyro.sample("z", pu.Categorical(share))
-        pyro.sample("x", dist.Normal(mean[z], 1.0), obs=x)
+        pyro.sample("x", dist.Normal(mean[z], scale[z]), obs=x)
+
+
+class Bend(torch.nn.Module):
+    """A network inside a model. Each run starts with a new one, as another process would."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(1, 2), torch.nn.Tanh(), torch.nn.Linear(2, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(x[:, None])[:, 0]  # type: ignore[no-any-return]
+
+
+def with_network() -> Callable[[Tensor], None]:
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        bend = Bend().double()
+
+    def model(x: Tensor) -> None:
+        share = pu.multinomial("share", 2)
+        middle = pyro.module("bend", bend)(torch.linspace(-1, 1, len(x)))
+        with pyro.plate("data", len(x)):
+            z = pyro.sample("z", pu.Categorical(share))
+            pyro.sample("x", dist.Normal(middle + 3.0 * z, 1.0), obs=x)
+
+    return model
 
 
 def numbers() -> Tensor:
@@ -54,30 +86,31 @@ def numbers() -> Tensor:
 class Case:
     """A model, how to train it, and on what."""
 
-    model: Callable[..., Any]
+    make: Callable[[], Callable[..., Any]]
     data: Any = field(default_factory=lambda: CORPUS)
     options: dict[str, Any] = field(default_factory=dict)
 
     def engine(self) -> EM:
         pyro.clear_param_store()  # as in another process
-        return EM(self.model, **self.options)
+        return EM(self.make(), **self.options)
 
     def run(self, iterations: int, **options: Any) -> pu.Fit:
         options = {"seed": SEED, "tolerance": 0, "progress": False, **options}
         return self.engine().run(self.data, iterations=iterations, **options)
 
     def load(self, folder: Path) -> pu.Fit:
-        return pu.load(folder, self.model)
+        return pu.load(folder, self.make())
 
 
 CASES = {
-    "bigram": Case(Tagger(3, CORPUS.vocab)),
-    "float32": Case(Tagger(3, CORPUS.vocab), options={"dtype": torch.float32}),
-    "trigram": Case(Tagger(3, CORPUS.vocab, order=2, stop=True), options={"estimate": AddLambda(0.1)}),
-    "dictionary": Case(Tagger(toy.TAGSET, CORPUS.vocab, dictionary=TagDictionary.from_corpus(CORPUS, min_count=4))),
-    "priors": Case(Tagger(3, CORPUS.vocab, prior=1.3), options={"estimate": {"start": DirichletMAP()}}),
-    "parameter": Case(with_param, numbers()),
-    "point": Case(with_point, numbers(), {"estimate": DirichletMAP()}),
+    "bigram": Case(lambda: Tagger(3, CORPUS.vocab)),
+    "float32": Case(lambda: Tagger(3, CORPUS.vocab), options={"dtype": torch.float32}),
+    "trigram": Case(lambda: Tagger(3, CORPUS.vocab, order=2, stop=True), options={"estimate": AddLambda(0.1)}),
+    "dictionary": Case(lambda: Tagger(toy.TAGSET, CORPUS.vocab, dictionary=DICTIONARY)),
+    "priors": Case(lambda: Tagger(3, CORPUS.vocab, prior=1.3), options={"estimate": {"start": DirichletMAP()}}),
+    "parameters": Case(lambda: with_params, numbers()),
+    "points": Case(lambda: with_points, numbers(), {"estimate": DirichletMAP()}),
+    "network": Case(with_network, numbers()),
 }
 every = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
@@ -106,16 +139,17 @@ def test_weights_alone_go_on_as_exactly(name: str, tmp_path: Path) -> None:
     whole = case.run(10)
     case.run(5).save(tmp_path / "half")
     half = case.load(tmp_path / "half")
-    rest = Case(case.model, options={**case.options, "init": pu.from_weights(half)}).run(5, seed=0)
+    rest = Case(case.make, options={**case.options, "init": pu.from_weights(half)}).run(5, seed=0)
     for name, w in whole.weights.items():
         assert torch.equal(rest.weights[name], w)
         assert rest.weights[name].dtype == w.dtype
     assert [row["objective"] for row in rest.rows] == [row["objective"] for row in whole.rows[5:]]
 
 
+@pytest.mark.parametrize("name", ["trigram", "dictionary"])
 @pytest.mark.parametrize("cuts", [[0], [1], [9], [10], [1, 2, 3, 4, 5, 6, 7, 8, 9], [0, 0, 4, 4, 10]])
-def test_however_often_it_stops(cuts: list[int], tmp_path: Path) -> None:
-    case = CASES["trigram"]
+def test_however_often_it_stops(name: str, cuts: list[int], tmp_path: Path) -> None:
+    case = CASES[name]
     fit = None
     for i, cut in enumerate([*cuts, 10]):
         case.run(cut, resume=fit).save(tmp_path / str(i))
@@ -160,7 +194,7 @@ def test_a_fit_that_does_not_belong_to_the_model_is_refused() -> None:
     with pytest.raises(pu.TableError, match=r"table 'start': expected log-weights of shape \(4,\), actual \(3,\)"):
         EM(Tagger(4, CORPUS.vocab)).run(CORPUS, resume=half, progress=False)
     with pytest.raises(pu.FitError, match=r"the fit to go on from has no table 'start': it has \['share'\]"):
-        EM(Tagger(3, CORPUS.vocab)).run(CORPUS, resume=CASES["parameter"].run(2), progress=False)
+        EM(Tagger(3, CORPUS.vocab)).run(CORPUS, resume=CASES["parameters"].run(2), progress=False)
 
 
 # -- checkpoints
@@ -225,6 +259,11 @@ def test_an_interrupt_inside_a_step_does_too(
 WATCHED = ("pyro_unsup/infer/", "pyro_unsup/results/", "pyro_unsup/estimate/", "torch/optim/lbfgs.py")
 
 
+@cache
+def watched(filename: str) -> bool:
+    return any(part in filename for part in WATCHED)
+
+
 class Interrupt:
     """Ctrl-C at the n-th line that runs in the files that matter; without a number it only counts lines."""
 
@@ -240,7 +279,7 @@ class Interrupt:
         sys.settrace(self.before)
 
     def trace(self, frame: FrameType, event: str, arg: object) -> Any:
-        return self.line if any(part in frame.f_code.co_filename for part in WATCHED) else None
+        return self.line if watched(frame.f_code.co_filename) else None
 
     def line(self, frame: FrameType, event: str, arg: object) -> Any:
         if event == "line":
@@ -251,7 +290,7 @@ class Interrupt:
         return self.line
 
 
-@pytest.mark.parametrize("name", ["bigram", "parameter", "point"])
+@pytest.mark.parametrize("name", ["bigram", "parameters", "points"])
 @pytest.mark.parametrize("every_iteration", [False, True])
 def test_an_interrupt_at_any_line_loses_nothing(
     name: str, every_iteration: bool, tmp_path: Path, request: pytest.FixtureRequest
@@ -259,7 +298,7 @@ def test_an_interrupt_at_any_line_loses_nothing(
     """Within steps, between them, and while a checkpoint is being written."""
     if every_iteration:
         request.getfixturevalue("eager")
-    case, n = CASES[name], 4
+    case, n = CASES[name], 3
     whole = case.run(n)
     with Interrupt() as counter:
         case.run(n, checkpoint=tmp_path / "all")
@@ -347,7 +386,7 @@ def test_an_interrupted_restart_can_be_gone_on_with(tmp_path: Path) -> None:
 
 
 def test_the_best_of_several_restarts_can_be_saved_and_trained_on(tmp_path: Path) -> None:
-    case = CASES["parameter"]
+    case = CASES["parameters"]
     best = case.run(5, restarts=3, processes=1)
     best.save(tmp_path / "best")
     loaded = case.load(tmp_path / "best")
@@ -357,4 +396,5 @@ def test_the_best_of_several_restarts_can_be_saved_and_trained_on(tmp_path: Path
     alone = case.run(10, seed=best.seed)
     for name in alone.weights:
         assert torch.equal(further.weights[name], alone.weights[name])
-    assert torch.equal(further.params["mean"], alone.params["mean"])
+    for name in alone.params:
+        assert torch.equal(further.params[name], alone.params[name])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from pyro_unsup.data.corpus import Corpus, Vocab
+from pyro_unsup.data import Corpus, Vocab
 from pyro_unsup.errors import StructureError
 from pyro_unsup.models.sentences import as_flat
 

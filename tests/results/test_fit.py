@@ -119,7 +119,9 @@ def test_several_structured_sites_are_not_decoded_by_guess() -> None:
     words = torch.randint(3, (6, 4))
     fit = pu.EM(model).run(words, iterations=2, progress=False)
     for call in (fit.predict, fit.posterior):
-        with pytest.raises(UnsupError, match=r"the model has 2 structured sites \(left, right\), and only one can be decoded"):
+        with pytest.raises(
+            UnsupError, match=r"the model has 2 structured sites \(left, right\), and only one can be decoded"
+        ):
             call(words)
     sites = poutine.trace(fit.trained).get_trace(words).nodes
     assert sites["left"]["fn"].posterior(words).mode().shape == (6, 4)

@@ -8,7 +8,9 @@ import os
 import pickle
 import struct
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -32,7 +34,7 @@ FUZZ = settings(max_examples=300, deadline=None, derandomize=True, database=None
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    with_dictionary().save(tmp_path / "fit")
+    put_back(tmp_path / "fit", with_dictionary)
     return tmp_path / "fit"
 
 
@@ -268,7 +270,10 @@ def test_a_record_that_makes_no_sense(folder: Path, path: tuple[Any, ...], value
 @pytest.mark.parametrize("key", ["model", "seed", "config", "report", "rows", "tensors", "file", "sha256"])
 def test_a_record_without_one_of_its_parts(folder: Path, key: str) -> None:
     rewrite(folder, lambda record: record.pop(key))
-    refused(folder, rf"the record does not describe a fit: KeyError\('{key}'\)|names None|not those that the record lists|names ")
+    refused(
+        folder,
+        rf"the record does not describe a fit: KeyError\('{key}'\)|names None|not those that the record lists|names ",
+    )
 
 
 def test_messages_say_what_is_wrong(folder: Path) -> None:
@@ -346,7 +351,7 @@ def test_tensors_that_the_record_does_not_list(folder: Path) -> None:
     ):
         with_tensors(folder, change, relist=False)
         refused(folder, r"safetensors: the tensors are not those that the record lists$")
-        with_dictionary().save(folder, overwrite=True)
+        put_back(folder, with_dictionary)
 
 
 def put(name: str, value: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[dict[str, torch.Tensor]], None]:
@@ -366,11 +371,23 @@ def filled(value: float) -> Callable[[torch.Tensor], torch.Tensor]:
         (put("weights/emission", lambda x: x[:, :-1]), r"table 'emission': expected log-weights of shape \(12, 37\)"),
         (put("weights/emission", lambda x: x.T), r"table 'emission': expected log-weights of shape \(12, 37\)"),
         (put("weights/start", lambda x: x[:0]), r"table 'start': expected log-weights of shape \(12,\), actual \(0,\)"),
-        (put("weights/start", lambda x: x.long()), "table 'start': expected log-weights in float64 or float32, actual .*int64"),
+        (
+            put("weights/start", lambda x: x.long()),
+            "table 'start': expected log-weights in float64 or float32, actual .*int64",
+        ),
         (put("weights/start", lambda x: x.half()), "table 'start': expected log-weights in float64 or float32"),
-        (put("weights/start", lambda x: x.to(torch.complex64)), "table 'start': expected log-weights in|not a safetensors"),
-        (put("weights/start", lambda x: x.to(torch.float8_e4m3fn)), "table 'start': expected log-weights in|not a safetensors"),
-        (lambda t: t.pop("weights/start"), r"the model has the tables \['emission', 'start', 'transition'\], the fit has"),
+        (
+            put("weights/start", lambda x: x.to(torch.complex64)),
+            "table 'start': expected log-weights in|not a safetensors",
+        ),
+        (
+            put("weights/start", lambda x: x.to(torch.float8_e4m3fn)),
+            "table 'start': expected log-weights in|not a safetensors",
+        ),
+        (
+            lambda t: t.pop("weights/start"),
+            r"the model has the tables \['emission', 'start', 'transition'\], the fit has",
+        ),
         (lambda t: t.update({"weights/ghost": torch.zeros(2)}), "the fit has .*'ghost'"),
         (lambda t: t.update({"code/ghost": torch.zeros(2)}), "tensor 'code/ghost' is of no known kind"),
         (lambda t: t.update({"a\nb": torch.zeros(2)}), r"tensor 'a\\nb' is of no known kind"),
@@ -398,6 +415,22 @@ def test_a_model_of_ones_own_is_checked_too(tmp_path: Path) -> None:
 
 
 # -- noise
+
+
+@cache
+def files(make: Callable[[], pu.Fit]) -> dict[str, bytes]:
+    with TemporaryDirectory() as scratch:
+        make().save(Path(scratch))
+        return {one.name: one.read_bytes() for one in Path(scratch).iterdir()}
+
+
+def put_back(folder: Path, make: Callable[[], pu.Fit]) -> None:
+    """A fit as it was saved once: quicker than saving it again, which waits for the disk."""
+    folder.mkdir(exist_ok=True)
+    for one in folder.iterdir():
+        one.unlink()
+    for name, raw in files(make).items():
+        (folder / name).write_bytes(raw)
 
 
 def survives(folder: Path, model: Any = None) -> None:
@@ -437,12 +470,13 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 def test_any_record_is_a_fit_or_refused(tmp_path: Path, data: st.DataObject) -> None:
     """Some parts of a record replaced, dropped or doubled, with a checksum that is right."""
     folder = tmp_path / "fit"
-    which = data.draw(st.sampled_from([anonymous, with_dictionary]))
-    which().save(folder, overwrite=True)
+    put_back(folder, data.draw(st.sampled_from([anonymous, with_dictionary])))
 
     def change(record: Record) -> None:
         for _ in range(data.draw(st.integers(1, 3))):
-            part = data.draw(st.sampled_from(sorted(record.keys() - {"kind", "schema", "checksum", "file", "sha256"}) or [*record]))
+            part = data.draw(
+                st.sampled_from(sorted(record.keys() - {"kind", "schema", "checksum", "file", "sha256"}) or [*record])
+            )
             path = data.draw(st.sampled_from(places(record[part], (part,))))
             place: Any = record
             for step in path[:-1]:
@@ -473,7 +507,7 @@ def test_any_record_is_a_fit_or_refused(tmp_path: Path, data: st.DataObject) -> 
 @given(data=st.data())
 def test_any_bytes_in_place_of_the_record_are_a_fit_or_refused(tmp_path: Path, data: st.DataObject) -> None:
     folder = tmp_path / "fit"
-    anonymous().save(folder, overwrite=True)
+    put_back(folder, anonymous)
     raw = (folder / "fit.json").read_bytes()
     start = data.draw(st.integers(0, len(raw)))
     end = data.draw(st.integers(start, min(len(raw), start + 50)))
@@ -486,8 +520,7 @@ def test_any_bytes_in_place_of_the_record_are_a_fit_or_refused(tmp_path: Path, d
 def test_any_tensors_are_a_fit_or_refused(tmp_path: Path, data: st.DataObject) -> None:
     """Bytes of the file replaced, most of them in its header, with checksums that are right and a listing that follows."""
     folder = tmp_path / "fit"
-    which = data.draw(st.sampled_from([anonymous, with_dictionary]))
-    which().save(folder, overwrite=True)
+    put_back(folder, data.draw(st.sampled_from([anonymous, with_dictionary])))
     raw = tensors_of(folder).read_bytes()
     head = 8 + struct.unpack("<Q", raw[:8])[0]
     start = data.draw(st.integers(0, data.draw(st.sampled_from([8, head, len(raw)]))))

@@ -97,7 +97,9 @@ def test_a_model_of_ones_own_comes_back_with_the_model(tmp_path: Path, model: Ca
 
 def test_a_model_of_ones_own_without_the_model_is_a_clear_error(tmp_path: Path) -> None:
     own().save(tmp_path / "fit")
-    with pytest.raises(InputError, match=r"fit.json: this fit is of a model of your own: pass it, load\(folder, model=...\)$"):
+    with pytest.raises(
+        InputError, match=r"fit.json: this fit is of a model of your own: pass it, load\(folder, model=...\)$"
+    ):
         pu.load(tmp_path / "fit")
 
     class Mine(Tagger):
@@ -112,7 +114,9 @@ def test_a_model_of_ones_own_without_the_model_is_a_clear_error(tmp_path: Path) 
 
 def test_the_model_that_is_passed_has_to_fit(tmp_path: Path) -> None:
     anonymous().save(tmp_path / "fit")
-    with pytest.raises(InputError, match=r"safetensors: table 'start': expected log-weights of shape \(5,\), actual \(4,\)"):
+    with pytest.raises(
+        InputError, match=r"safetensors: table 'start': expected log-weights of shape \(5,\), actual \(4,\)"
+    ):
         pu.load(tmp_path / "fit", model=Tagger(5, text().vocab))
     with pytest.raises(InputError, match="the model has the tables .*'second'"):
         pu.load(tmp_path / "fit", model=Tagger(4, text().vocab, order=2))
@@ -120,8 +124,13 @@ def test_the_model_that_is_passed_has_to_fit(tmp_path: Path) -> None:
 
 def test_labels_history_and_odd_numbers_come_back(tmp_path: Path) -> None:
     fit = changed(anonymous().relabel(text()))
-    fit.config |= {"tolerance": math.inf, "nested": {"a": [1, None, True, "inf"]}, "seed": np.int64(7), "rate": np.float64(0.1)}
-    fit.config["labels"] = ["inf", "-inf", "nan", "\N{GREEK SMALL LETTER ALPHA}\ud800 \n\"\\"]  # strings stay strings
+    fit.config |= {
+        "tolerance": math.inf,
+        "nested": {"a": [1, None, True, "inf"]},
+        "seed": np.int64(7),
+        "rate": np.float64(0.1),
+    }
+    fit.config["labels"] = ["inf", "-inf", "nan", '\N{GREEK SMALL LETTER ALPHA}\ud800 \n"\\']  # strings stay strings
     fit.report.restarts = [-math.inf, fit.objective]
     fit.report.unvisited = {"transition": 3}
     fit.report.tolerance = math.inf
@@ -177,10 +186,16 @@ def test_what_could_not_be_loaded_is_not_saved(tmp_path: Path) -> None:
     strange = Tagger(4, [*range(len(text().vocab))])  # words that are no strings
     for wrong, says in (
         (changed(fit, weights=bad), "table 'start' holds NaN or"),
-        (changed(fit, weights={**fit.weights, "start": torch.zeros(4, dtype=torch.int64)}), "expected log-weights in float64"),
+        (
+            changed(fit, weights={**fit.weights, "start": torch.zeros(4, dtype=torch.int64)}),
+            "expected log-weights in float64",
+        ),
         (changed(fit, weights={}), "the fit has \\[\\]"),
         (changed(fit, params={"p": torch.tensor(math.nan)}), "'p' holds NaN"),
-        (changed(fit, config={"x": object()}), "cannot be saved.*object is not JSON|cannot be saved.*not JSON serializable"),
+        (
+            changed(fit, config={"x": object()}),
+            "cannot be saved.*object is not JSON|cannot be saved.*not JSON serializable",
+        ),
         (changed(fit, config={"labels": ["a"]}), "expected 4 labels, one a state, actual 1"),
         (changed(fit, rows=[]), "the history is empty"),
         (changed(fit, model=strange), "cannot be saved.*a vocabulary is a list of strings"),

@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pyro_unsup.data.corpus import Corpus, Vocab
+from pyro_unsup.data.corpus import Corpus
 from pyro_unsup.data.toy.derive import stream
 from pyro_unsup.data.toy.grammar import Choice, Int
 from pyro_unsup.data.toy.lexicon import WORDS
 from pyro_unsup.data.toy.treebank import annotated, flat
+from pyro_unsup.data.vocab import Vocab
 
 CONSONANTS, VOWELS = "ptkbdgmnlrsvzf", "aeiou"
 #: Target words that translate nothing, and how likely one stands before any other target word.

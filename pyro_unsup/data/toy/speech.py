@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pyro_unsup.data.corpus import Corpus, Vocab
+from pyro_unsup.data.corpus import Corpus
 from pyro_unsup.data.toy.grammar import Int
 from pyro_unsup.data.toy.lexicon import WORDS
 from pyro_unsup.data.toy.treebank import flat
+from pyro_unsup.data.vocab import Vocab
 
 #: Sounds that are not written by one letter of their own (two sounds where a letter makes two).
 SOUNDS: dict[str, str] = {

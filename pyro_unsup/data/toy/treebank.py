@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pyro_unsup.data.corpus import Corpus, Vocab
+from pyro_unsup.data.corpus import Corpus
 from pyro_unsup.data.toy.derive import Forest, forests
 from pyro_unsup.data.toy.grammar import GRAMMAR, Int
 from pyro_unsup.data.toy.lexicon import CLASSES, TAGS, WORDS
+from pyro_unsup.data.vocab import Vocab
 
 VOCAB = Vocab(WORDS)
 TAGSET = Vocab(TAGS)

@@ -1,0 +1,63 @@
+"""Flat arrays of integers: their types, and checks that say what is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pyro_unsup.errors import InputError
+
+IntArray = npt.NDArray[np.int32]
+OffsetArray = npt.NDArray[np.int64]
+
+
+def integers(value: npt.ArrayLike, name: str, kind: str, pairs: bool = False) -> npt.NDArray[Any]:
+    """A contiguous array of dtype ``kind``, shape ``(count,)``, or ``(brackets, 2)`` for pairs."""
+    array, shape = np.asarray(value), "(brackets, 2)" if pairs else "(count,)"
+    if array.size == 0:
+        array = array.astype(kind).reshape((0, 2) if pairs else (0,))
+    if array.dtype.kind not in "iu" or array.ndim != 1 + pairs or (pairs and array.shape[1] != 2):
+        raise InputError(f"{name}: expected integers of shape {shape}, found {array.dtype} of shape {array.shape}")
+    limits = np.iinfo(kind)
+    if array.size and not (limits.min <= array.min() and array.max() <= limits.max):
+        raise InputError(f"{name}: expected values that fit {limits.bits} bits, found {array.min()} to {array.max()}")
+    return np.ascontiguousarray(array, dtype=kind)
+
+
+def check_length(array: npt.NDArray[Any], wanted: int, name: str) -> None:
+    """Raise unless the shape is ``(wanted,)``."""
+    if array.shape != (wanted,):
+        raise InputError(f"{name}: expected shape ({wanted},), found {array.shape}")
+
+
+def check_range(array: npt.NDArray[Any], low: int, high: int | npt.NDArray[Any], name: str) -> None:
+    """Raise unless every value lies from ``low`` to ``high``, one bound for all or one for each."""
+    bad = np.flatnonzero((array < low) | (array > high))
+    if bad.size:
+        top = high if isinstance(high, int) else int(high[bad[0]])
+        raise InputError(f"{name}: expected values from {low} to {top}, found {array[bad[0]]} at position {bad[0]}")
+
+
+def check_offsets(offsets: OffsetArray, total: int, name: str, of: str) -> None:
+    """Raise unless the offsets cut ``total`` items into pieces, one after the other."""
+    ends = (int(offsets[0]), int(offsets[-1])) if len(offsets) else None
+    if ends != (0, total):
+        found = "none" if ends is None else f"{ends[0]} to {ends[1]}"
+        raise InputError(f"{name}: expected numbers from 0 to the {total} {of}, found {found}")
+    falls = np.flatnonzero(offsets[1:] < offsets[:-1])
+    if falls.size:
+        raise InputError(f"{name}: expected numbers that never fall, found a fall after position {falls[0]}")
+
+
+def gather(offsets: OffsetArray, rows: OffsetArray) -> tuple[OffsetArray, OffsetArray]:
+    """Where the items of ``rows`` lie in a flat array, and the offsets they get when laid end to end.
+
+    >>> where, ends = gather(np.array([0, 2, 5]), np.array([1, 0]))
+    >>> where.tolist(), ends.tolist()
+    ([2, 3, 4, 0, 1], [0, 3, 5])
+    """
+    starts, lengths = offsets[rows], offsets[rows + 1] - offsets[rows]
+    ends = np.concatenate(([0], np.cumsum(lengths)))
+    return np.arange(ends[-1]) + np.repeat(starts - ends[:-1], lengths), ends

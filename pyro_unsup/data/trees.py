@@ -1,0 +1,64 @@
+"""Dependency heads and brackets of all sentences at once: finding cycles, and mending trees when words are left out."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from pyro_unsup.data.arrays import IntArray, OffsetArray
+
+
+def find_cycle(heads: IntArray, offsets: OffsetArray) -> int | None:
+    """The first token of the corpus on a cycle of heads, or None. All sentences at once, by pointer doubling.
+
+    >>> find_cycle(np.array([2, 0, 2, 3, 2]), np.array([0, 2, 5])), find_cycle(np.array([2, 1]), np.array([0, 2]))
+    (3, 0)
+    """
+    up = _parents(heads, offsets)
+    steps, longest = 1, int(np.diff(offsets).max(initial=0))
+    while steps <= longest:
+        up, steps = up[up], 2 * steps
+    lost = up[up < len(heads)]  # a token that has not reached the root by now has reached a cycle
+    return int(lost.min()) if lost.size else None
+
+
+def kept_before(mask: npt.NDArray[np.bool_]) -> OffsetArray:
+    """Kept tokens before each fencepost of the whole corpus, shape ``(tokens + 1,)``."""
+    return np.concatenate(([0], np.cumsum(mask, dtype=np.int64)))
+
+
+def keep_heads(heads: IntArray, offsets: OffsetArray, mask: npt.NDArray[np.bool_]) -> IntArray:
+    """The heads of the kept tokens: the nearest kept ancestor, or the root. Also by pointer doubling.
+
+    >>> keep_heads(np.array([2, 3, 0]), np.array([0, 3]), np.array([True, False, True])).tolist()
+    [2, 0]
+    """
+    root, nowhere = len(heads), len(heads) + 1
+    up, before = _parents(heads, offsets), kept_before(mask)
+    jump = np.where(np.concatenate((mask, [True, True])), np.arange(len(up)), up)
+    while not np.array_equal(further := jump[jump], jump):
+        jump = further
+    head = jump[up[:root][mask]]
+    rank = np.concatenate((before[:-1] + 1, [0, 0]))
+    starts = np.repeat(offsets[:-1], np.diff(offsets))[mask]
+    kept = rank[head] - np.where(head < root, before[starts], 0)
+    return np.where(head == nowhere, -1, kept).astype(np.int32)
+
+
+def keep_spans(
+    spans: IntArray, span_offsets: OffsetArray, offsets: OffsetArray, mask: npt.NDArray[np.bool_]
+) -> tuple[IntArray, OffsetArray]:
+    """Brackets shrunk to the kept tokens, distinct and sorted, without those under two words; and their offsets."""
+    sentences, before = len(offsets) - 1, kept_before(mask)
+    owner = np.repeat(np.arange(sentences), np.diff(span_offsets))
+    edges = before[spans + offsets[owner][:, None]] - before[offsets[owner]][:, None]
+    rows = np.unique(np.column_stack((owner, edges))[edges[:, 1] - edges[:, 0] >= 2], axis=0)
+    return rows[:, 1:].astype(np.int32), np.searchsorted(rows[:, 0], np.arange(sentences + 1)).astype(np.int64)
+
+
+def _parents(heads: IntArray, offsets: OffsetArray) -> OffsetArray:
+    """The place in the corpus of each token's head, shape ``(tokens + 2,)``: root at ``tokens``, unknown after it."""
+    root = len(heads)
+    starts = np.repeat(offsets[:-1], np.diff(offsets))
+    up = np.where(heads > 0, starts + heads - 1, np.where(heads == 0, root, root + 1))
+    return np.concatenate((up, [root, root + 1]))
