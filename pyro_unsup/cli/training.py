@@ -182,7 +182,8 @@ def train(
                 with _threads(threads_for(text.tokens)):
                     fit = engine.run(text, seed=seed, checkpoint=checkpoint.folder / f"seed-{seed}", **settings)
             else:
-                fit = best_of(engine, restarts, processes, seed, False, checkpoint.folder, settings, (text,), {})
+                with _no_workers_left():
+                    fit = best_of(engine, restarts, processes, seed, False, checkpoint.folder, settings, (text,), {})
         except KeyboardInterrupt:
             raise Interrupted(checkpoint.reached) from None
         except Exception:
@@ -205,6 +206,17 @@ def _threads(number: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+@contextmanager
+def _no_workers_left() -> Iterator[None]:
+    """End the processes that restarts ran in; by themselves they would wait for more, and hold up the exit."""
+    from joblib.externals.loky import get_reusable_executor
+
+    try:
+        yield
+    finally:
+        get_reusable_executor().shutdown(wait=True, kill_workers=True)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -75,6 +75,23 @@ class TagDictionary:
 
     def __repr__(self) -> str:
         return f"TagDictionary({len(self):,} words, {len(self.tagset):,} tags)"
+
+    @classmethod
+    def from_mapping(cls, tags_of: Mapping[str, Iterable[str]], tagset: Vocab | None = None) -> TagDictionary:
+        """The tags of words, as a mapping has them.
+
+        :param tagset: the tags in the order they should have; without it, the order in which they turn up.
+
+        >>> TagDictionary.from_mapping({"run": ["N", "V"], "a": ["D"]})["run"]
+        ('N', 'V')
+        """
+        listed = {word: list(tags) for word, tags in tags_of.items()}
+        if tagset is None:
+            tagset = Vocab(dict.fromkeys(tag for tags in listed.values() for tag in tags))
+        table = np.zeros((len(tagset), len(listed)), dtype=np.bool_)
+        for column, tags in enumerate(listed.values()):
+            table[tagset.encode(tags), column] = True
+        return cls(tagset, Vocab(listed), table)
 
     @classmethod
     def from_corpus(cls, corpus: Corpus, min_count: float = 1, counted_in: Corpus | None = None) -> TagDictionary:

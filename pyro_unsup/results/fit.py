@@ -63,7 +63,9 @@ class Fit:
 
     def log_likelihood(self, *args: Any, **kwargs: Any) -> float:
         """log p(data), everything hidden summed out; the log prior of point-estimated latent variables is included."""
-        elbo = TraceEnum_ELBO(max_plate_nesting=_nesting(self._sites(*args, **kwargs)), strict_enumeration_warning=False)
+        elbo = TraceEnum_ELBO(
+            max_plate_nesting=_nesting(self._sites(*args, **kwargs)), strict_enumeration_warning=False
+        )
         with torch.no_grad():
             return -float(elbo.loss(config_enumerate(self.trained), lambda *args, **kwargs: None, *args, **kwargs))
 
@@ -71,8 +73,9 @@ class Fit:
         """The hidden structure of these data, for a model with one structured distribution."""
         found = self._structured(*args, **kwargs)
         if found is None:
-            raise UnsupError("posterior() wants a model with one structured site; for enumerated latent variables use "
-                             "predict()")  # fmt: skip
+            raise UnsupError(
+                "posterior() wants a model with one structured site; for enumerated latent variables use predict()"
+            )
         return found
 
     def predict(self, *args: Any, how: str = "viterbi", probabilities: bool = False, **kwargs: Any) -> Any:
@@ -89,8 +92,10 @@ class Fit:
             structure = found.mode() if how == "viterbi" else found.mbr()
             return (structure, found.marginals) if probabilities else structure
         if how == "mbr" or probabilities:
-            raise UnsupError("only a structured distribution offers 'mbr' and probabilities; enumerated latent "
-                             "variables are decoded by 'viterbi'")  # fmt: skip
+            raise UnsupError(
+                "only a structured distribution offers 'mbr' and probabilities; enumerated latent "
+                "variables are decoded by 'viterbi'"
+            )
         sites = self._sites(*args, **kwargs)
         model = config_enumerate(self.trained)
         decoder = infer_discrete(model, first_available_dim=-1 - _nesting(sites), temperature=0)
@@ -149,8 +154,10 @@ class Fit:
         found = [s for s in self._sites(*args, **kwargs) if isinstance(s["fn"], Structured)]
         if len(found) > 1:
             names = ", ".join(s["name"] for s in found)
-            raise UnsupError(f"the model has {len(found)} structured sites ({names}), and only one can be decoded: "
-                             "trace fit.trained and ask each site's distribution for its posterior")  # fmt: skip
+            raise UnsupError(
+                f"the model has {len(found)} structured sites ({names}), and only one can be decoded: "
+                "trace fit.trained and ask each site's distribution for its posterior"
+            )
         return found[0]["fn"].posterior(found[0]["value"]) if found else None
 
     def __repr__(self) -> str:

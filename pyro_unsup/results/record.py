@@ -38,22 +38,26 @@ def describe(fit: Fit) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
     :raises UnsupError: for what could not be read back.
     """
-    check(fit)
     builder, extra = _describe(fit.model)
     groups = {**{group: getattr(fit, group) for group in GROUPS}, "model": extra}
     # Copies: the format refuses tensors that share memory.
-    tensors = {f"{group}/{name}": x.detach().clone(memory_format=torch.contiguous_format)
-               for group, members in groups.items() for name, x in members.items()}  # fmt: skip
-    record = plain({
-        "schema": SCHEMA,
-        "kind": KIND,
-        "model": builder,
-        "seed": fit.seed,
-        "config": fit.config,
-        "report": asdict(fit.report),
-        "rows": fit.rows,
-        "tensors": listing(tensors),
-    })  # fmt: skip
+    tensors = {
+        f"{group}/{name}": x.detach().clone(memory_format=torch.contiguous_format)
+        for group, members in groups.items()
+        for name, x in members.items()
+    }
+    record = plain(
+        {
+            "schema": SCHEMA,
+            "kind": KIND,
+            "model": builder,
+            "seed": fit.seed,
+            "config": fit.config,
+            "report": asdict(fit.report),
+            "rows": fit.rows,
+            "tensors": listing(tensors),
+        }
+    )
     try:
         restore(json.loads(json.dumps(record, allow_nan=False)), tensors, None if builder else fit.model)
     except WRONG as error:
@@ -163,7 +167,7 @@ def _build(builder: Mapping[str, Any] | None, tensors: Mapping[str, Tensor]) -> 
     return built
 
 
-def _rows(found: list[Mapping[str, Any]]) -> list[dict[str, float]]:
+def _rows(found: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
     rows = [{**row, **{key: _number(row[key]) for key in COLUMNS}, "iteration": int(row["iteration"])} for row in found]
     if not rows:
         raise UnsupError("the history is empty")

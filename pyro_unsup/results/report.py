@@ -47,8 +47,10 @@ class Report:
         if len(self.restarts) > 1:
             low, mean, high = self.spread
             spread = statistics.stdev(self.restarts) if math.isfinite(low) else math.inf
-            lines.append(f"best of {len(self.restarts)} restarts (seed {self.seed}): lowest {low:.6f}, "
-                         f"mean {mean:.6f}, highest {high:.6f}, standard deviation {spread:.6f}")  # fmt: skip
+            lines.append(
+                f"best of {len(self.restarts)} restarts (seed {self.seed}): lowest {low:.6f}, "
+                f"mean {mean:.6f}, highest {high:.6f}, standard deviation {spread:.6f}"
+            )
         lines += [
             f"table '{name}': {n} rows were never visited and kept their start" for name, n in self.unvisited.items()
         ]

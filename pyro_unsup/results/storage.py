@@ -118,8 +118,9 @@ def _read_tensors(path: Path, record: Mapping[str, Any]) -> tuple[Path, dict[str
 
     digest, name = record.get("sha256"), record.get("file")
     if not isinstance(digest, str) or name != _name(digest) or not _OWN.fullmatch(name):
-        raise InputError(f"names {name!r:.80} as its tensors, expected a .safetensors file named after its checksum",
-                         path / RECORD)  # fmt: skip
+        raise InputError(
+            f"names {name!r:.80} as its tensors, expected a .safetensors file named after its checksum", path / RECORD
+        )
     file = path / name
     raw = _bounded(file, MAX_TENSORS)
     if hashlib.sha256(raw).hexdigest() != digest:

@@ -158,3 +158,10 @@ def test_a_full_disk(world: Path) -> None:
     assert result.returncode == 2
     assert result.stderr.splitlines()[0] == b"error: No space left on device"
     assert b"Traceback" not in result.stderr
+
+
+def test_the_command_line_imports_nothing_heavy() -> None:
+    heavy = ("numba", "matplotlib", "pandas", "arviz", "joblib", "pooch", "scipy.optimize")
+    probe = f"import sys; from pyro_unsup.cli import app; print([one for one in {heavy} if one in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", probe], capture_output=True, check=True)
+    assert found.stdout == b"[]\n"

@@ -198,3 +198,15 @@ def test_the_treebank_sample(real_data: Path) -> None:
     ]
     assert shares == sorted(shares)  # the more diluted, the more ambiguous
     assert shares[-1] == (17, 1)
+
+
+def test_a_mapping_of_words_to_tags() -> None:
+    from pyro_unsup.data import toy
+
+    dictionary = TagDictionary.from_mapping(toy.tag_dictionary(), toy.TAGSET)
+    assert dictionary["walk"] == ("NOUN", "VERB")
+    assert dictionary.mask(toy.VOCAB).sum() == sum(len(tags) for tags in toy.tag_dictionary().values())
+    with pytest.raises(InputError, match="'X' is not among the 1 known types"):
+        TagDictionary.from_mapping({"a": ["X"]}, Vocab(["D"]))
+    with pytest.raises(InputError, match="'a' has no allowed tag"):
+        TagDictionary.from_mapping({"a": [], "b": ["D"]})

@@ -13,10 +13,11 @@ from torch import Tensor
 
 from pyro_unsup.distributions.semiring import LOG, MAX, SAMPLE
 
+from .bracketing_case import BRACKETING
 from .chain_case import CHAIN
 from .contract import Case, Instance
 
-CASES = [CHAIN]
+CASES = [CHAIN, BRACKETING]
 
 on_every_structure = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 

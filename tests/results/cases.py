@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pyro
@@ -71,6 +72,11 @@ def own(model: Any = mixture) -> pu.Fit:
     return pu.EM(model).run(points(), iterations=3, tolerance=0, progress=False)
 
 
+def tree(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder, by name."""
+    return {str(one.relative_to(folder)): one.read_bytes() for one in sorted(folder.rglob("*")) if one.is_file()}
+
+
 def assert_same(one: pu.Fit, other: pu.Fit, seconds: bool = True) -> None:
     """Both fits are equal: tensors bit for bit and in dtype, rows and settings in type and value."""
     for group in ("weights", "points", "params", "unconstrained"):
@@ -80,8 +86,8 @@ def assert_same(one: pu.Fit, other: pu.Fit, seconds: bool = True) -> None:
             assert x.dtype == theirs[name].dtype
             assert x.shape == theirs[name].shape
             assert x.detach().numpy().tobytes() == theirs[name].detach().numpy().tobytes(), name
-    left = [one.rows, asdict(one.report), one.seed, one.config, one.labels]
-    right = [other.rows, asdict(other.report), other.seed, other.config, other.labels]
+    left: list[Any] = [one.rows, asdict(one.report), one.seed, one.config, one.labels]
+    right: list[Any] = [other.rows, asdict(other.report), other.seed, other.config, other.labels]
     if not seconds:
         for row in (*one.rows, *other.rows, left[1], right[1]):
             row["seconds"] = 0.0

@@ -60,8 +60,15 @@ class Later(ModuleType):
     """ArviZ 1.x as far as it matters: one nested dict, and keyword arguments of its own."""
 
     @staticmethod
-    def from_dict(data: dict[str, dict[str, Any]], *, name: str | None = None, sample_dims: Any = None,
-                  save_warmup: bool | None = None, coords: Any = None, dims: Any = None) -> Any:  # fmt: skip
+    def from_dict(
+        data: dict[str, dict[str, Any]],
+        *,
+        name: str | None = None,
+        sample_dims: Any = None,
+        save_warmup: bool | None = None,
+        coords: Any = None,
+        dims: Any = None,
+    ) -> Any:
         return "tree", data, {"coords": coords, "dims": dims}
 
 

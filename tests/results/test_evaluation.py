@@ -27,13 +27,19 @@ def reordered(corpus: Corpus, seed: int = 0) -> Corpus:
     words = ["never", *(corpus.vocab[i] for i in rng.permutation(len(corpus.vocab))), "ever"]
     tags = ["XXX", *(corpus.tagset[i] for i in rng.permutation(len(corpus.tagset)))]
     vocab, tagset = Vocab(words), Vocab(tags)
-    return Corpus(vocab.encode(corpus.vocab.decode(corpus.words)), corpus.offsets, vocab,
-                  tagset.encode(corpus.tagset.decode(corpus.tags)), tagset)  # fmt: skip
+    return Corpus(
+        vocab.encode(corpus.vocab.decode(corpus.words)),
+        corpus.offsets,
+        vocab,
+        tagset.encode(corpus.tagset.decode(corpus.tags)),
+        tagset,
+    )
 
 
 @pytest.mark.parametrize("how", HOW)
 def test_states_without_names_get_the_scores_of_clusters(how: str) -> None:
     fit, gold = anonymous(), text()
+    assert gold.tags is not None
     predicted = fit.predict(gold, how=how)
     found = fit.evaluate(gold, how=how)
     assert found == {
@@ -50,6 +56,7 @@ def test_states_without_names_get_the_scores_of_clusters(how: str) -> None:
 @pytest.mark.parametrize("how", HOW)
 def test_named_tags_get_accuracy_as_well(how: str) -> None:
     fit, gold = with_dictionary(), text()
+    assert gold.tags is not None
     predicted = fit.predict(gold, how=how).numpy()
     found = fit.evaluate(gold, how=how)
     assert found["accuracy"] == evaluate.accuracy(gold.tags, predicted)
@@ -83,7 +90,7 @@ def test_gold_tags_that_the_model_does_not_know() -> None:
     gold = text()
     assert gold.tagset is not None
     renamed = gold.with_tags({tag: {"DET": "ART"}.get(tag, tag) for tag in gold.tagset})
-    with pytest.raises(UnsupError, match="^gold tag 'ART' is not among the model's 12 tags$"):
+    with pytest.raises(UnsupError, match=r"^gold tag 'ART' is not among the model's 12 tags$"):
         with_dictionary().evaluate(renamed)
     assert "accuracy" not in anonymous().evaluate(renamed)  # states without names are matched to any tags
     assert anonymous().evaluate(renamed) == anonymous().evaluate(gold)
@@ -99,7 +106,7 @@ def test_gold_tags_that_do_not_occur_need_not_be_known() -> None:
 def test_a_corpus_without_tags_cannot_be_gold() -> None:
     bare = Corpus(text().words, text().offsets, text().vocab)
     for call in (anonymous().evaluate, anonymous().relabel):
-        with pytest.raises(UnsupError, match="^the gold corpus has no tags: read a tagged file$"):
+        with pytest.raises(UnsupError, match=r"^the gold corpus has no tags: read a tagged file$"):
             call(bare)
 
 
@@ -111,7 +118,7 @@ def test_only_taggers_have_these_scores() -> None:
 
 
 def test_ways_that_are_not_there() -> None:
-    with pytest.raises(UnsupError, match="^how must be 'viterbi' or 'mbr', actual 'many_to_one'$"):
+    with pytest.raises(UnsupError, match=r"^how must be 'viterbi' or 'mbr', actual 'many_to_one'$"):
         anonymous().evaluate(text(), how="many_to_one")
     with pytest.raises(UnsupError, match="how must be 'many_to_one' or 'one_to_one', got 'best'"):
         anonymous().relabel(text(), how="best")
@@ -198,5 +205,5 @@ def test_a_text_with_a_word_of_probability_zero_is_scored_but_its_likelihood_is_
     assert found["bits_per_word"] == math.inf
     assert 0 < found["many_to_one"] < 1
     assert fit.relabel(gold).labels is not None
-    with pytest.raises(InputError, match="is not among the .* known types"):
+    with pytest.raises(InputError, match=r"is not among the .* known types"):
         gold.with_vocab(small.vocab)

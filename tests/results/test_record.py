@@ -2,73 +2,28 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import pickle
 import struct
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from safetensors.torch import load as parse
-from safetensors.torch import save as to_bytes
 
 import pyro_unsup as pu
-from pyro_unsup import InputError
 from pyro_unsup.results import storage
-from pyro_unsup.results.record import checksum
 
-from .cases import anonymous, mixture, own, with_dictionary
-
-Record = dict[str, Any]
-FUZZ = settings(max_examples=300, deadline=None, derandomize=True, database=None,
-                suppress_health_check=[HealthCheck.function_scoped_fixture])  # fmt: skip
+from .cases import mixture, own, with_dictionary
+from .damage import Record, put_back, refused, rewrite, tensors_of, with_tensors
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     put_back(tmp_path / "fit", with_dictionary)
     return tmp_path / "fit"
-
-
-def tensors_of(folder: Path) -> Path:
-    return next(one for one in folder.iterdir() if one.suffix == ".safetensors")
-
-
-def rewrite(folder: Path, change: Callable[[Record], Any] = lambda record: None, raw: bytes | None = None) -> None:
-    """Change a saved fit as someone would who knows how it is made: all checksums are right again afterwards."""
-    record = json.loads((folder / "fit.json").read_bytes())
-    if raw is not None:
-        tensors_of(folder).unlink()
-        digest = hashlib.sha256(raw).hexdigest()
-        record["sha256"], record["file"] = digest, f"{digest[:16]}.safetensors"
-        (folder / record["file"]).write_bytes(raw)
-    change(record)
-    (folder / "fit.json").write_text(json.dumps({**record, "checksum": checksum(record)}))
-
-
-def with_tensors(folder: Path, change: Callable[[dict[str, torch.Tensor]], Any], relist: bool = True) -> None:
-    """The same for tensors, the listing in the record included."""
-    tensors = dict(parse(tensors_of(folder).read_bytes()))
-    change(tensors)
-    tensors = {name: x.contiguous() for name, x in tensors.items()}
-    listing = {name: {"shape": list(x.shape), "dtype": str(x.dtype)} for name, x in tensors.items()}
-    rewrite(folder, lambda record: record.update(tensors=listing) if relist else None, to_bytes(tensors))
-
-
-def refused(folder: Path, says: str, model: Any = None) -> None:
-    with pytest.raises(InputError, match=says) as caught:
-        pu.load(folder, model)
-    assert "\n" not in str(caught.value)
-    assert len(str(caught.value)) < 600
-    assert caught.value.path is not None
 
 
 # -- files
@@ -197,10 +152,28 @@ def test_what_is_no_record(folder: Path, raw: bytes, says: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["../../etc/passwd", "../fit/x.safetensors", "/etc/passwd", "/tmp/x.safetensors", "a/b.safetensors", "x.safetensors",
-     "", ".", "..", "x\0.safetensors", "\ud800.safetensors", "fit.json", "C:\\x.safetensors", "x" * 5000 + ".safetensors",
-     None, 5, [], {}, True],
-)  # fmt: skip
+    [
+        "../../etc/passwd",
+        "../fit/x.safetensors",
+        "/etc/passwd",
+        "/tmp/x.safetensors",
+        "a/b.safetensors",
+        "x.safetensors",
+        "",
+        ".",
+        "..",
+        "x\0.safetensors",
+        "\ud800.safetensors",
+        "fit.json",
+        "C:\\x.safetensors",
+        "x" * 5000 + ".safetensors",
+        None,
+        5,
+        [],
+        {},
+        True,
+    ],
+)
 def test_tensors_are_read_from_the_folder_and_nowhere_else(folder: Path, name: object) -> None:
     (folder.parent / "x.safetensors").write_bytes(tensors_of(folder).read_bytes())
     rewrite(folder, lambda record: record.update(file=name))
@@ -215,9 +188,24 @@ def test_the_checksum_of_the_tensors_has_to_be_one(folder: Path, digest: object)
 
 @pytest.mark.parametrize(
     "name",
-    ["__builtins__", "Tagger.__init__", "tagger", "models.Tagger", "os.system", "__init__", "", "Tagger\0", None, 0, [],
-     ["Tagger"], {"Tagger": 1}, "x" * 10_000, "a\nb"],
-)  # fmt: skip
+    [
+        "__builtins__",
+        "Tagger.__init__",
+        "tagger",
+        "models.Tagger",
+        "os.system",
+        "__init__",
+        "",
+        "Tagger\0",
+        None,
+        0,
+        [],
+        ["Tagger"],
+        {"Tagger": 1},
+        "x" * 10_000,
+        "a\nb",
+    ],
+)
 def test_a_model_that_the_library_does_not_have(folder: Path, name: object) -> None:
     rewrite(folder, lambda record: record["model"].update({"class": name}))
     refused(folder, r"fit\.json: unknown model .*; this version knows Tagger$|the record does not describe a fit")
@@ -226,36 +214,41 @@ def test_a_model_that_the_library_does_not_have(folder: Path, name: object) -> N
 BIG = 10**30
 
 
+def each(*path: str | int, values: Sequence[object]) -> list[tuple[tuple[str | int, ...], object]]:
+    """One place in a record, and things that must not be there."""
+    return [(path, value) for value in values]
+
+
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        *[(("model",), value) for value in ([], {}, 5, "Tagger", {"class": "Tagger"}, {"class": "Tagger", "settings": 3})],
-        *[(("model", "settings", "tags"), value) for value in (0, -1, 5, 1.5, BIG, None, [], "ab", {}, {"types": 3})],
-        *[(("model", "settings", "tags", "types"), value) for value in (5, "ab", [1, 2], ["a", "a"], [["a"]], None, [])],
-        *[(("model", "settings", "vocab"), value) for value in (0, -1, BIG, 2**40, None, [], {"types": ["a"]})],
-        *[(("model", "settings", "vocab", "unknown"), value) for value in (5, "not there", [], {})],
-        *[(("model", "settings", "order"), value) for value in (0, 3, 2, BIG, 1.5, "1", None, [])],
-        *[(("model", "settings", "stop"), value) for value in (True, 7, -1, BIG, "yes", None, [])],
-        *[(("model", "settings", "prior"), value) for value in ([], "x", None, {"start": "x"}, {"start": {}})],
+        *each("model", values=([], {}, 5, "Tagger", {"class": "Tagger"}, {"class": "Tagger", "settings": 3})),
+        *each("model", "settings", "tags", values=(0, -1, 5, 1.5, BIG, None, [], "ab", {}, {"types": 3})),
+        *each("model", "settings", "tags", "types", values=(5, "ab", [1, 2], ["a", "a"], [["a"]], None, [])),
+        *each("model", "settings", "vocab", values=(0, -1, BIG, 2**40, None, [], {"types": ["a"]})),
+        *each("model", "settings", "vocab", "unknown", values=(5, "not there", [], {})),
+        *each("model", "settings", "order", values=(0, 3, 2, BIG, 1.5, "1", None, [])),
+        *each("model", "settings", "stop", values=(True, 7, -1, BIG, "yes", None, [])),
+        *each("model", "settings", "prior", values=([], "x", None, {"start": "x"}, {"start": {}})),
         (("model", "settings", "dictionary"), [[True]]),
         (("model", "settings", "colour"), "red"),
-        *[(("seed",), value) for value in (None, [], "x", {})],
-        *[(("config",), value) for value in (None, [], "x", 5, [["a", 1]])],
-        *[(("config", "labels"), value) for value in (None, "abc", [1], ["a"], {}, [["a"]])],
-        *[(("rows",), value) for value in (None, [], {}, "x", 5, [5], [[]], [{}], ["x"], [None])],
-        *[(("rows", 0, "objective"), value) for value in (None, "x", [], {})],
-        *[(("rows", 0, "iteration"), value) for value in (None, "x", "inf", [], {})],
-        *[(("rows", 1, "mine"), value) for value in ("x", [], {})],
-        *[(("report",), value) for value in (None, [], "x", 5, {})],
-        *[(("report", "objective"), value) for value in (None, "x", [])],
-        *[(("report", "unvisited"), value) for value in (None, [1], "x", {"a": None})],
-        *[(("report", "restarts"), value) for value in (None, 5, ["x"], [None])],
-        *[(("tensors",), value) for value in (None, [], {}, 5)],
+        *each("seed", values=(None, [], "x", {})),
+        *each("config", values=(None, [], "x", 5, [["a", 1]])),
+        *each("config", "labels", values=(None, "abc", [1], ["a"], {}, [["a"]])),
+        *each("rows", values=(None, [], {}, "x", 5, [5], [[]], [{}], ["x"], [None])),
+        *each("rows", 0, "objective", values=(None, "x", [], {})),
+        *each("rows", 0, "iteration", values=(None, "x", "inf", [], {})),
+        *each("rows", 1, "mine", values=("x", [], {})),
+        *each("report", values=(None, [], "x", 5, {})),
+        *each("report", "objective", values=(None, "x", [])),
+        *each("report", "unvisited", values=(None, [1], "x", {"a": None})),
+        *each("report", "restarts", values=(None, 5, ["x"], [None])),
+        *each("tensors", values=(None, [], {}, 5)),
         (("tensors", "weights/start", "shape"), [2**62]),
         (("tensors", "weights/start", "dtype"), "torch.float32"),
         (("tensors", "weights/ghost"), {"shape": [1], "dtype": "torch.float64"}),
     ],
-)  # fmt: skip
+)
 def test_a_record_that_makes_no_sense(folder: Path, path: tuple[Any, ...], value: object) -> None:
     def change(record: Record) -> None:
         place: Any = record
@@ -333,10 +326,15 @@ def header(description: object, data: bytes = b"", length: int | None = None) ->
         header({"weights/start": {"dtype": "F64", "shape": [-1], "data_offsets": [0, 8]}}, bytes(8)),
         header({"weights/start": {"dtype": "OBJECT", "shape": [1], "data_offsets": [0, 8]}}, bytes(8)),
         header({"weights/start": {"dtype": "F64", "shape": [2**32, 2**32, 2], "data_offsets": [0, 0]}}),
-        header({"a": {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]},
-                "b": {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}}, bytes(8)),
+        header(
+            {
+                "a": {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]},
+                "b": {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]},
+            },
+            bytes(8),
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_file_of_tensors(folder: Path, raw: bytes) -> None:
     rewrite(folder, raw=raw)
     refused(folder, "safetensors: (not a safetensors file|the tensors are not those that the record lists)")
@@ -412,131 +410,3 @@ def test_a_model_of_ones_own_is_checked_too(tmp_path: Path) -> None:
     own().save(tmp_path / "fit")
     with_tensors(tmp_path / "fit", put("params/mean", filled(float("nan"))))
     refused(tmp_path / "fit", "'mean' holds NaN", mixture)
-
-
-# -- noise
-
-
-@cache
-def files(make: Callable[[], pu.Fit]) -> dict[str, bytes]:
-    with TemporaryDirectory() as scratch:
-        make().save(Path(scratch))
-        return {one.name: one.read_bytes() for one in Path(scratch).iterdir()}
-
-
-def put_back(folder: Path, make: Callable[[], pu.Fit]) -> None:
-    """A fit as it was saved once: quicker than saving it again, which waits for the disk."""
-    folder.mkdir(exist_ok=True)
-    for one in folder.iterdir():
-        one.unlink()
-    for name, raw in files(make).items():
-        (folder / name).write_bytes(raw)
-
-
-def survives(folder: Path, model: Any = None) -> None:
-    """Loading gives a fit that can be looked at, or an InputError of one line."""
-    try:
-        fit = pu.load(folder, model)
-    except InputError as error:
-        assert "\n" not in str(error)
-        assert len(str(error)) < 1000
-        return
-    assert isinstance(fit, pu.Fit)
-    assert repr(fit)
-    assert fit._repr_html_()
-    assert len(fit.history) > 0
-    if hasattr(fit.model, "declarations"):
-        assert fit.predict([[0, 0], [0]]).shape == (3,)
-
-
-LEAF = st.one_of(
-    st.none(), st.booleans(), st.integers(-3, 100), st.integers(), st.just(10**400), st.floats(), st.text(max_size=8),
-    st.sampled_from(["inf", "-inf", "nan", "Tagger", "types", "torch.float64", "../x", "1e999"]),
-)  # fmt: skip
-JSON = st.recursive(LEAF, lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(
-    st.sampled_from(["class", "settings", "types", "unknown", "tags", "shape", "labels", "start", "x"]), inner, max_size=3,
-)), max_leaves=6)  # fmt: skip
-
-
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Every place in a nested value; long lists by their ends."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    found = [places(x, (*path, key)) for key, x in inner if not isinstance(key, int) or key in (0, 1, len(value) - 1)]
-    return [path, *(one for part in found for one in part)]
-
-
-@FUZZ
-@given(data=st.data())
-def test_any_record_is_a_fit_or_refused(tmp_path: Path, data: st.DataObject) -> None:
-    """Some parts of a record replaced, dropped or doubled, with a checksum that is right."""
-    folder = tmp_path / "fit"
-    put_back(folder, data.draw(st.sampled_from([anonymous, with_dictionary])))
-
-    def change(record: Record) -> None:
-        for _ in range(data.draw(st.integers(1, 3))):
-            part = data.draw(
-                st.sampled_from(sorted(record.keys() - {"kind", "schema", "checksum", "file", "sha256"}) or [*record])
-            )
-            path = data.draw(st.sampled_from(places(record[part], (part,))))
-            place: Any = record
-            for step in path[:-1]:
-                place = place[step]
-            kind = data.draw(st.sampled_from(["replace", "replace", "drop", "wrap", "move"]))
-            if kind == "drop":
-                del place[path[-1]]
-            elif kind == "wrap":
-                place[path[-1]] = [place[path[-1]]]
-            elif kind == "move":
-                other: Any = record
-                for step in data.draw(st.sampled_from(places(record)[1:])):
-                    other = other[step]
-                place[path[-1]] = json.loads(json.dumps(other))
-            else:
-                place[path[-1]] = data.draw(JSON)
-            if not record:
-                return
-
-    try:
-        rewrite(folder, change)
-    except ValueError:  # NaN and infinities: the checksum cannot be made right
-        return
-    survives(folder)
-
-
-@FUZZ
-@given(data=st.data())
-def test_any_bytes_in_place_of_the_record_are_a_fit_or_refused(tmp_path: Path, data: st.DataObject) -> None:
-    folder = tmp_path / "fit"
-    put_back(folder, anonymous)
-    raw = (folder / "fit.json").read_bytes()
-    start = data.draw(st.integers(0, len(raw)))
-    end = data.draw(st.integers(start, min(len(raw), start + 50)))
-    (folder / "fit.json").write_bytes(raw[:start] + data.draw(st.binary(max_size=20)) + raw[end:])
-    survives(folder)
-
-
-@FUZZ
-@given(data=st.data())
-def test_any_tensors_are_a_fit_or_refused(tmp_path: Path, data: st.DataObject) -> None:
-    """Bytes of the file replaced, most of them in its header, with checksums that are right and a listing that follows."""
-    folder = tmp_path / "fit"
-    put_back(folder, data.draw(st.sampled_from([anonymous, with_dictionary])))
-    raw = tensors_of(folder).read_bytes()
-    head = 8 + struct.unpack("<Q", raw[:8])[0]
-    start = data.draw(st.integers(0, data.draw(st.sampled_from([8, head, len(raw)]))))
-    end = data.draw(st.integers(start, min(len(raw), start + 12)))
-    keep = data.draw(st.booleans())  # the length, so that more of the headers can be read
-    patch = data.draw(st.binary(min_size=end - start, max_size=end - start) if keep else st.binary(max_size=12))
-    if data.draw(st.booleans()):
-        patch = bytes(data.draw(st.sampled_from(b'0123456789FIUB[]{}:,"-')) for _ in range(len(patch)))
-    raw = raw[:start] + patch + raw[end:]
-
-    def relist(record: Record) -> None:
-        try:
-            tensors = parse(raw)
-        except Exception:
-            return
-        record["tensors"] = {name: {"shape": list(x.shape), "dtype": str(x.dtype)} for name, x in tensors.items()}
-
-    rewrite(folder, relist, raw)
-    survives(folder)

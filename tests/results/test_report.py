@@ -10,16 +10,22 @@ from pyro_unsup import Report
 
 
 def report(**changes: object) -> Report:
-    values = {"reason": "converged", "iterations": 12, "objective": -1234.5678901, "change": 3.21e-7, "tolerance": 1e-6,
-              "seconds": 4.26, "seed": 5}  # fmt: skip
+    values = {
+        "reason": "converged",
+        "iterations": 12,
+        "objective": -1234.5678901,
+        "change": 3.21e-7,
+        "tolerance": 1e-6,
+        "seconds": 4.26,
+        "seed": 5,
+    }
     return Report(**{**values, **changes})  # type: ignore[arg-type]
 
 
 def test_one_run_in_words() -> None:
     assert str(report()) == (
-        "converged after 12 iterations, 4.3 s\n"
-        "objective -1234.567890, last relative change 3.21e-07 (tolerance 1e-06)"
-    )  # fmt: skip
+        "converged after 12 iterations, 4.3 s\nobjective -1234.567890, last relative change 3.21e-07 (tolerance 1e-06)"
+    )
 
 
 def test_restarts_and_unvisited_rows_in_words() -> None:

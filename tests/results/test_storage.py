@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import builtins
 import json
 import math
 import os
 import shutil
 import stat
 from collections.abc import Callable
-from contextlib import suppress
 from copy import copy, deepcopy
 from pathlib import Path
 from typing import Any
@@ -22,9 +20,8 @@ import pyro_unsup as pu
 from pyro_unsup import InputError, UnsupError
 from pyro_unsup.data import Vocab
 from pyro_unsup.models import Tagger
-from pyro_unsup.results import storage
 
-from .cases import anonymous, assert_same, latent, mixture, own, points, text, with_dictionary
+from .cases import anonymous, assert_same, latent, mixture, own, points, text, tree, with_dictionary
 
 BITS = [torch.float64, torch.float32]
 
@@ -35,11 +32,6 @@ def changed(fit: pu.Fit, **changes: Any) -> pu.Fit:
     for name, value in changes.items():
         setattr(new, name, value)
     return new
-
-
-def tree(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder, by name."""
-    return {str(one.relative_to(folder)): one.read_bytes() for one in sorted(folder.rglob("*")) if one.is_file()}
 
 
 # -- there and back
@@ -58,7 +50,7 @@ def test_round_trip_is_exact(tmp_path: Path, order: int, stop: bool, dtype: torc
     assert isinstance(loaded.model, Tagger)
     assert repr(loaded.model) == repr(fit.model)
     assert loaded.model.vocab == text().vocab
-    assert loaded.model.vocab.unknown == "<unk>"  # type: ignore[union-attr]
+    assert loaded.model.vocab.unknown == "<unk>"
     assert loaded.model.tags == 4
     assert torch.equal(loaded.predict(text()), fit.predict(text()))
     assert loaded.log_likelihood(text()) == fit.log_likelihood(text())
@@ -118,7 +110,7 @@ def test_the_model_that_is_passed_has_to_fit(tmp_path: Path) -> None:
         InputError, match=r"safetensors: table 'start': expected log-weights of shape \(5,\), actual \(4,\)"
     ):
         pu.load(tmp_path / "fit", model=Tagger(5, text().vocab))
-    with pytest.raises(InputError, match="the model has the tables .*'second'"):
+    with pytest.raises(InputError, match=r"the model has the tables .*'second'"):
         pu.load(tmp_path / "fit", model=Tagger(4, text().vocab, order=2))
 
 
@@ -135,7 +127,7 @@ def test_labels_history_and_odd_numbers_come_back(tmp_path: Path) -> None:
     fit.report.unvisited = {"transition": 3}
     fit.report.tolerance = math.inf
     for i, row in enumerate(fit.rows):
-        row |= {"score": None if i else 0.25, "count": 3, "odd": math.nan}  # type: ignore[typeddict-item]
+        row |= {"score": None if i else 0.25, "count": 3, "odd": math.nan}  # type: ignore[dict-item]
     fit.rows[0]["objective"] = -math.inf
     fit.save(tmp_path / "fit")
     loaded = pu.load(tmp_path / "fit")
@@ -158,8 +150,15 @@ def test_words_of_any_kind_come_back(tmp_path: Path) -> None:
 def test_tensors_that_share_memory_or_lie_askew_are_saved(tmp_path: Path) -> None:
     fit = changed(own(), weights={"a": torch.eye(3).T[::2], "b": torch.zeros(1).expand(4)})
     shared = torch.arange(6.0)
-    fit.params = {"whole": shared, "part": shared[2:4], "scalar": torch.tensor(1.5).requires_grad_(), "none": shared[:0],
-                  "net$$$a/b": shared, "whole numbers": torch.arange(3), "flag": torch.tensor(True)}  # fmt: skip
+    fit.params = {
+        "whole": shared,
+        "part": shared[2:4],
+        "scalar": torch.tensor(1.5).requires_grad_(),
+        "none": shared[:0],
+        "net$$$a/b": shared,
+        "whole numbers": torch.arange(3),
+        "flag": torch.tensor(True),
+    }
     fit.save(tmp_path / "fit")
     assert_same(pu.load(tmp_path / "fit", mixture), fit)
 
@@ -269,7 +268,7 @@ def test_what_is_not_a_fit_is_never_replaced(tmp_path: Path, overwrite: bool) ->
             anonymous().save(tmp_path / name, overwrite)
     assert tree(tmp_path) == before
     assert not (tmp_path / "nowhere").exists()
-    with pytest.raises(InputError, match="cannot be written: Not a directory|cannot be written: File exists"):
+    with pytest.raises(InputError, match=r"cannot be written: (Not a directory|File exists)"):
         anonymous().save(tmp_path / "file" / "fit", overwrite)
     assert tree(tmp_path) == before
 
@@ -315,134 +314,6 @@ def test_a_full_disk_is_an_input_error(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(InputError, match="fit: cannot be written: No space left on device"):
         anonymous().save(tmp_path / "fit")
     assert list(tmp_path.iterdir()) == []
-
-
-# -- crashes
-
-
-class Crash(BaseException):
-    """Nothing that anyone catches."""
-
-
-class Steps:
-    """Counts the calls that change the disk, and fails at one of them: before it has happened, or right after."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, fail_at: int | None, after: bool, error: BaseException) -> None:
-        self.taken, self.fail_at, self.after, self.error = 0, fail_at, after, error
-        for module, name in ((os, "replace"), (os, "fsync"), (os, "mkdir"), (builtins, "open")):
-            monkeypatch.setattr(module, name, self.counted(getattr(module, name)))
-
-    def counted(self, real: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if (real is OPEN and args[1:] != ("xb",)) or (real is MKDIR and Path(args[0]).exists()):
-                return real(*args, **kwargs)  # this changes nothing
-            self.taken += 1
-            mine = self.taken
-            if mine == self.fail_at and not self.after:
-                raise self.error
-            result = real(*args, **kwargs)
-            if mine == self.fail_at:
-                if real is OPEN:
-                    result.close()
-                raise self.error
-            return result
-
-        return call
-
-
-OPEN, MKDIR = open, os.mkdir
-
-
-def steps_of(save: Callable[[], None]) -> int:
-    with pytest.MonkeyPatch.context() as patch:
-        counter = Steps(patch, None, False, Crash())
-        save()
-    return counter.taken
-
-
-@pytest.mark.parametrize("error", [Crash(), OSError(5, "Input/output error"), KeyboardInterrupt()])
-@pytest.mark.parametrize("place", ["new", "empty", "old", "same"])
-def test_a_crash_at_any_step_leaves_the_old_fit_or_nothing(tmp_path: Path, place: str, error: BaseException) -> None:
-    old, new = with_dictionary(), anonymous()
-
-    def prepare(folder: Path) -> Path:
-        folder.mkdir()
-        if place == "empty":
-            (folder / "fit").mkdir()
-        elif place in ("old", "same"):
-            (old if place == "old" else new).save(folder / "fit")
-        return folder / "fit"
-
-    whole = prepare(tmp_path / "whole")
-    count = steps_of(lambda: new.save(whole, overwrite=True))
-    assert count == (10 if place == "new" else 8)  # two files, each opened, synced, renamed and its folder synced
-    for step in range(1, count + 1):
-        for after in (False, True):
-            folder = tmp_path / f"{step}-{after}"
-            target = prepare(folder)
-            before = tree(folder)
-            with pytest.MonkeyPatch.context() as patch:
-                Steps(patch, step, after, error)
-                with pytest.raises(InputError if isinstance(error, OSError) else type(error)):
-                    new.save(target, overwrite=True)
-            found = tree(folder)
-            assert not any(Path(name).name.startswith(".") for name in found)
-            if (target / "fit.json").is_file():
-                # Whole, and either of them; nothing beside it.
-                loaded = pu.load(target)
-                assert_same(loaded, new if len(loaded.weights["start"]) == 4 else old)
-                assert len(found) == 2
-                if found["fit/fit.json"] == before.get("fit/fit.json"):
-                    assert found == before
-            else:
-                assert place in ("new", "empty")
-                assert found == before == {}
-                assert {one.name for one in folder.iterdir()} <= {"fit"}
-            # And the next attempt goes through.
-            new.save(target, overwrite=True)
-            assert_same(pu.load(target), new)
-            assert len(tree(folder)) == 2
-
-
-@pytest.mark.parametrize("place", ["new", "old"])
-@pytest.mark.parametrize("step", range(1, 11))
-def test_a_hard_stop_never_leaves_half_a_fit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, step: int
-) -> None:
-    """The power fails, at any step: without any tidying up there is the old fit, or the new one, or none."""
-    old, new, target = with_dictionary(), anonymous(), tmp_path / "fit"
-    if place == "old":
-        old.save(target)
-    with monkeypatch.context() as patch, suppress(Crash):
-        patch.setattr(Path, "unlink", lambda *args, **kwargs: None)
-        patch.setattr(shutil, "rmtree", lambda *args, **kwargs: None)
-        Steps(patch, step, True, Crash())
-        new.save(target, overwrite=True)
-    if target.exists():
-        loaded = pu.load(target)
-        assert_same(loaded, new if len(loaded.weights["start"]) == 4 else old)
-    else:
-        assert place == "new"
-    new.save(target, overwrite=True)
-    assert_same(pu.load(target), new)
-    assert len(tree(target)) == 2  # what was left in it is gone
-
-
-def test_a_fit_can_be_read_while_it_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "fit"
-    anonymous().save(folder)
-    real = storage._read_record
-    replaced: list[int] = []
-
-    def slow(path: Path) -> dict[str, Any]:
-        record = real(path)
-        if not replaced:  # training saves just after the record has been read
-            replaced.append(1)
-            with_dictionary().save(folder, overwrite=True)
-        return record
-
-    monkeypatch.setattr(storage, "_read_record", slow)
-    assert_same(pu.load(folder), with_dictionary())
 
 
 def test_the_record_is_plain_json(tmp_path: Path) -> None:

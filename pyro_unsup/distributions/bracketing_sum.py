@@ -1,0 +1,227 @@
+"""Summing over the binary trees of a sentence: the readable definition, and the compiled one behind its gradient."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Size, Tensor
+
+from ..errors import StructureError
+from .ragged import offsets_of
+from .semiring import LOG, Sum
+
+if TYPE_CHECKING:
+    from ..kernels.bracketing import BracketingSums, BracketingWeights
+
+
+def spans_of(lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # (B,) -> three of (spans,)
+    """The sentence, start and end of every span, in the order that values and structures use: sentence by sentence,
+    narrow spans first, and from left to right among those of one width.
+
+    >>> [x.tolist() for x in spans_of(torch.tensor([1, 3]))]
+    [[0, 1, 1, 1, 1, 1, 1], [0, 0, 1, 2, 0, 1, 0], [1, 1, 2, 3, 2, 3, 3]]
+    """
+    device = lengths.device
+    sentence = torch.repeat_interleave(torch.arange(len(lengths), device=device), lengths)  # one row a width
+    width = torch.arange(len(sentence), device=device) - offsets_of(lengths)[sentence] + 1
+    size = lengths[sentence] - width + 1
+    row = torch.repeat_interleave(torch.arange(len(size), device=device), size)
+    start = torch.arange(len(row), device=device) - offsets_of(size)[row]
+    return sentence[row], start, start + width[row]
+
+
+def span_lengths(lengths: Tensor) -> Tensor:  # (B,) -> (B,)
+    """How many spans each sentence has."""
+    return lengths * (lengths + 1) // 2
+
+
+@dataclass
+class BracketingParts:
+    """Log-weights in one form, whichever were given.
+
+    :param yields: (*batch, 2, Y), row 0 as distituent and row 1 as constituent.
+    :param contexts: (*batch, 2, X).
+    :param node: (*batch, W + 1) by width.
+    :param tree: (*batch, W + 1) by length.
+    """
+
+    yields: Tensor
+    contexts: Tensor
+    node: Tensor
+    tree: Tensor
+
+    def tables(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        return self.yields, self.contexts, self.node, self.tree
+
+    @property
+    def batch_shape(self) -> Size:
+        shapes = (self.yields.shape[:-2], self.contexts.shape[:-2], self.node.shape[:-1], self.tree.shape[:-1])
+        return Size(torch.broadcast_shapes(*shapes))
+
+    def squeezed(self) -> BracketingParts:
+        """Without batch axes of size 1."""
+        if self.batch_shape.numel() != 1:
+            raise StructureError(f"one set of weights expected, actual batch of weights {tuple(self.batch_shape)}")
+        two = [x.reshape(x.shape[-2:]) for x in (self.yields, self.contexts)]
+        return BracketingParts(*two, self.node.reshape(-1), self.tree.reshape(-1))
+
+    def kernel_weights(self) -> BracketingWeights:
+        from ..kernels.bracketing import BracketingWeights  # numba loads when it is first needed
+
+        return BracketingWeights(*(x.detach() for x in self.tables()))
+
+
+@dataclass
+class SpanScores:
+    """Log-weights of the spans at hand.
+
+    :param inside: (*batch, spans) as a constituent, ``node`` included.
+    :param outside: (*batch, spans) as a distituent.
+    :param tree: (*batch, B) of each sentence.
+    """
+
+    inside: Tensor
+    outside: Tensor
+    tree: Tensor
+
+    @staticmethod
+    def of(parts: BracketingParts, spans: Tensor, lengths: Tensor) -> SpanScores:  # (spans, 2), (B,)
+        owner, start, end = spans_of(lengths)
+        y, x, width = spans[:, 0].long(), spans[:, 1].long(), end - start
+        node = _cells(parts.node.unsqueeze(-2), owner, 0, width)
+        inside = _cells(parts.yields, owner, 1, y) + _cells(parts.contexts, owner, 1, x)
+        inside = torch.where(width > 1, inside + node, inside)
+        outside = _cells(parts.yields, owner, 0, y) + _cells(parts.contexts, owner, 0, x)
+        sentence = torch.arange(len(lengths), device=lengths.device)
+        return SpanScores(inside, outside, _cells(parts.tree.unsqueeze(-2), sentence, 0, lengths))
+
+
+def tree_sum(
+    weight: Tensor,  # (*batch, N + 1, N + 1) of span (i, j) as a constituent
+    lengths: Tensor,  # (*batch,)
+    sum_: Sum = LOG,
+) -> Tensor:  # (*batch,)
+    """The meaning of a bracketing: the sum over all binary trees, in any semiring.
+
+    The sum over the trees of a span goes over the places to split it::
+
+        inside[i, i + 1] = weight[i, i + 1]
+        inside[i, j]     = weight[i, j] + sum_{i < k < j}  inside[i, k] + inside[k, j]
+        total            = inside[0, n]
+    """
+    N = weight.shape[-1] - 1
+    inside = [weight.diagonal(w, -2, -1) for w in range(min(N, 1) + 1)]  # by width; (*batch, N + 1 - width)
+    for w in range(2, N + 1):
+        starts = N + 1 - w
+        splits = [inside[v][..., :starts] + inside[w - v][..., v : v + starts] for v in range(1, w)]
+        inside.append(weight.diagonal(w, -2, -1) + sum_(torch.stack(splits, -1), -1))
+    whole = torch.stack([row[..., 0] for row in inside], -1)  # (*batch, N + 1) of the first w words
+    total = whole.gather(-1, lengths.expand(whole.shape[:-1]).unsqueeze(-1)).squeeze(-1)
+    return torch.where(lengths > 0, total, torch.zeros_like(total))
+
+
+def reference_log_partition(parts: BracketingParts, spans: Tensor, lengths: Tensor, sum_: Sum = LOG) -> Tensor:
+    """:func:`tree_sum` of flat spans, (spans, 2), (B,) -> (*batch, B): any device, any batch, any order of gradient.
+
+    First let every span be a distituent; a constituent then multiplies the weight by inside / outside. A span that
+    cannot be a distituent must be in the tree, so nothing that crosses it may be: a tree without crossings of a span
+    has that span, for the smallest constituent around it would otherwise split into one that crosses it.
+    """
+    owner, start, end = spans_of(lengths)
+    scores = SpanScores.of(parts, spans, lengths)
+    inside, outside = scores.inside, scores.outside
+    always = (end - start == 1) | (end - start == lengths[owner])
+    forced = ~always & (outside == -torch.inf)
+    dead = always | forced
+    outside = torch.where(dead, torch.zeros_like(outside), outside)
+    weight = torch.where(dead, inside, inside - outside)
+    N, lead = int(lengths.max()) if len(lengths) else 0, weight.shape[:-1]
+    place = (owner * (N + 1) + start) * (N + 1) + end
+
+    def chart(flat: Tensor) -> Tensor:  # (*lead, spans) -> (*lead, B, N + 1, N + 1)
+        empty = flat.new_zeros(*lead, len(lengths) * (N + 1) ** 2)
+        return empty.index_copy(-1, place, flat.expand(*lead, -1)).unflatten(-1, (len(lengths), N + 1, N + 1))
+
+    weights = chart(weight)
+    if bool(forced.any()):
+        weights = weights.masked_fill(crossing(chart(forced)), -torch.inf)
+    shared = scores.tree + outside.new_zeros(*lead, len(lengths)).index_add(-1, owner, outside.expand(*lead, -1))
+    return torch.where(lengths > 0, shared + tree_sum(weights, lengths, sum_), torch.zeros_like(shared))
+
+
+def crossing(some: Tensor) -> Tensor:  # (*batch, N + 1, N + 1) bool -> the same
+    """Which spans cross one of these: they overlap, and neither holds the other."""
+    size = some.shape[-1]
+    less = torch.ones(size, size, device=some.device).triu(1)  # [a, b]: a < b
+    given = some.to(less.dtype)
+    # i < a < j < b: first whether some b lies beyond j, then whether such an a lies between i and j.
+    later = less @ (given @ less.mT * less)
+    # a < i < b < j, in the same way.
+    earlier = (less.mT @ given * less) @ less
+    return ((later > 0) | (earlier > 0)) & (less > 0)
+
+
+def log_partition(parts: BracketingParts, spans: Tensor, lengths: Tensor) -> Tensor:
+    """log Z of flat spans under one set of weights, (spans, 2), (B,) -> (B,): the kernel on CPU, else the definition."""
+    check_spans(parts, spans)
+    if spans.device.type != "cpu" or parts.yields.device.type != "cpu":
+        return reference_log_partition(parts, spans, lengths)
+    total: Tensor = _KernelSum.apply(*parts.tables(), spans, lengths)
+    return total
+
+
+def check_spans(parts: BracketingParts, spans: Tensor) -> None:
+    """Raise unless every yield and context has its cell."""
+    if len(spans) == 0:
+        return
+    least, most = spans.amin(0).tolist(), spans.amax(0).tolist()
+    for column, (name, table) in enumerate((("yields", parts.yields), ("contexts", parts.contexts))):
+        if least[column] < 0 or most[column] >= table.shape[-1]:
+            raise StructureError(
+                f"{name} must lie in 0 .. {table.shape[-1] - 1} (the table has {table.shape[-1]} columns), "
+                f"actual range {least[column]} .. {most[column]}"
+            )
+
+
+class _KernelSum(torch.autograd.Function):
+    """log Z by the kernel, whose counts are the gradient. They come from the same pass, so backward is nearly free."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Tensor) -> Tensor:
+        ctx.save_for_backward(*inputs)
+        found = _run(inputs, None, any(ctx.needs_input_grad))
+        ctx.counts = found.counts
+        return found.log_z.to(inputs[0].dtype)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        weights, (spans, lengths) = ctx.saved_tensors[:4], ctx.saved_tensors[4:]
+        if torch.is_grad_enabled():  # a gradient of the gradient is wanted: go through the definition
+            total = reference_log_partition(BracketingParts(*weights), spans, lengths)
+            wanted = [w for w, need in zip(weights, ctx.needs_input_grad, strict=False) if need]
+            found = iter(torch.autograd.grad(total, wanted, grad, create_graph=True, materialize_grads=True))
+            return *(next(found) if need else None for need in ctx.needs_input_grad[:4]), None, None
+        if grad.numel() and bool((grad == grad[0]).all()):
+            counts, factor = ctx.counts, grad[0]
+        else:
+            counts, factor = _run((*weights, spans, lengths), grad, True).counts, None
+        result = (counts.yields, counts.contexts, counts.node, counts.tree)
+        scaled = result if factor is None or factor == 1 else tuple(c * factor for c in result)
+        return *(c if need else None for c, need in zip(scaled, ctx.needs_input_grad, strict=False)), None, None
+
+
+def _run(inputs: tuple[Tensor, ...], scale: Tensor | None, want: bool) -> BracketingSums:
+    from ..kernels.bracketing import bracketing_pass
+
+    weigh = None if scale is None else scale.double().numpy()
+    parts = BracketingParts(*inputs[:4])
+    return bracketing_pass(parts.kernel_weights(), inputs[4].numpy(), inputs[5].numpy(), weigh, want)
+
+
+def _cells(table: Tensor, owner: Tensor, row: int, column: Tensor) -> Tensor:  # (*batch, R, C), (m,) -> (*lead, m)
+    """One cell for each span; from the table of its own sentence, where every sentence has one."""
+    if table.dim() > 2 and table.shape[-3] > 1:
+        return table[..., owner, row, column]
+    return (table.squeeze(-3) if table.dim() > 2 else table)[..., row, column]
