@@ -107,7 +107,7 @@ def read(path: str, format: Format, column: Column | None = None, option: str = 
 
     if format is Format.AUTO:
         try:
-            format = Format(data._format_of(path))
+            format = Format(data.format_of(path))
         except InputError as error:
             known = ", ".join(one for one in Format if one is not Format.AUTO)
             raise InputError(f"the name does not tell the format; give one with {option}: {known}", path) from error

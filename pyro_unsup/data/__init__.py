@@ -24,6 +24,7 @@ __all__ = [
     "Limits",
     "TagDictionary",
     "Vocab",
+    "format_of",
     "read",
     "read_brackets",
     "read_conllu",
@@ -62,13 +63,14 @@ def read(
     :param options: passed on to the reader.
     """
     if format == "auto":
-        format = _format_of(path)
+        format = format_of(path)
     if format not in _READERS:
         raise InputError(f"no format {format!r}, expected auto or one of {', '.join(_READERS)}", path)
     return _READERS[format](path, **options)
 
 
-def _format_of(path: str | os.PathLike[str]) -> Any:
+def format_of(path: str | os.PathLike[str]) -> Any:
+    """The format that the name of a file tells; an error where it does not."""
     name = Path(path)
     ending = (name.with_suffix("") if name.suffix.lower() in _PACKED else name).suffix.lower()
     for format, endings in _ENDINGS.items():

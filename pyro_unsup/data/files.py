@@ -8,7 +8,7 @@ import secrets
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -38,7 +38,8 @@ def write_text(path: str | os.PathLike[str]) -> Iterator[TextIO]:
         raise InputError(f"cannot be written: {error.strerror or error}", path) from error
     finally:
         if not special:
-            fresh.unlink(missing_ok=True)
+            with suppress(OSError):  # what went wrong has been said
+                fresh.unlink(missing_ok=True)
 
 
 def write_arrays(

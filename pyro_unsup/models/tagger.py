@@ -95,7 +95,7 @@ class Tagger:
             lengths = torch.as_tensor(lengths)
         else:
             words, lengths = as_flat(sentences, lengths)
-            self._check(words)
+            self._check(words, getattr(sentences, "vocab", None))
             if len(words) < self.words:  # a mini-batch touches only some columns of the emission table
                 touched, words = torch.unique(words, return_inverse=True)
                 emission = replace(emission, touched=touched)
@@ -108,7 +108,12 @@ class Tagger:
             drawn: Tensor = pyro.sample("words", chain, obs=words)
         return drawn
 
-    def _check(self, words: Tensor) -> None:
+    def _check(self, words: Tensor, vocab: Any) -> None:
+        if vocab is not None and not isinstance(self.vocab, int) and vocab is not self.vocab and vocab != self.vocab:
+            raise StructureError(
+                "the sentences number their words by another vocabulary than the model's: re-encode them, "
+                "corpus.with_vocab(model.vocab)"
+            )
         if len(words) == 0:
             raise StructureError("no words: expected at least one sentence with a word in it")
         if int(words.min()) < 0 or int(words.max()) >= self.words:

@@ -160,3 +160,12 @@ def test_errors_name_the_word_or_the_tag() -> None:
 def test_the_parameter_store_is_left_alone() -> None:
     EM(Tagger(2, 4)).run(SENTENCES, iterations=2)
     assert list(pyro.get_param_store()) == []
+
+
+def test_a_corpus_by_another_vocabulary_is_refused_not_misread() -> None:
+    corpus = pu.data.toy.sentences(20)
+    fit = EM(Tagger(2, corpus.vocab)).run(corpus, iterations=1)
+    other = corpus.with_vocab(pu.data.Vocab([*reversed(corpus.vocab.types)]))
+    with pytest.raises(StructureError, match=r"another vocabulary than the model's: re-encode them, corpus.with_vocab"):
+        fit.predict(other)
+    assert torch.equal(fit.predict(other.with_vocab(corpus.vocab)), fit.predict(corpus))
