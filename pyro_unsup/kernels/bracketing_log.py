@@ -83,7 +83,7 @@ def log_pass(
                 for k in range(i):
                     terms[size] = around[k, j] + inside[k, i]
                     size += 1
-                for k in range(j + 1, n):
+                for k in range(j + 1, n + 1):
                     terms[size] = around[i, k] + inside[j, k]
                     size += 1
                 mass = _log_sum(terms[:size])
