@@ -175,6 +175,15 @@ class Bracketing(Structured):
         return value
 
 
+def constituents(structure: Tensor, lengths: Tensor) -> Tensor:  # (spans,), (B,) -> (m, 3)
+    """The constituents of trees, as rows of sentence, start and end.
+
+    >>> constituents(torch.tensor([1, 1, 1, 0, 1, 1]), torch.tensor([3])).tolist()
+    [[0, 0, 1], [0, 1, 2], [0, 2, 3], [0, 1, 3], [0, 0, 3]]
+    """
+    return torch.stack(spans_of(lengths), 1)[structure == 1]
+
+
 def check_trees(structure: Tensor, lengths: Tensor) -> Tensor:  # (spans,), (B,) -> (spans,) bool
     """The structure as truth values, if it is one binary tree a sentence."""
     owner, start, end = spans_of(lengths)
@@ -195,7 +204,9 @@ def check_trees(structure: Tensor, lengths: Tensor) -> Tensor:  # (spans,), (B,)
         bad = (chart & crossing(chart)).flatten(1).any(1).nonzero()[:, 0].tolist()
     if bad:
         first = min(bad)
-        found = ", ".join(f"({i}, {j})" for b, i, j in torch.stack([owner, start, end], 1)[chosen].tolist() if b == first)
+        found = ", ".join(
+            f"({i}, {j})" for b, i, j in torch.stack([owner, start, end], 1)[chosen].tolist() if b == first
+        )
         raise StructureError(
             f"sentence {first} has no binary tree: expected every word, the whole sentence and {int(lengths[first])} - 2 "
             f"spans between them that do not cross, actual {found[:200]}"

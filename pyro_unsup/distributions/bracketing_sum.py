@@ -176,12 +176,12 @@ def check_spans(parts: BracketingParts, spans: Tensor) -> None:
     """Raise unless every yield and context has its cell."""
     if len(spans) == 0:
         return
-    least, most = spans.amin(0).tolist(), spans.amax(0).tolist()
     for column, (name, table) in enumerate((("yields", parts.yields), ("contexts", parts.contexts))):
-        if least[column] < 0 or most[column] >= table.shape[-1]:
+        least, most = (int(x) for x in torch.aminmax(spans[:, column]))
+        if least < 0 or most >= table.shape[-1]:
             raise StructureError(
                 f"{name} must lie in 0 .. {table.shape[-1] - 1} (the table has {table.shape[-1]} columns), "
-                f"actual range {least[column]} .. {most[column]}"
+                f"actual range {least} .. {most}"
             )
 
 

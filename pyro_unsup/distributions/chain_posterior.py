@@ -63,9 +63,8 @@ class ChainPosterior(Posterior):
         return self._shaped(self._decode(None), -1)
 
     def mbr(self) -> Tensor:  # (tokens,) or (*batch, T)
-        """The most probable state of each position on its own."""
-        best = self.marginals.argmax(-1)
-        return best if self._shape is None else best.masked_fill(self.marginals.sum(-1) == 0, -1)
+        """The most probable state of each position on its own; -1 where a sequence has no path at all."""
+        return self.marginals.argmax(-1).masked_fill(self.marginals.sum(-1) == 0, -1)
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:  # (tokens,) or (*batch, T)
         uniforms = torch.rand(len(self._words), dtype=torch.float64, generator=generator)

@@ -18,6 +18,7 @@ from ..errors import FitError, TableError, UnsupError
 from ..estimate import Estimator, Normalise
 from ..handlers import DeclaredMessenger
 from ..results import Fit
+from ..results.storage import may_write
 from ..tables import Declaration
 from .climb import climb
 from .expectation import Expectation, Marginal
@@ -220,8 +221,8 @@ class EM:
         :param callbacks: called with every :class:`.Info`; a true answer stops. With restarts, called in their process.
         :param score: called with the fit as it is at every iteration; what it returns (a number, or numbers by name)
             becomes columns of the history, for learning curves.
-        :param checkpoint: a folder in which to keep the fit as it is so far, written every few seconds and when the run
-            is interrupted. With restarts, one folder each inside it.
+        :param checkpoint: a folder in which to keep the fit as it is so far, written every few seconds, when the run is
+            interrupted, and at the end. With restarts, one folder each inside it.
         :param resume: a fit (or a loaded checkpoint) to go on from, up to ``iterations`` in all; the result is the one
             that an uninterrupted run would have given, bit for bit on one thread.
         """
@@ -230,6 +231,10 @@ class EM:
                 f"restarts must be at least 1, iterations and tolerance not negative, "
                 f"actual {restarts}, {iterations}, {tolerance}"
             )
+        if checkpoint is not None and restarts == 1:
+            may_write(checkpoint, overwrite=True)  # better now than at the first interrupt
+        if restarts > 1 and resume is not None:
+            raise FitError("restarts begin anew: resume one fit with restarts=1")
         settings = {"iterations": iterations, "tolerance": tolerance, "callbacks": list(callbacks), "score": score}
         if restarts > 1:
             fresh = EM(self.model, self.estimate, self.init, dtype=self.dtype, m_steps=self.m_steps)
@@ -249,9 +254,9 @@ class EM:
         def fit_of(rows: list[Info], reason: str, state: State) -> Fit:
             return outcome(self, rows, reason, state, seed=seed, iterations=limit, tolerance=tolerance)
 
-        def snapshot(rows: list[Info]) -> Callable[[], None]:
+        def snapshot(rows: list[Info]) -> Callable[[str], None]:
             state = self._state()
-            return lambda: fit_of(rows, "checkpoint", state).save(checkpoint or "", overwrite=True)
+            return lambda reason: fit_of(rows, reason, state).save(checkpoint or "", overwrite=True)
 
         def scored(info: Info) -> None:
             assert score is not None
@@ -290,7 +295,7 @@ class EM:
             if name not in fit.weights:
                 raise FitError(f"the fit to go on from has no table '{name}': it has {sorted(fit.weights)}")
             self.weights[name] = declaration.layout.check(name, fit.weights[name].to(self.dtype))
-        self.iteration = int(fit.rows[-1]["iteration"])
+        self.iteration, self.unvisited = int(fit.rows[-1]["iteration"]), dict(fit.report.unvisited)
         with torch.no_grad():
             for name, leaf in self._moving().items():
                 if name not in fit.unconstrained:

@@ -61,27 +61,28 @@ class Engine(Protocol):
 
 
 class Checkpoints:
-    """Keeps what has been reached: written every few seconds, and when a run is interrupted.
+    """Keeps what has been reached: written every few seconds, when a run is interrupted, and at its end.
 
-    :param snapshot: takes what an iteration found and returns a function that writes it.
+    :param snapshot: takes what the iterations found and returns a function that writes it, given why the run is there.
     """
 
-    def __init__(self, snapshot: Callable[[list[Info]], Callable[[], None]], seconds: float = 10.0) -> None:
+    def __init__(self, snapshot: Callable[[list[Info]], Callable[[str], None]], seconds: float = 10.0) -> None:
         self._snapshot, self._seconds = snapshot, seconds
         self._last = time.perf_counter()
-        self._write: Callable[[], None] | None = None
+        self._write: Callable[[str], None] | None = None
+        self._written: str | None = None
 
     def keep(self, rows: list[Info]) -> None:
         """Note the state that these rows end with, before anything moves on."""
-        self._write = self._snapshot(list(rows))
+        self._write, self._written = self._snapshot(list(rows)), None
         if time.perf_counter() - self._last >= self._seconds:
             self.flush()
 
-    def flush(self) -> None:
-        """Write the last state noted."""
-        if self._write is not None:
-            self._write()
-            self._write = None
+    def flush(self, reason: str = "checkpoint") -> None:
+        """Write the last state noted, unless it has been written for the same reason."""
+        if self._write is not None and self._written != reason:
+            self._write(reason)
+            self._written = reason
             self._last = time.perf_counter()
 
 
@@ -126,12 +127,19 @@ def iterate(
             if checkpoint is not None:
                 checkpoint.keep(rows)
             answers = [callback(info) for callback in callbacks]  # every one hears of every iteration
-            if info.change <= tolerance:
-                return rows, "converged"
-            if any(answers):
-                return rows, "stopped by a callback"
-            if moves >= iterations:
-                return rows, "iteration cap"
+            reason = (
+                "converged"
+                if info.change <= tolerance
+                else "stopped by a callback"
+                if any(answers)
+                else "iteration cap"
+                if moves >= iterations
+                else None
+            )
+            if reason is not None:
+                if checkpoint is not None:
+                    checkpoint.flush(reason)
+                return rows, reason
             engine.move()
             moves += 1
             bar.update()

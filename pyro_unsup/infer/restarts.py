@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -51,8 +50,15 @@ def best_of(
 def _one(engine: Any, seed: int, checkpoint: str | PathLike[str] | None, settings: Any, args: Any, kwargs: Any) -> Fit:
     own = None if checkpoint is None else Path(checkpoint) / f"seed-{seed}"
     with _one_thread(), pyro.get_param_store().scope():
-        fit: Fit = copy.deepcopy(engine).run(*args, seed=seed, progress=False, checkpoint=own, **settings, **kwargs)
+        fit: Fit = _fresh(engine).run(*args, seed=seed, progress=False, checkpoint=own, **settings, **kwargs)
     return fit
+
+
+def _fresh(engine: Any) -> Any:
+    """A copy with everything it closes over, such as the modules of a neural network, as another process would get."""
+    import cloudpickle
+
+    return cloudpickle.loads(cloudpickle.dumps(engine))
 
 
 @contextmanager

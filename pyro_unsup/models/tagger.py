@@ -69,17 +69,20 @@ class Tagger:
         if order not in (1, 2):
             raise StructureError(f"order must be 1 (bigram) or 2 (trigram), actual = {order}")
         self.states, self.words = K, V
-        mask = _mask(dictionary, tags, vocab, K, V)
+        stop = bool(stop)
+        emission = Layout.dense(K, V, support=_mask(dictionary, tags, vocab, K, V))
         # A dictionary or a trigram context can leave rows that no sentence of this corpus visits.
-        unvisited = "keep" if order == 2 or mask is not None else "error"
+        unvisited = "keep" if order == 2 or emission.support is not None else "error"
         shapes: dict[str, tuple[int, ...]] = {"start": (K,), "transition": (*[K] * order, K + stop), "emission": (K, V)}
         if order == 2:
             shapes["second"] = (K, K + stop)
-        given = {name: float(prior) for name in shapes} if not isinstance(prior, Mapping) else prior
+        given = prior if isinstance(prior, Mapping) else dict.fromkeys(shapes, prior)
+        if unknown := given.keys() - shapes.keys():
+            raise StructureError(f"prior names tables that this tagger does not have: {sorted(unknown)}")
         self._tables = {
             name: Declaration(
                 name,
-                Layout.dense(*shape, support=mask if name == "emission" else None),
+                emission if name == "emission" else Layout.dense(*shape),
                 torch.tensor(given.get(name, 1.0), dtype=torch.float64),
                 unvisited,  # type: ignore[arg-type]
             )

@@ -37,6 +37,19 @@ class Declaration:
     unvisited: Literal["error", "keep"] = "error"
     touched: Tensor | None = None
 
+    def __post_init__(self) -> None:
+        try:
+            self.prior.expand(self.layout.shape)
+        except RuntimeError:
+            raise TableError(
+                f"table '{self.name}': the prior must broadcast to the shape {tuple(self.layout.shape)}, "
+                f"actual shape {tuple(self.prior.shape)}"
+            ) from None
+        if not bool((self.prior > 0).all()):
+            raise TableError(
+                f"table '{self.name}': the Dirichlet prior must be positive, actual smallest = {self.prior.min():g}"
+            )
+
     def concentration(self, dtype: torch.dtype) -> Tensor:  # layout.shape
         """The prior, spelled out for every cell."""
         return self.prior.to(dtype).expand(self.layout.shape)
@@ -81,15 +94,6 @@ def multinomial(
         layout = Layout.dense(*shape, support=support) if row_lengths is None else Layout.ragged(row_lengths)
     except TableError as error:
         raise TableError(f"table '{name}': {error}") from None
-    try:
-        prior.expand(layout.shape)
-    except RuntimeError:
-        raise TableError(
-            f"table '{name}': the prior must broadcast to the shape {tuple(layout.shape)}, "
-            f"actual shape {tuple(prior.shape)}"
-        ) from None
-    if not bool((prior > 0).all()):
-        raise TableError(f"table '{name}': the Dirichlet prior must be positive, actual smallest = {prior.min():g}")
     return declare(Declaration(name, layout, prior, unvisited, touched))
 
 

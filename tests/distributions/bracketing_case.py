@@ -135,9 +135,19 @@ def variants(instance: Instance) -> Iterator[tuple[str, Structured, Tensor, list
     swapped = Bracketing(w["contexts"], w["yields"], dist.lengths, **extra)
     yield "yields and contexts swapped", swapped, instance.value.flip(1), order
     longer = {name: torch.cat([x, torch.randn(4)]) for name, x in extra.items()}
-    yield "weights for longer sentences", Bracketing(w["yields"], w["contexts"], dist.lengths, **longer), instance.value, order
+    yield (
+        "weights for longer sentences",
+        Bracketing(w["yields"], w["contexts"], dist.lengths, **longer),
+        instance.value,
+        order,
+    )
     zeros = {name: extra.get(name, torch.zeros(int(dist.lengths.max()) + 1)) for name in ("node", "tree")}
-    yield "every prior spelled out", Bracketing(w["yields"], w["contexts"], dist.lengths, **zeros), instance.value, order
+    yield (
+        "every prior spelled out",
+        Bracketing(w["yields"], w["contexts"], dist.lengths, **zeros),
+        instance.value,
+        order,
+    )
 
 
 BRACKETING = Case(

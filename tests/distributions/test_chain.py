@@ -151,6 +151,7 @@ def test_an_impossible_sentence_has_no_counts_and_no_nan() -> None:
     posterior = chain.posterior(torch.tensor([0, 2, 0, 1]))
     assert posterior.counts["start"].sum() == pytest.approx(1)
     assert posterior.mode()[:2].tolist() == [-1, -1]
+    assert posterior.mbr()[:2].tolist() == [-1, -1]
 
 
 def test_errors_say_what_was_expected() -> None:

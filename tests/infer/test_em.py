@@ -405,3 +405,31 @@ def test_scores_become_columns_of_the_history() -> None:
     assert [row["score"] for row in one.rows] == [0.0, 1.0]
     again = EM(Tagger(2, 4)).run(data, iterations=2, tolerance=0, resume=one, score=lambda fit: fit.report.iterations)
     assert [row["score"] for row in again.rows] == [0.0, 1.0, 2.0]
+
+
+def test_restarts_begin_anew_and_each_with_its_own_network() -> None:
+    fit = EM(Tagger(2, 4)).run(corpus(), iterations=1)
+    with pytest.raises(FitError, match="restarts begin anew"):
+        EM(Tagger(2, 4)).run(corpus(), restarts=2, resume=fit)
+    x = torch.randn(20)
+    net = torch.nn.Linear(1, 2)
+
+    def model(x: Tensor) -> None:
+        share = pu.multinomial("share", 2)
+        centre = pyro.module("net", net)(torch.ones(1))
+        with pyro.plate("data", len(x)):
+            k = pyro.sample("k", pu.Categorical(share))
+            pyro.sample("x", dist.Normal(centre[k], 1.0), obs=x)
+
+    many = EM(model, init=pu.uniform()).run(x, iterations=2, tolerance=0, restarts=2, processes=1, progress=False)
+    first, second = many.report.restarts
+    assert first == pytest.approx(second, rel=1e-12)  # the same start twice, not the second going on from the first
+
+
+def test_a_checkpoint_folder_that_cannot_be_used_is_noticed_at_once(tmp_path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("do not replace")
+    with pytest.raises(pu.InputError, match="is not a fit, so it is not replaced"):
+        EM(Tagger(2, 4)).run(corpus(), checkpoint=tmp_path / "mine")
+    fit = EM(Tagger(2, 4)).run(corpus(), iterations=2, tolerance=0, checkpoint=tmp_path / "run")
+    assert pu.load(tmp_path / "run").objective == fit.objective

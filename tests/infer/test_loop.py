@@ -161,10 +161,10 @@ def test_a_run_that_goes_on_measures_against_the_rows_before() -> None:
 
 
 def test_a_checkpoint_is_written_when_a_run_is_interrupted() -> None:
-    written: list[list[int]] = []
+    written: list[tuple[str, list[int]]] = []
 
-    def snapshot(rows: list[Info]) -> Callable[[], None]:
-        return lambda: written.append([row.iteration for row in rows])
+    def snapshot(rows: list[Info]) -> Callable[[str], None]:
+        return lambda reason: written.append((reason, [row.iteration for row in rows]))
 
     def interrupt(info: Info) -> None:
         if info.iteration == 2:
@@ -173,9 +173,10 @@ def test_a_checkpoint_is_written_when_a_run_is_interrupted() -> None:
     engine = Script([-5.0, -4.0, -3.0])
     with pytest.raises(KeyboardInterrupt):
         iterate(engine, [], 10, 0.0, 1e-9, [interrupt], False, Checkpoints(snapshot))
-    assert written == [[0, 1, 2]]
+    assert written == [("checkpoint", [0, 1, 2])]
     iterate(Script([-5.0, -4.0]), [], 1, 0.0, 1e-9, (), False, Checkpoints(snapshot, seconds=0.0))
-    assert written[1:] == [[0], [0, 1]]  # every few seconds, here at once
+    every = [("checkpoint", [0]), ("checkpoint", [0, 1])]  # every few seconds, here at once
+    assert written[1:] == [*every, ("iteration cap", [0, 1])]
 
 
 def test_progress_is_shown_only_when_asked_and_only_for_long_runs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -151,6 +151,10 @@ def test_errors_name_the_word_or_the_tag() -> None:
         Tagger(2, 2, order=3)
     with pytest.raises(StructureError, match=r"word numbers must lie in 0 .. 1, actual range 0 .. 2"):
         EM(Tagger(2, 2)).step([[0, 2]])
+    with pytest.raises(pu.TableError, match="table 'start': the Dirichlet prior must be positive"):
+        Tagger(2, 2, prior=-1.0)
+    with pytest.raises(StructureError, match=r"prior names tables that this tagger does not have: \['emision'\]"):
+        Tagger(2, 2, prior={"emision": 0.1})
     with pytest.raises(StructureError, match="no words"):
         EM(Tagger(2, 2)).step([[]])
     with pytest.raises(StructureError, match="lengths add up to 3"):

@@ -1,0 +1,241 @@
+"""The constituent-context model: binary trees over sequences of tags."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping, Sized
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import pyro
+import torch
+from torch import Tensor
+
+from ..distributions import Bracketing
+from ..distributions.bracketing_priors import split_marginals, uniform_marginals, uniform_tree
+from ..errors import StructureError
+from ..tables import Declaration, Layout, declare
+from .inventory import Inventory
+from .sentences import as_flat
+
+#: What a start adds to its expected counts, if it is not told otherwise.
+START_SMOOTHING = 0.1
+
+Pair = float | tuple[float, float]
+Start = Callable[[Mapping[str, Declaration], torch.Generator], dict[str, Tensor]]
+
+
+class Estimate(Protocol):
+    """Makes weights of counts; every estimator of :mod:`pyro_unsup.estimate` does."""
+
+    def weights(self, declaration: Declaration, counts: Tensor, old: Tensor) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Sentences as the model sees them.
+
+    :param cells: (spans, 2) columns of the tables ``yield`` and ``context``.
+    :param lengths: (B,) words in each sentence.
+    """
+
+    cells: Tensor
+    lengths: Tensor
+
+
+class CCM:
+    """The constituent-context model of Klein & Manning (2002), as an ordinary Pyro model.
+
+        yield[c] ~ Dirichlet,  context[c] ~ Dirichlet            for c = 0 (distituent), 1 (constituent)
+        for each sentence:  a binary tree, all alike; then for each span, in the tree or not, what it
+                            consists of by ``yield``, and what is around it by ``context``; trees summed out
+
+    Tables: ``yield`` (2, yields + 1) and ``context`` (2, contexts + 1). The last column stands for whatever the
+    inventory does not have: it has no counts in training, so only an estimator that smooths gives it weight. The
+    variant 2 (Smith & Eisner 2004) draws a yield given also how wide it is: ``yield`` is then ragged, a row for each
+    width of distituents and then of constituents, an unknown yield at the end of each, and a row of one for all that
+    is wider than any yield known.
+
+    Neighbours of a span beyond the sentence are two symbols of their own, its start and its end. Single words and whole
+    sentences are constituents of every tree.
+
+    :param vocab: how many symbols, or the symbols themselves.
+    :param inventory: the yields and contexts that have columns; :meth:`of` takes them from a corpus.
+    :param variant: 1, or 2 for yields given their width.
+    :param prior: Dirichlet concentration, one or (constituents, distituents); for all tables or by name.
+
+        >>> import pyro_unsup as pu
+        >>> from pyro_unsup.distributions.bracketing import constituents
+        >>> sentences = [[0, 1, 2], [3, 2, 0, 1], [0, 1, 2, 0, 1], [2, 0, 1]]  # determiner, noun, verb, pronoun
+        >>> model = CCM.of(sentences, vocab=4)
+        >>> fit = pu.EM(model, pu.AddLambda(0.1), init=model.split_start(sentences)).run(sentences)
+        >>> tree = fit.predict([[2, 0, 1]])
+        >>> constituents(tree, torch.tensor([3])).tolist()  # sentence, start, end
+        [[0, 0, 1], [0, 1, 2], [0, 2, 3], [0, 1, 3], [0, 0, 3]]
+    """
+
+    def __init__(
+        self, vocab: int | Sized, inventory: Inventory, variant: int = 1, prior: Pair | Mapping[str, Pair] = 1.0
+    ) -> None:
+        if variant not in (1, 2):
+            raise StructureError(f"variant must be 1, or 2 (yields given their width), actual = {variant}")
+        self.vocab, self.inventory, self.variant = vocab, inventory, variant
+        self.symbols = vocab if isinstance(vocab, int) else len(vocab)
+        if inventory.symbols != self.symbols:
+            raise StructureError(f"the inventory is of {inventory.symbols} symbols, the vocabulary has {self.symbols}")
+        widths = inventory.widths
+        rows = np.concatenate([widths + 1, [1]]) if variant == 2 else np.array([widths.sum() + 1])
+        self._rows = np.concatenate([[0], np.cumsum(rows)])  # where the yields of each width begin, in a row of 1
+        layouts = {
+            "yield": Layout.dense(2, int(rows.sum())) if variant == 1 else Layout.ragged([*rows, *rows]),
+            "context": Layout.dense(2, len(inventory.contexts) + 1),
+        }
+        self._prior = {name: _pair(prior.get(name, 1.0) if isinstance(prior, Mapping) else prior) for name in layouts}
+        # A word on its own is never a distituent, and no sentence may be long enough for the widest rows.
+        self._tables = {
+            name: Declaration(name, layout, _concentration(self._prior[name], layout), "keep")
+            for name, layout in layouts.items()
+        }
+        self._last: tuple[Any, Spans] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        sentences: Any,
+        lengths: Any = None,
+        vocab: int | Sized | None = None,
+        variant: int = 1,
+        prior: Pair | Mapping[str, Pair] = 1.0,
+    ) -> CCM:
+        """A model with the yields and contexts of these sentences, such as those it will learn from.
+
+        :param vocab: that of the corpus, if it is not given.
+        """
+        vocab = getattr(sentences, "vocab", None) if vocab is None else vocab
+        if vocab is None:
+            raise StructureError("sentences without a vocabulary: say how many symbols there are (vocab=...)")
+        words, lengths = as_flat(sentences, lengths)
+        symbols = vocab if isinstance(vocab, int) else len(vocab)
+        _check(words, symbols)
+        return cls(vocab, Inventory.of(words, lengths, symbols), variant, prior)
+
+    def __call__(self, sentences: Any, lengths: Any = None) -> Tensor:
+        """The model. It observes :class:`Spans`, or sentences of symbols (:func:`.as_flat`)."""
+        spans = self.spans(sentences, lengths)
+        cells = spans.cells
+        tables = {}
+        for column, declaration in enumerate(self._tables.values()):
+            size = declaration.layout.shape.numel() // 2
+            if len(cells) < size:  # a mini-batch touches only some columns
+                used, which = torch.unique(cells[:, column], return_inverse=True)
+                cells = torch.stack([which, cells[:, 1]] if column == 0 else [cells[:, 0], which], 1)
+                touched = used if declaration.layout.row_lengths is None else torch.cat([used, used + size])
+                declaration = replace(declaration, touched=touched)
+            weights = declare(declaration)
+            tables[declaration.name] = (
+                weights if declaration.layout.row_lengths is None else weights.unflatten(-1, (2, -1))
+            )
+        tree = uniform_tree(int(spans.lengths.max())).to(tables["yield"].dtype)
+        with pyro.plate("sentences", len(spans.lengths)):
+            bracketing = Bracketing(tables["yield"], tables["context"], spans.lengths, tree=tree)
+            observed: Tensor = pyro.sample("spans", bracketing, obs=cells)
+        return observed
+
+    def spans(self, sentences: Any, lengths: Any = None) -> Spans:
+        """Sentences as the model sees them. What a corpus looks like is remembered until another one comes."""
+        if isinstance(sentences, Spans):
+            return sentences
+        if self._last is not None and self._last[0]() is sentences:
+            return self._last[1]
+        words, lengths = as_flat(sentences, lengths)
+        _check(words, self.symbols)
+        found = self.inventory.find(words, lengths)
+        known = len(self.inventory.yields)
+        columns = found.yields
+        if self.variant == 2:
+            widest = len(self.inventory.widths)
+            width = np.minimum(found.widths, widest + 1)
+            # Every width before this one has a column of its own for the unknown.
+            columns = np.where(found.yields < known, found.yields + width - 1, self._rows[width] - 1)
+        spans = Spans(torch.from_numpy(np.stack([columns, found.contexts], 1)), lengths)
+        if hasattr(sentences, "offsets"):  # a corpus never changes; lists and tensors may
+            self._last = (weakref.ref(sentences), spans)
+        return spans
+
+    def split_start(self, sentences: Any, lengths: Any = None, estimate: Estimate | None = None) -> Start:
+        """Where training may start: what is expected of these sentences if trees are split after split, at random.
+
+        :param estimate: how expected counts become weights; by default 0.1 is added to each.
+        """
+        return self._start(split_marginals, sentences, lengths, estimate)
+
+    def uniform_start(self, sentences: Any, lengths: Any = None, estimate: Estimate | None = None) -> Start:
+        """The same if all trees are alike. Those are more balanced than the trees of most languages."""
+        return self._start(uniform_marginals, sentences, lengths, estimate)
+
+    def _start(
+        self, marginals: Callable[[Tensor], Tensor], sentences: Any, lengths: Any, estimate: Estimate | None
+    ) -> Start:
+        def start(declarations: Mapping[str, Declaration], generator: torch.Generator) -> dict[str, Tensor]:
+            spans = self.spans(sentences, lengths)
+            inside, weights = marginals(spans.lengths), {}
+            for column, (name, declaration) in enumerate(self._tables.items()):
+                cells, size = spans.cells[:, column], declaration.layout.shape.numel() // 2
+                rows = [torch.bincount(cells, p, minlength=size) for p in (1 - inside, inside)]
+                counts = torch.stack(rows).reshape(declaration.layout.shape)
+                if estimate is None:
+                    weights[name] = declaration.layout.normalise((counts + START_SMOOTHING).log())
+                else:
+                    weights[name] = estimate.weights(declaration, counts, declaration.layout.uniform())
+            return weights
+
+        return start
+
+    def declarations(self) -> dict[str, Declaration]:
+        """The tables, by name."""
+        return dict(self._tables)
+
+    def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """What it takes to build this model again: plain values, and tensors."""
+        names = self.vocab
+        if not isinstance(names, int):
+            names = {"types": list(names), "unknown": getattr(names, "unknown", None)}  # type: ignore[call-overload]
+        plain = {"vocab": names, "variant": self.variant, "prior": {k: list(v) for k, v in self._prior.items()}}
+        return plain, {"yields": self.inventory.yields, "contexts": self.inventory.contexts}
+
+    @classmethod
+    def from_settings(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> CCM:
+        """Build a model from its :meth:`settings`."""
+        vocab = plain["vocab"]
+        symbols = vocab if isinstance(vocab, int) else len(vocab)
+        inventory = Inventory(symbols, tensors["yields"], tensors["contexts"])
+        return cls(vocab, inventory, plain["variant"], {name: tuple(pair) for name, pair in plain["prior"].items()})
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_last": None}  # a copy in another process meets its own corpus
+
+    def __repr__(self) -> str:
+        known = f"{len(self.inventory.yields)} yields, {len(self.inventory.contexts)} contexts"
+        return f"CCM(vocab={self.symbols}, {known}, variant={self.variant})"
+
+
+def _check(words: Tensor, symbols: int) -> None:
+    if len(words) == 0:
+        raise StructureError("no words: expected at least one sentence with a word in it")
+    if int(words.min()) < 0 or int(words.max()) >= symbols:
+        raise StructureError(
+            f"symbols must lie in 0 .. {symbols - 1}, actual range {int(words.min())} .. {int(words.max())}"
+        )
+
+
+def _pair(prior: Pair) -> tuple[float, float]:
+    constituents, distituents = (float(x) for x in (prior if isinstance(prior, tuple) else (prior, prior)))
+    if not (constituents > 0 and distituents > 0):
+        raise StructureError(f"the Dirichlet prior must be positive, actual {(constituents, distituents)}")
+    return constituents, distituents
+
+
+def _concentration(pair: tuple[float, float], layout: Layout) -> Tensor:
+    rows = torch.tensor(pair[::-1], dtype=torch.float64)  # distituents come first
+    return rows.repeat_interleave(layout.shape.numel() // 2) if layout.row_lengths is not None else rows.unsqueeze(-1)
