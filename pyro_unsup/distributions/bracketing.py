@@ -199,16 +199,14 @@ def check_trees(structure: Tensor, lengths: Tensor) -> Tensor:  # (spans,), (B,)
     bad = (size != (2 * lengths - 1).clamp(min=0)).nonzero()[:, 0].tolist() + owner[always & ~chosen].tolist()
     if not bad:
         N = int(lengths.max()) if len(lengths) else 0
-        chart = torch.zeros(len(lengths), N + 1, N + 1, dtype=torch.bool)
+        chart = torch.zeros(len(lengths), N + 1, N + 1, dtype=torch.bool, device=structure.device)
         chart[owner, start, end] = chosen
         bad = (chart & crossing(chart)).flatten(1).any(1).nonzero()[:, 0].tolist()
     if bad:
         first = min(bad)
-        found = ", ".join(
-            f"({i}, {j})" for b, i, j in torch.stack([owner, start, end], 1)[chosen].tolist() if b == first
-        )
+        found = [tuple(span[1:]) for span in constituents(structure, lengths).tolist() if span[0] == first]
         raise StructureError(
-            f"sentence {first} has no binary tree: expected every word, the whole sentence and {int(lengths[first])} - 2 "
-            f"spans between them that do not cross, actual {found[:200]}"
+            f"sentence {first} has no binary tree: expected its {int(lengths[first])} words, the whole sentence, and "
+            f"between them spans that do not cross, {2 * int(lengths[first]) - 1} in all, actual {found!s:.200}"
         )
     return chosen

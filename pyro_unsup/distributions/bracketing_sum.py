@@ -64,8 +64,8 @@ class BracketingParts:
         """Without batch axes of size 1."""
         if self.batch_shape.numel() != 1:
             raise StructureError(f"one set of weights expected, actual batch of weights {tuple(self.batch_shape)}")
-        two = [x.reshape(x.shape[-2:]) for x in (self.yields, self.contexts)]
-        return BracketingParts(*two, self.node.reshape(-1), self.tree.reshape(-1))
+        yields, contexts = (x.reshape(x.shape[-2:]) for x in (self.yields, self.contexts))
+        return BracketingParts(yields, contexts, self.node.reshape(-1), self.tree.reshape(-1))
 
     def kernel_weights(self) -> BracketingWeights:
         from ..kernels.bracketing import BracketingWeights  # numba loads when it is first needed
@@ -118,8 +118,7 @@ def tree_sum(
         splits = [inside[v][..., :starts] + inside[w - v][..., v : v + starts] for v in range(1, w)]
         inside.append(weight.diagonal(w, -2, -1) + sum_(torch.stack(splits, -1), -1))
     whole = torch.stack([row[..., 0] for row in inside], -1)  # (*batch, N + 1) of the first w words
-    total = whole.gather(-1, lengths.expand(whole.shape[:-1]).unsqueeze(-1)).squeeze(-1)
-    return torch.where(lengths > 0, total, torch.zeros_like(total))
+    return whole.gather(-1, lengths.expand(whole.shape[:-1]).unsqueeze(-1)).squeeze(-1)
 
 
 def reference_log_partition(parts: BracketingParts, spans: Tensor, lengths: Tensor, sum_: Sum = LOG) -> Tensor:
@@ -134,21 +133,23 @@ def reference_log_partition(parts: BracketingParts, spans: Tensor, lengths: Tens
     inside, outside = scores.inside, scores.outside
     always = (end - start == 1) | (end - start == lengths[owner])
     forced = ~always & (outside == -torch.inf)
-    dead = always | forced
-    outside = torch.where(dead, torch.zeros_like(outside), outside)
-    weight = torch.where(dead, inside, inside - outside)
+    certain = always | forced
+    outside = torch.where(certain, torch.zeros_like(outside), outside)
+    weight = torch.where(certain, inside, inside - outside)
     N, lead = int(lengths.max()) if len(lengths) else 0, weight.shape[:-1]
     place = (owner * (N + 1) + start) * (N + 1) + end
 
     def chart(flat: Tensor) -> Tensor:  # (*lead, spans) -> (*lead, B, N + 1, N + 1)
         empty = flat.new_zeros(*lead, len(lengths) * (N + 1) ** 2)
-        return empty.index_copy(-1, place, flat.expand(*lead, -1)).unflatten(-1, (len(lengths), N + 1, N + 1))
+        return empty.index_copy(-1, place, flat.expand(*lead, -1)).reshape(*lead, len(lengths), N + 1, N + 1)
 
     weights = chart(weight)
     if bool(forced.any()):
         weights = weights.masked_fill(crossing(chart(forced)), -torch.inf)
     shared = scores.tree + outside.new_zeros(*lead, len(lengths)).index_add(-1, owner, outside.expand(*lead, -1))
-    return torch.where(lengths > 0, shared + tree_sum(weights, lengths, sum_), torch.zeros_like(shared))
+    total = shared + tree_sum(weights, lengths, sum_)
+    total = torch.where(total == -torch.inf, -torch.inf, total)  # impossible: no gradient
+    return torch.where(lengths > 0, total, torch.zeros_like(total))
 
 
 def crossing(some: Tensor) -> Tensor:  # (*batch, N + 1, N + 1) bool -> the same
@@ -164,7 +165,7 @@ def crossing(some: Tensor) -> Tensor:  # (*batch, N + 1, N + 1) bool -> the same
 
 
 def log_partition(parts: BracketingParts, spans: Tensor, lengths: Tensor) -> Tensor:
-    """log Z of flat spans under one set of weights, (spans, 2), (B,) -> (B,): the kernel on CPU, else the definition."""
+    """log Z under one set of weights, (spans, 2), (B,) -> (B,): the kernel on CPU, elsewhere the definition."""
     check_spans(parts, spans)
     if spans.device.type != "cpu" or parts.yields.device.type != "cpu":
         return reference_log_partition(parts, spans, lengths)
