@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
-
 import numpy as np
 import torch
 from torch import Tensor
 
-from .bracketing_sum import BracketingParts, SpanScores, check_spans, spans_of
+from .bracketing_sum import BracketingParts, SpanScores, check_spans, expected_counts, spans_of
 from .structured import Posterior
-
-if TYPE_CHECKING:
-    from ..kernels.bracketing import BracketingSums
 
 
 class BracketingPosterior(Posterior):
@@ -32,25 +27,27 @@ class BracketingPosterior(Posterior):
         self._weights, self._parts, self._spans, self._lengths = weights, parts, spans, lengths
 
     @cached_property
-    def _sums(self) -> BracketingSums:
+    def _sums(self) -> tuple[Tensor, Tensor]:  # (B,), (spans,) in float64
         from ..kernels.bracketing import bracketing_pass
 
         return bracketing_pass(self._parts.kernel_weights(), self._spans.numpy(), self._lengths.numpy())
 
     @cached_property
     def log_partition(self) -> Tensor:  # type: ignore[override]  # (B,)
-        return self._sums.log_z.to(self._parts.yields.dtype)
+        return self._sums[0].to(self._parts.yields.dtype)
 
     @cached_property
     def counts(self) -> dict[str, Tensor]:  # type: ignore[override]
         """Expected uses of every weight, over the whole batch, shaped as the weights that were given."""
-        found = self._sums.counts
+        log_z, marginals = self._sums
+        scale = (log_z > -torch.inf).double()
+        found = expected_counts(self._parts, self._spans, self._lengths, marginals, scale)
         return {name: getattr(found, name).reshape(w.shape) for name, w in self._weights.items()}
 
     @cached_property
     def marginals(self) -> Tensor:  # type: ignore[override]  # (spans,)
         """Posterior probability that each span is a constituent; 0 where a sentence has no tree."""
-        return self._sums.marginals.to(self._parts.yields.dtype)
+        return self._sums[1].to(self._parts.yields.dtype)
 
     def mode(self) -> Tensor:  # (spans,)
         """The best tree; of equals, the one that splits further left, from the top."""
@@ -58,7 +55,7 @@ class BracketingPosterior(Posterior):
 
     def mbr(self) -> Tensor:  # (spans,)
         """The tree with the highest expected number of right constituents."""
-        return self._decode(self._sums.marginals.numpy(), None)
+        return self._decode(self._sums[1].numpy(), None)
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:  # (spans,)
         uniforms = torch.rand(int(self._lengths.sum()), dtype=torch.float64, generator=generator)
@@ -69,12 +66,12 @@ class BracketingPosterior(Posterior):
         """H = log Z - E[log weight], and the weight is a product over spans."""
         parts = BracketingParts(*(x.double() for x in self._parts.tables()))
         scores = SpanScores.of(parts, self._spans, self._lengths)
-        yes = self._sums.marginals
+        log_z, yes = self._sums
         expected = _product(yes, scores.inside) + _product(1 - yes, scores.outside)
         owner = spans_of(self._lengths)[0]
         total = torch.where(self._lengths > 0, scores.tree, 0.0).index_add(0, owner, expected)
-        alive = self._sums.log_z > -torch.inf
-        return torch.where(alive, self._sums.log_z - total, 0.0).clamp(min=0.0).to(self._parts.yields.dtype)
+        entropy = torch.where(log_z > -torch.inf, log_z - total, 0.0)
+        return entropy.clamp(min=0.0).to(self._parts.yields.dtype)
 
     @cached_property
     def _ratios(self) -> np.ndarray:
@@ -86,7 +83,7 @@ class BracketingPosterior(Posterior):
         from ..kernels.bracketing import bracketing_decode
 
         found = bracketing_decode(score, self._lengths.numpy(), uniforms)
-        impossible = self._sums.log_z == -torch.inf
+        impossible = self._sums[0] == -torch.inf
         return found.masked_fill(impossible[spans_of(self._lengths)[0]], -1) if bool(impossible.any()) else found
 
 

@@ -13,7 +13,7 @@ from .ragged import offsets_of
 from .semiring import LOG, Sum
 
 if TYPE_CHECKING:
-    from ..kernels.bracketing import BracketingSums, BracketingWeights
+    from ..kernels.bracketing import BracketingWeights
 
 
 def spans_of(lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # (B,) -> three of (spans,)
@@ -58,7 +58,7 @@ class BracketingParts:
     @property
     def batch_shape(self) -> Size:
         shapes = (self.yields.shape[:-2], self.contexts.shape[:-2], self.node.shape[:-1], self.tree.shape[:-1])
-        return Size(torch.broadcast_shapes(*shapes))
+        return Size(torch.broadcast_shapes(*shapes)) if any(shapes) else Size()
 
     def squeezed(self) -> BracketingParts:
         """Without batch axes of size 1."""
@@ -187,14 +187,17 @@ def check_spans(parts: BracketingParts, spans: Tensor) -> None:
 
 
 class _KernelSum(torch.autograd.Function):
-    """log Z by the kernel, whose counts are the gradient. They come from the same pass, so backward is nearly free."""
+    """log Z by the kernel. The same pass finds the posterior of each span, so backward has only to count."""
 
     @staticmethod
     def forward(ctx: Any, *inputs: Tensor) -> Tensor:
+        from ..kernels.bracketing import bracketing_pass
+
         ctx.save_for_backward(*inputs)
-        found = _run(inputs, None, any(ctx.needs_input_grad))
-        ctx.counts = found.counts
-        return found.log_z.to(inputs[0].dtype)
+        weights = BracketingParts(*inputs[:4]).kernel_weights()
+        log_z, ctx.marginals = bracketing_pass(weights, inputs[4].numpy(), inputs[5].numpy(), any(ctx.needs_input_grad))
+        ctx.possible = log_z > -torch.inf
+        return log_z.to(inputs[0].dtype)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -204,21 +207,20 @@ class _KernelSum(torch.autograd.Function):
             wanted = [w for w, need in zip(weights, ctx.needs_input_grad, strict=False) if need]
             found = iter(torch.autograd.grad(total, wanted, grad, create_graph=True, materialize_grads=True))
             return *(next(found) if need else None for need in ctx.needs_input_grad[:4]), None, None
-        if grad.numel() and bool((grad == grad[0]).all()):
-            counts, factor = ctx.counts, grad[0]
-        else:
-            counts, factor = _run((*weights, spans, lengths), grad, True).counts, None
-        result = (counts.yields, counts.contexts, counts.node, counts.tree)
-        scaled = result if factor is None or factor == 1 else tuple(c * factor for c in result)
-        return *(c if need else None for c, need in zip(scaled, ctx.needs_input_grad, strict=False)), None, None
+        scale = torch.where(ctx.possible, grad.double(), 0.0)
+        counts = expected_counts(BracketingParts(*weights), spans, lengths, ctx.marginals, scale).tables()
+        return *(c if need else None for c, need in zip(counts, ctx.needs_input_grad, strict=False)), None, None
 
 
-def _run(inputs: tuple[Tensor, ...], scale: Tensor | None, want: bool) -> BracketingSums:
-    from ..kernels.bracketing import bracketing_pass
+def expected_counts(
+    parts: BracketingParts, spans: Tensor, lengths: Tensor, marginals: Tensor, scale: Tensor
+) -> BracketingParts:
+    """How often each weight is used, given the posterior of each span, (spans,), and a scale a sentence, (B,)."""
+    from ..kernels.bracketing import bracketing_counts
 
-    weigh = None if scale is None else scale.double().numpy()
-    parts = BracketingParts(*inputs[:4])
-    return bracketing_pass(parts.kernel_weights(), inputs[4].numpy(), inputs[5].numpy(), weigh, want)
+    like, where = parts.kernel_weights(), (spans.numpy(), lengths.numpy())
+    found = bracketing_counts(like, *where, marginals.numpy(), scale.contiguous().numpy())
+    return BracketingParts(found.yields, found.contexts, found.node, found.tree)
 
 
 def _cells(table: Tensor, owner: Tensor, row: int, column: Tensor) -> Tensor:  # (*batch, R, C), (m,) -> (*lead, m)

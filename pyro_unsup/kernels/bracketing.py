@@ -1,20 +1,22 @@
-"""Binary trees on CPU: log Z, span posteriors and counts in one pass over a flat ragged corpus."""
+"""Binary trees on CPU: log Z and span posteriors in one pass over a flat ragged corpus, and counts from those."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from .bracketing_log import all_ratios, decode_pass, log_pass
-from .bracketing_scaled import scaled_pass
+from .bracketing_scaled import count_pass, scaled_pass
 from .limits import LIMIT
 from .threads import even_cuts, map_threads, threads_for
 
 Array = np.ndarray[Any, Any]
+_Result = TypeVar("_Result")
 
 
 @dataclass
@@ -42,56 +44,47 @@ class BracketingWeights:
         ]
 
 
-@dataclass
-class BracketingSums:
-    """What a pass found.
-
-    :param log_z: (B,).
-    :param marginals: (spans,) posterior probability of each span; empty if counts were not wanted.
-    :param counts: of all sentences, each weighed by its scale; None if they were not wanted.
-    """
-
-    log_z: Tensor
-    marginals: Tensor
-    counts: BracketingWeights | None
-
-
 def bracketing_pass(
     weights: BracketingWeights,
     spans: Array,  # (spans, 2) int
     lengths: Array,  # (B,) int64
-    scale: Array | None = None,  # (B,) float64
-    want_counts: bool = True,
-) -> BracketingSums:
-    """log Z of each sentence, and what is expected of its spans."""
-    tables = weights.arrays()
-    offsets = _offsets(lengths)
-    B = len(lengths)
-    scale = np.ones(B) if scale is None else scale
-    log_z, trouble = np.zeros(B), np.zeros(B, bool)
-    marginals = np.zeros(len(spans) if want_counts else 0)
+    want_marginals: bool = True,
+) -> tuple[Tensor, Tensor]:
+    """log Z of each sentence, (B,), and the posterior of each span, (spans,): 0 where a sentence has no tree at all."""
+    tables, offsets = weights.arrays(), _offsets(lengths)
+    log_z, trouble = np.zeros(len(lengths)), np.zeros(len(lengths), bool)
+    marginals = np.empty(len(spans) if want_marginals else 0)
     limit = LIMIT[np.dtype(np.float64)]
+    _in_shards(
+        lambda a, b: scaled_pass(*tables, spans, lengths, offsets, a, b, limit, log_z, trouble, marginals), lengths
+    )
+    again = np.flatnonzero(trouble)
+    if len(again):
+        log_pass(*tables, spans, lengths, offsets, again, log_z, marginals)
+    return torch.from_numpy(log_z), torch.from_numpy(marginals)
 
-    # A sentence takes about as long as its spans and their splits are many.
-    cost = lengths * (lengths + 1) * (lengths + 20) if B else np.zeros(1, np.int64)
-    cuts = even_cuts(cost, min(threads_for(int(lengths.sum())), max(B, 1)))
 
-    def work(shard: int) -> list[Array]:
-        counts = [np.zeros(x.shape if want_counts else (0,) * x.ndim) for x in tables]
-        if B:
-            where = (spans, lengths, offsets, cuts[shard], cuts[shard + 1])
-            scaled_pass(*tables, *where, scale, want_counts, limit, log_z, trouble, marginals, *counts)
+def bracketing_counts(
+    like: BracketingWeights,
+    spans: Array,  # (spans, 2) int
+    lengths: Array,  # (B,) int64
+    marginals: Array,  # (spans,) float64
+    scale: Array,  # (B,) float64
+) -> BracketingWeights:
+    """How often each weight is expected to be used, each sentence weighed by its scale; 0 leaves a sentence out."""
+    offsets = _offsets(lengths)
+
+    def work(first: int, last: int) -> list[Array]:
+        counts = [np.zeros(x.shape[::-1]) for x in (like.yields, like.contexts, like.node, like.tree)]
+        count_pass(spans, lengths, offsets, first, last, scale, marginals, *counts)
         return counts
 
-    counts, *others = map_threads(work, range(len(cuts) - 1))
+    counts, *others = _in_shards(work, lengths)
     for more in others:  # always in the same order
         for into, found in zip(counts, more, strict=True):
             into += found
-    again = np.flatnonzero(trouble)
-    if len(again):
-        log_pass(*tables, spans, lengths, offsets, again, scale, want_counts, log_z, marginals, *counts)
-    found_counts = _counts(counts, weights.yields.dtype) if want_counts else None
-    return BracketingSums(torch.from_numpy(log_z), torch.from_numpy(marginals), found_counts)
+    yields, contexts, node, tree = (torch.from_numpy(x).to(like.yields.dtype) for x in counts)
+    return BracketingWeights(yields.T, contexts.T, node, tree)
 
 
 def bracketing_ratios(weights: BracketingWeights, spans: Array, lengths: Array) -> Array:  # (spans,)
@@ -117,6 +110,9 @@ def _offsets(lengths: Array) -> Array:  # (B,) -> (B + 1,)
     return np.concatenate([[0], np.cumsum(lengths * (lengths + 1) // 2)]).astype(np.int64)
 
 
-def _counts(counts: list[Array], dtype: torch.dtype) -> BracketingWeights:
-    yields, contexts, node, tree = (torch.from_numpy(x).to(dtype) for x in counts)
-    return BracketingWeights(yields.T, contexts.T, node, tree)
+def _in_shards(work: Callable[[int, int], _Result], lengths: Array) -> list[_Result]:
+    """Run a pass over ranges of the sentences, one thread each."""
+    # A sentence takes about as long as its spans and their splits are many.
+    cost = lengths * (lengths + 1) * (lengths + 20) if len(lengths) else np.zeros(1, np.int64)
+    cuts = np.minimum(even_cuts(cost, min(threads_for(int(lengths.sum())), len(cost))), len(lengths))
+    return map_threads(lambda shard: work(cuts[shard], cuts[shard + 1]), range(len(cuts) - 1))

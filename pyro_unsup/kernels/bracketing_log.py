@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from .bracketing_scaled import add_counts, log_ratios, settle
+from .bracketing_scaled import log_ratios, settle
 
 Array = np.ndarray[Any, Any]
 
@@ -46,14 +46,8 @@ def log_pass(
     lengths: Array,  # (B,)
     offsets: Array,  # (B + 1,) of the spans
     todo: Array,  # which sentences
-    scale: Array,  # (B,)
-    want_counts: bool,
     log_z: Array,  # (B,) out
-    marginals: Array,  # (spans,) out
-    n_yields: Array,  # (Y, 2) added to
-    n_contexts: Array,  # (X, 2) added to
-    n_node: Array,  # (W + 1,) added to
-    n_tree: Array,  # (W + 1,) added to
+    marginals: Array,  # (spans,) out; empty if only log Z is wanted
 ) -> None:
     longest = 0
     for b in todo:
@@ -68,10 +62,10 @@ def log_pass(
         _fill(ratio, n, False, inside)
         total = inside[0, n]
         log_z[b] = shared + tree[n] + total
+        if len(marginals) == 0:
+            continue
         if log_z[b] == -np.inf:  # impossible: it counts for nothing
             marginals[at : offsets[b + 1]] = 0.0
-            continue
-        if not want_counts:
             continue
         around[0, n] = -total
         m = len(spans[at : offsets[b + 1]]) - 1
@@ -89,9 +83,7 @@ def log_pass(
                 mass = _log_sum(terms[:size])
                 around[i, j] = mass + ratio[m]
                 marginals[at + m] = min(np.exp(mass + inside[i, j]), 1.0)
-        if forced:
-            settle(yields, contexts, spans, at, n, marginals)
-        add_counts(spans, at, n, scale[b], marginals, n_yields, n_contexts, n_node, n_tree)
+        settle(yields, contexts, spans, at, n, forced, marginals)
 
 
 @njit(cache=True, nogil=True)

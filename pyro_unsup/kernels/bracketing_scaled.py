@@ -98,16 +98,10 @@ def scaled_pass(
     offsets: Array,  # (B + 1,) of the spans
     first: int,  # which sentences
     last: int,
-    scale: Array,  # (B,) how much the counts of each sentence weigh
-    want_counts: bool,
     limit: float,
     log_z: Array,  # (B,) out
     trouble: Array,  # (B,) out: do this one again in log space
-    marginals: Array,  # (spans,) out
-    n_yields: Array,  # (Y, 2) added to
-    n_contexts: Array,  # (X, 2) added to
-    n_node: Array,  # (W + 1,) added to
-    n_tree: Array,  # (W + 1,) added to
+    marginals: Array,  # (spans,) out; empty if only log Z is wanted
 ) -> None:
     longest = 0
     for b in range(first, last):
@@ -150,7 +144,7 @@ def scaled_pass(
             trouble[b] = True
             continue
         log_z[b] = shared + np.log(total) + max(n - 2, 0) * shift
-        if not want_counts:
+        if len(marginals) == 0:
             continue
 
         around[0, n] = around_mirror[n, 0] = 1 / total
@@ -170,44 +164,49 @@ def scaled_pass(
         if not (worst <= limit):
             trouble[b] = True
             continue
-        if forced:
-            settle(yields, contexts, spans, at, n, marginals)
-        add_counts(spans, at, n, scale[b], marginals, n_yields, n_contexts, n_node, n_tree)
+        settle(yields, contexts, spans, at, n, forced, marginals)
 
 
 @njit(cache=True, nogil=True)
-def settle(yields: Array, contexts: Array, spans: Array, at: int, n: int, marginals: Array) -> None:
+def settle(yields: Array, contexts: Array, spans: Array, at: int, n: int, forced: bool, marginals: Array) -> None:
     """Spans that must be in the tree are there for certain: rounding must not leave a count for what is impossible."""
-    for s in range(at + n, at + n * (n + 1) // 2):
-        if yields[spans[s, 0], 0] + contexts[spans[s, 1], 0] == -np.inf:
-            marginals[s] = 1.0
+    last = at + n * (n + 1) // 2 - 1
+    marginals[at : at + n] = 1.0
+    marginals[last] = 1.0
+    if forced:
+        for s in range(at + n, last):
+            if yields[spans[s, 0], 0] + contexts[spans[s, 1], 0] == -np.inf:
+                marginals[s] = 1.0
 
 
 @njit(cache=True, nogil=True)
-def add_counts(
+def count_pass(
     spans: Array,  # (spans, 2)
-    at: int,
-    n: int,
-    scale: float,
-    marginals: Array,  # (spans,) filled in for the widths 2 .. n - 1
+    lengths: Array,  # (B,)
+    offsets: Array,  # (B + 1,) of the spans
+    first: int,  # which sentences
+    last: int,
+    scale: Array,  # (B,) how much the counts of each sentence weigh
+    marginals: Array,  # (spans,)
     n_yields: Array,  # (Y, 2) added to
     n_contexts: Array,  # (X, 2) added to
     n_node: Array,  # (W + 1,) added to
     n_tree: Array,  # (W + 1,) added to
 ) -> None:
-    """Turn the posteriors of one sentence's spans into counts. One word and all words are always constituents."""
-    n_tree[n] += scale
-    s = at
-    for w in range(1, n + 1):
-        for _ in range(n - w + 1):
-            if w == 1 or w == n:
-                marginals[s] = 1.0
-            yes = marginals[s] * scale
-            no = scale - yes
-            n_yields[spans[s, 0], 1] += yes
-            n_yields[spans[s, 0], 0] += no
-            n_contexts[spans[s, 1], 1] += yes
-            n_contexts[spans[s, 1], 0] += no
-            if w > 1:
-                n_node[w] += yes
-            s += 1
+    """Turn the posteriors of spans into counts of what they use."""
+    for b in range(first, last):
+        n, s = lengths[b], offsets[b]
+        if n == 0 or scale[b] == 0:
+            continue
+        n_tree[n] += scale[b]
+        for w in range(1, n + 1):
+            for _ in range(n - w + 1):
+                yes = marginals[s] * scale[b]
+                no = scale[b] - yes
+                n_yields[spans[s, 0], 1] += yes
+                n_yields[spans[s, 0], 0] += no
+                n_contexts[spans[s, 1], 1] += yes
+                n_contexts[spans[s, 1], 0] += no
+                if w > 1:
+                    n_node[w] += yes
+                s += 1
