@@ -16,8 +16,6 @@ and updates each parameter by its formula. Objectives and parameters of both mod
 
 from __future__ import annotations
 
-import math
-
 import pyro
 import pyro.distributions as dist
 import torch
@@ -51,12 +49,8 @@ def enumerated_model(
     with pyro.plate("sequences", len(x)):
         for t in pyro.markov(range(x.shape[1])):
             here = t < lengths  # (B,)
-            row = start if state is None else transition[state]
-            # Pyro masks what is observed, not what is enumerated. After the end of a sequence a constant row stands in
-            # for the table, so that states which are not there have no counts.
-            row = torch.where(here.unsqueeze(-1), row, -math.log(states))
-            state = pyro.sample(f"state_{t}", pu.Categorical(row))
-            with poutine.mask(mask=here):
+            with poutine.mask(mask=here):  # after the end of a sequence nothing is there, and nothing is counted
+                state = pyro.sample(f"state_{t}", pu.Categorical(start if state is None else transition[state]))
                 pyro.sample(f"x_{t}", dist.Normal(mean[state], scale[state]), obs=x[:, t])
 
 

@@ -6,12 +6,14 @@ error. Exit codes: 0 done, 2 bad input or usage (one line says what, with file a
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from .common import BAD_INPUT, INTERRUPTED
+from .common import BAD_INPUT, INTERRUPTED, utf8_stdout
 from .demo import demo
 from .evaluate import evaluate
 from .fit import fit
@@ -20,12 +22,18 @@ from .show import show
 
 __all__ = ["app"]
 
+WRITES_FILES = ("demo", "fit")  # the commands whose result is not their output
+
 
 class _Commands(TyperGroup):
     """The commands in the order of use, and the one place where errors become a line and an exit code."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return ["demo", "fit", "predict", "evaluate", "show"]
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        utf8_stdout()
+        return super().main(*args, **kwargs)
 
     def invoke(self, ctx: Any) -> Any:
         from ..errors import UnsupError
@@ -35,7 +43,10 @@ class _Commands(TyperGroup):
         except UnsupError as error:
             _refuse(str(error))
         except BrokenPipeError:
-            raise  # the reader of our output has seen enough: typer ends quietly
+            if ctx.invoked_subcommand in WRITES_FILES:
+                raise  # typer ends quietly, but not as if all had been done
+            _silence()  # the reader of our output has seen enough
+            raise typer.Exit from None
         except OSError as error:
             _refuse(": ".join(str(part) for part in (error.filename, error.strerror or error) if part is not None))
         except MemoryError:
@@ -43,6 +54,13 @@ class _Commands(TyperGroup):
         except KeyboardInterrupt:
             typer.echo("interrupted", err=True)
             raise typer.Exit(INTERRUPTED) from None
+
+
+def _silence() -> None:
+    """Send what is still in the buffer of standard output nowhere, so that flushing it at the exit cannot fail."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def _refuse(what: str) -> None:

@@ -42,12 +42,30 @@ def dictionary_of(path: str, format: Format, column: Column, lowercase: bool, mi
     return TagDictionary.from_corpus(gold, min_count)
 
 
+def with_listed(text: Corpus, known: TagDictionary, min_count: int) -> Corpus:
+    """The text by a vocabulary that has every word which the dictionary lists, seen or not, rare or not.
+
+    So these words keep their tags in new text. Other words seen fewer than ``min_count`` times become one.
+    """
+    import numpy as np
+
+    from ..data import Vocab
+    from ..data.lines import UNKNOWN
+
+    unknown = UNKNOWN if min_count > 1 else None
+    counts = np.bincount(text.words, minlength=len(text.vocab)).tolist()
+    kept = [word for word, count in zip(text.vocab, counts, strict=True) if count >= min_count]
+    words = dict.fromkeys([*kept, *known.words, *([] if unknown is None else [unknown])])
+    return text.with_vocab(Vocab(words, unknown=unknown))
+
+
 def build(
     text: Corpus, tags: int | None, order: int, stop: bool, known: TagDictionary | None, path: str | None
 ) -> Tagger:
     """The model, if it makes sense and fits into memory.
 
-    :param known: the dictionary, if there is one; the tags then are those of it that a word of the text may have.
+    :param text: with a dictionary, by a vocabulary that has its words too (:func:`with_listed`).
+    :param known: the dictionary, if there is one; the tags then are those of it that some word may have.
     :param path: where it came from.
     """
     from ..data import Vocab
@@ -65,7 +83,7 @@ def build(
     names = Vocab(known.tagset.decode(used))
     if len(names) < len(known.tagset):
         idle = ", ".join(printable(tag) for tag in known.tagset if tag not in names)
-        say(f"left out, since no word of the text may have them: {idle}")
+        say(f"left out, since no word may have them: {idle}")
     return Tagger(names, text.vocab, order, mask[used], stop)
 
 

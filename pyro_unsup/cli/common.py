@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 BAD_INPUT, INTERRUPTED = 2, 130  # exit codes
+MAX_SEED = 2**63 - 1 - 1000  # what generators take, less room for restarts to count up from it
 
 
 class Format(StrEnum):
@@ -113,6 +114,7 @@ def read(path: str, format: Format, column: Column | None = None, option: str = 
             raise InputError(f"the name does not tell the format; give one with {option}: {known}", path) from error
     if format is Format.CONLLU:
         options["tags"] = None if column is None else str(column)
+        options["allow_multiple_roots"] = True  # heads do not matter to a tagger
     return data.read(path, format.value, **options)
 
 

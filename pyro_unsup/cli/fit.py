@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..errors import FitError, UnsupError
-from .building import DEFAULT_TAGS, build, dictionary_of, read_dictionary
-from .common import FORMATS, INTERRUPTED, Column, Format, printable, read, say
+from .building import DEFAULT_TAGS, build, dictionary_of, read_dictionary, with_listed
+from .common import FORMATS, INTERRUPTED, MAX_SEED, Column, Format, printable, read, say
 
 if TYPE_CHECKING:
     from ..data import Corpus
@@ -107,7 +108,11 @@ def tagger(
     seed: Annotated[
         int,
         typer.Option(
-            metavar="N", min=0, help="Same seed, same result; restarts count up from it.", rich_help_panel=TRAINING
+            metavar="N",
+            min=0,
+            max=MAX_SEED,
+            help="Same seed, same result; restarts count up from it.",
+            rich_help_panel=TRAINING,
         ),
     ] = 0,
     resume: Annotated[
@@ -119,7 +124,12 @@ def tagger(
     ] = Format.AUTO,
     min_count: Annotated[
         int,
-        typer.Option(metavar="N", min=1, help="Words seen fewer times become one, `<unk>`.", rich_help_panel=OUTPUT),
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Words seen fewer times become one, `<unk>`, unless a dictionary lists them.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = 1,
     lowercase: Annotated[
         bool, typer.Option("--lowercase", help="Fold words to lower case.", rich_help_panel=OUTPUT)
@@ -144,17 +154,25 @@ def tagger(
     Checkpoint.may_start(beside, resume, overwrite)
     if dictionary is not None and dictionary_from is not None:
         raise UnsupError("--dictionary and --dictionary-from are two ways to say the same; give one of them")
-    text = read(file, format, lowercase=lowercase, min_count=min_count)
+    for name, value in (("--tolerance", tolerance), ("--smooth", smooth)):
+        if not math.isfinite(value):
+            raise UnsupError(f"{name} must be a finite number, actual {value}")
+    with_dictionary = dictionary is not None or dictionary_from is not None
+    text = read(file, format, lowercase=lowercase, min_count=1 if with_dictionary else min_count)
     known = None
     if dictionary is not None:
         known = read_dictionary(dictionary, lowercase)
     elif dictionary_from is not None:
         known = dictionary_of(dictionary_from, dictionary_format, column, lowercase, dictionary_min_count)
+    seen = len(text.vocab)
+    if known is not None:
+        text = with_listed(text, known, min_count)
     model = build(text, tags, order, stop, known, dictionary or dictionary_from)
-    say(f"{printable(file)}: {len(text):,} sentences, {text.tokens:,} words, {len(text.vocab):,} types; {model!r}")
+    say(f"{printable(file)}: {len(text):,} sentences, {text.tokens:,} words, {seen:,} types; {model!r}")
 
     checkpoint = Checkpoint(beside, identity(model, text, smooth, seed))
-    if checkpoint.open(resume):
+    resumed = checkpoint.open(resume)
+    if resumed:
         say(f"going on from {beside}")
     elif resume:
         say(f"{beside} is not there: starting from the beginning")
@@ -176,8 +194,9 @@ def tagger(
             checkpoint.remove()
             say("interrupted before the first iteration; nothing was kept")
         raise typer.Exit(INTERRUPTED) from None
-    except UnsupError as error:
-        if not resume:  # the same would happen again
+    except BaseException as error:
+        # After an error of ours the same would happen again; after any other, what was reached is worth keeping.
+        if not resumed and (isinstance(error, UnsupError) or not checkpoint.reached):
             checkpoint.remove()
         if isinstance(error, FitError) and not smooth:
             raise FitError(f"{error}. On the command line, --smooth 0.1 often helps") from error

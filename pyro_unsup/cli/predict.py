@@ -19,11 +19,11 @@ from .common import (
     HowOption,
     ModelArgument,
     load_tagger,
+    printable,
     read,
     read_gold,
     say,
     state_names,
-    utf8_stdout,
 )
 
 if TYPE_CHECKING:
@@ -78,11 +78,9 @@ def predict(
     text = read(file, format)
     if relabel is not None:
         fit = fit.relabel(read_gold(relabel, relabel_format, column, "--relabel-format"))
-    names = state_names(fit, model.states)
+    names = [printable(name) for name in state_names(fit, model.states)]
     decoded = decode(fit, text, how)
     tags = [names[state] for state in decoded.states.tolist()]
-    if out == "-":
-        utf8_stdout()
     if probabilities:
         chosen = decoded.posterior.marginals.gather(1, decoded.states[:, None].long())[:, 0]
         _write_columns(text, tags, chosen.clamp(0, 1).tolist(), out)
@@ -98,7 +96,7 @@ def _write_columns(text: Corpus, tags: list[str], chosen: list[float], out: str)
     from ..data.files import write_text
 
     for tag in set(tags):
-        if not tag.strip() or any(one in tag for one in "\t\r\n"):
+        if not tag.strip():
             raise UnsupError(f"the tag {tag!r} cannot be written in a column; relabel it")
     with write_text(out) as stream:
         for i, (start, end) in enumerate(pairwise(text.offsets.tolist())):

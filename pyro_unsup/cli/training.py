@@ -73,7 +73,11 @@ class Checkpoint:
             shutil.rmtree(self.folder)
         self.folder.mkdir(parents=True)
         record = {"kind": KIND, "settings": dict(self.settings)}
-        (self.folder / RUN).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        try:
+            (self.folder / RUN).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        except BaseException:
+            self.remove()
+            raise
         return False
 
     def _check(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import torch
@@ -78,7 +79,7 @@ class Bracketing(Structured):
         self.yields, self.contexts, self.node, self.tree = yields, contexts, node, tree
         self.lengths = check_lengths(torch.as_tensor(lengths))
         self._parts = self._check()
-        batch = torch.broadcast_shapes(self._parts.batch_shape, self.lengths.shape)
+        batch = _broadcast(self._parts.batch_shape, self.lengths.shape)
         super().__init__(batch, Size([int(span_lengths(self.lengths).sum()), 2]), validate_args=False)
         if validate_args is not None:
             self._validate_args = validate_args
@@ -119,13 +120,14 @@ class Bracketing(Structured):
         return {name: w for name, w in given.items() if w is not None}
 
     def with_weights(self, weights: dict[str, Tensor]) -> Bracketing:
-        w = {**self.weights, **weights}
-        new = Bracketing(w["yields"], w["contexts"], self.lengths, w.get("node"), w.get("tree"))
-        new._batch_shape = self._batch_shape
+        new = copy(self)  # in every tempered E step: lengths need no second look
+        for name, w in weights.items():
+            setattr(new, name, w)
+        new._parts = new._check()
         return new
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Bracketing:
-        new = self.with_weights({})
+        new = copy(self)
         new._batch_shape = Size(batch_shape)
         return new
 
@@ -141,7 +143,7 @@ class Bracketing(Structured):
         else:  # weights differ in the batch
             check_spans(self._parts, spans)
             total = reference_log_partition(self._parts, spans, self.lengths)
-        return total.expand(torch.broadcast_shapes(total.shape, self._batch_shape))
+        return total.expand(_broadcast(total.shape, self._batch_shape))
 
     def score(self, value: Tensor, structure: Tensor) -> Tensor:  # (spans, 2), (spans,) -> (*batch, B)
         spans = self._data(value)
@@ -173,6 +175,11 @@ class Bracketing(Structured):
         if value.is_floating_point() or value.dtype == torch.bool:
             raise StructureError(f"yields and contexts must be integers, actual dtype = {value.dtype}")
         return value
+
+
+def _broadcast(one: Size, other: Size) -> Size:
+    # Torch's own function takes as long as a few hundred sentences.
+    return other if len(one) == 0 or one == other else Size(torch.broadcast_shapes(one, other))
 
 
 def constituents(structure: Tensor, lengths: Tensor) -> Tensor:  # (spans,), (B,) -> (m, 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+
 import numpy as np
 import torch
 from torch import Tensor

@@ -175,14 +175,16 @@ def log_partition(parts: BracketingParts, spans: Tensor, lengths: Tensor) -> Ten
 
 def check_spans(parts: BracketingParts, spans: Tensor) -> None:
     """Raise unless every yield and context has its cell."""
-    if len(spans) == 0:
+    from ..kernels.bracketing import spans_within
+
+    types = parts.yields.shape[-1], parts.contexts.shape[-1]
+    if spans_within(spans, *types):
         return
-    for column, (name, table) in enumerate((("yields", parts.yields), ("contexts", parts.contexts))):
-        least, most = (int(x) for x in torch.aminmax(spans[:, column]))
-        if least < 0 or most >= table.shape[-1]:
+    for name, found, size in zip(("yields", "contexts"), spans.T, types, strict=True):
+        least, most = int(found.min()), int(found.max())
+        if least < 0 or most >= size:
             raise StructureError(
-                f"{name} must lie in 0 .. {table.shape[-1] - 1} (the table has {table.shape[-1]} columns), "
-                f"actual range {least} .. {most}"
+                f"{name} must lie in 0 .. {size - 1} (the table has {size} columns), actual range {least} .. {most}"
             )
 
 

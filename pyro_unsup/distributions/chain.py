@@ -112,6 +112,7 @@ class Chain(Structured):
 
     def log_prob(self, value: Tensor) -> Tensor:  # (sum of lengths,) or (*batch, T) -> batch_shape
         words, lengths = self._data(value)
+        self._check_words(words)
         if self._parts.batch_shape.numel() == 1:
             total = log_partition(self._parts.squeezed(), words, lengths)
             shape = self.lengths.shape if self.flat else value.shape[:-1]
@@ -119,6 +120,16 @@ class Chain(Structured):
         padded = pad(words, lengths, time=self.event_shape[0]) if self.flat else value  # weights differ in the batch
         total = reference_log_partition(self._parts, padded.long(), self.lengths)
         return total.expand(torch.broadcast_shapes(total.shape, self._batch_shape))
+
+    def _check_words(self, words: Tensor) -> None:
+        V = self.emission.shape[-1]
+        if words.is_floating_point() or words.dtype == torch.bool:
+            raise StructureError(f"words must be integers, actual dtype {words.dtype}")
+        if len(words) and (int(words.min()) < 0 or int(words.max()) >= V):
+            raise StructureError(
+                f"words must lie in 0 .. {V - 1} (emission has {V} columns), "
+                f"actual range {int(words.min())} .. {int(words.max())}"
+            )
 
     def score(self, value: Tensor, structure: Tensor) -> Tensor:  # both (sum of lengths,) or (*batch, T) -> (*batch,)
         words, lengths = self._data(value)
@@ -146,12 +157,16 @@ class Chain(Structured):
         if self._parts.batch_shape.numel() != 1:
             raise StructureError(f"posterior() wants one set of weights, actual batch {tuple(self._parts.batch_shape)}")
         words, lengths = self._data(value)
+        self._check_words(words)
+        self._parts.check()
         names = {name: w.detach() for name, w in self.weights.items()}
         shape = None if self.flat else value.shape
         return ChainPosterior(names, self._parts.squeezed().detach(), words, lengths, shape)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Draw words of the given lengths, from the chain's weights restricted to those lengths."""
+        if self._parts.batch_shape.numel() != 1:
+            raise StructureError("sample() draws from one set of weights at a time: with Predictive, parallel=False")
         p = self._parts.squeezed().detach()
         lengths = self.lengths.reshape(-1).repeat(Size(sample_shape).numel())
         with torch.no_grad():

@@ -74,6 +74,8 @@ class ChainPosterior(Posterior):
     def entropy(self) -> Tensor:  # (*batch,)
         """H = log Z - E[log weight]; the expectation is d/db at b = 1 of log Z with every log-weight times b."""
         p = self._parts
+        if len(self._words) == 0:
+            return torch.zeros_like(self.log_partition)
         words, pieces = self._words.split(self._lengths.tolist()), []
         for i in range(0, len(words), ENTROPY_BATCH):
             lengths = self._lengths[i : i + ENTROPY_BATCH]
@@ -95,7 +97,7 @@ class ChainPosterior(Posterior):
     def _decode(self, uniforms: np.ndarray | None) -> Tensor:
         from ..kernels.chain import chain_decode
 
-        words, offsets = self._words.numpy(), offsets_of(self._lengths).numpy()
+        words, offsets = self._words.contiguous().numpy(), offsets_of(self._lengths).numpy()
         return chain_decode(self._parts.kernel_weights(), words, offsets, uniforms)[0]
 
     def _shaped(self, flat: Tensor, fill: int) -> Tensor:

@@ -13,7 +13,7 @@ from .ragged import offsets_of, pad
 from .semiring import LOG, Sum
 
 if TYPE_CHECKING:
-    from ..kernels.chain import ChainCounts, ChainWeights
+    from ..kernels.chain import ChainTables
 
 
 @dataclass
@@ -71,13 +71,29 @@ class ChainParts:
             self.start.reshape(K), self.trans.reshape(A, K, K), self.stop.reshape(A, K), self.emission.reshape(K, V)
         )
 
+    def check(self) -> None:
+        """Raise unless every log-weight is a number below +inf, or -inf, and all are of one dtype."""
+        for name, table in (
+            ("start", self.start),
+            ("transition", self.trans),
+            ("stop", self.stop),
+            ("emission", self.emission),
+        ):
+            if table.dtype != self.start.dtype or not table.is_floating_point():
+                raise StructureError(
+                    f"the weights of a chain must have one floating dtype: start has {self.start.dtype}, "
+                    f"{name} has {table.dtype}"
+                )
+            if table.numel() and not float(table.detach().max()) < torch.inf:
+                raise StructureError(f"{name} holds NaN or +inf; log-weights are numbers below +inf, or -inf")
+
     def detach(self) -> ChainParts:
         return ChainParts(*(x.detach() for x in (self.start, self.trans, self.stop, self.emission)))
 
-    def kernel_weights(self) -> ChainWeights:
-        from ..kernels.chain import ChainWeights  # numba loads when it is first needed
+    def kernel_weights(self) -> ChainTables:
+        from ..kernels.chain import ChainTables  # numba loads when it is first needed
 
-        return ChainWeights(*(x.detach() for x in (self.start, self.trans, self.stop, self.emission)))
+        return ChainTables(*(x.detach() for x in (self.start, self.trans, self.stop, self.emission)))
 
 
 def path_sum(
@@ -133,12 +149,7 @@ def reference_log_partition(parts: ChainParts, padded: Tensor, lengths: Tensor, 
 
 def log_partition(parts: ChainParts, words: Tensor, lengths: Tensor) -> Tensor:
     """log Z of flat words under one set of weights, (tokens,), (B,) -> (B,): the kernel on CPU, else the definition."""
-    V = parts.emission.shape[-1]
-    if len(words) and (int(words.min()) < 0 or int(words.max()) >= V):
-        raise StructureError(
-            f"words must lie in 0 .. {V - 1} (emission has {V} columns), "
-            f"actual range {int(words.min())} .. {int(words.max())}"
-        )
+    parts.check()
     if words.device.type != "cpu" or parts.start.device.type != "cpu":
         return reference_log_partition(parts, pad(words, lengths).long(), lengths)
     total: Tensor = _KernelSum.apply(parts.start, parts.trans, parts.stop, parts.emission, words, lengths)
@@ -171,9 +182,11 @@ class _KernelSum(torch.autograd.Function):
         return *(c if need else None for c, need in zip(scaled, ctx.needs_input_grad, strict=False)), None, None
 
 
-def _run(inputs: tuple[Tensor, ...], scale: Tensor | None, want: bool) -> tuple[Tensor, ChainCounts | None]:
+def _run(inputs: tuple[Tensor, ...], scale: Tensor | None, want: bool) -> tuple[Tensor, ChainTables | None]:
     from ..kernels.chain import chain_pass
 
     parts = ChainParts(*inputs[:4])
     weigh = None if scale is None else scale.double().numpy()
-    return chain_pass(parts.kernel_weights(), inputs[4].numpy(), offsets_of(inputs[5]).numpy(), weigh, want)
+    return chain_pass(
+        parts.kernel_weights(), inputs[4].contiguous().numpy(), offsets_of(inputs[5]).numpy(), weigh, want
+    )

@@ -8,6 +8,7 @@ from typing import Any
 
 from pyro.distributions import TorchDistribution
 from pyro.poutine.messenger import Messenger
+from pyro.poutine.util import site_is_subsample
 from torch import Size, Tensor
 
 from ..distributions import Categorical, Structured
@@ -47,7 +48,7 @@ class TemperMessenger(Messenger):
     def _pyro_sample(self, msg: Any) -> None:
         fn = msg["fn"]
         hidden = getattr(fn, "has_enumerate_support", False)
-        if type(fn).__name__ == "_Subsample" or not (hidden or msg["is_observed"]):
+        if site_is_subsample(msg) or not (hidden or msg["is_observed"]):
             return  # continuous latent variables are parameters here: their prior is not tempered
         msg["fn"] = _raised(fn, self.beta)
         msg["scale"] = msg["scale"] / self.beta

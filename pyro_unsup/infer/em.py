@@ -14,7 +14,7 @@ from pyro import poutine
 from pyro.infer import config_enumerate
 from torch import Tensor
 
-from ..errors import FitError, TableError, UnsupError
+from ..errors import FitError, TableError
 from ..estimate import Estimator, Normalise
 from ..handlers import DeclaredMessenger
 from ..results import Fit
@@ -105,6 +105,12 @@ class EM:
         self._params = [name for name, site in trace.nodes.items() if site["type"] == "param"]
         if not (self.declarations or self._params or self._points.unconstrained):
             raise FitError("the model has nothing to learn: no multinomial tables, no pyro.param, no latent variables")
+        unknown = self.estimate.keys() - self.declarations.keys() if isinstance(self.estimate, Mapping) else ()
+        if unknown:
+            raise FitError(
+                f"estimate names tables that the model does not have: {sorted(unknown)}, it has "
+                f"{sorted(self.declarations)}"
+            )
         generator = torch.Generator().manual_seed(seed)
         found = self.init(self.declarations, generator)
         self.weights = {name: d.layout.check(name, found[name].to(self.dtype)) for name, d in self.declarations.items()}
@@ -118,10 +124,10 @@ class EM:
         with self._naming_iteration():
             found = self._expected = self._marginal.expect(self.weights, *self._data, others=others)
         if math.isnan(found.log_marginal):
-            raise FitError(f"iteration {self.iteration}: the log marginal is NaN ({self._marginal.impossible()})")
+            raise FitError(f"iteration {self.iteration}: the log marginal is NaN: {self._marginal.trouble()}")
         if found.log_marginal == -math.inf:
             raise FitError(
-                f"iteration {self.iteration}: {self._marginal.impossible()}: smooth (AddLambda), or widen the "
+                f"iteration {self.iteration}: {self._marginal.trouble()}: smooth (AddLambda), or widen the "
                 "support that forbids it"
             )
         for name, counts in found.counts.items():
@@ -162,17 +168,17 @@ class EM:
         """Errors of Pyro's own, such as a scale that collapsed to zero, say when they happened."""
         try:
             yield
-        except UnsupError:
+        except FitError:
             raise
-        except ValueError as error:
-            hint = (
-                " (a parameter that runs to the edge of its constraint needs a prior, or a constraint with room: "
-                "constraints.greater_than(1e-3) for a scale)"
-            )
-            what = str(error).splitlines()[0]
-            raise FitError(
-                f"iteration {self.iteration}: {what}{hint if what.startswith('Expected parameter') else ''}"
-            ) from error
+        except ValueError as error:  # the library's own errors are ValueErrors too
+            said = [line for line in str(error).splitlines() if line.strip()][:2]
+            hint = ""
+            if any("Expected parameter" in line for line in said):
+                hint = (
+                    " (a parameter that runs to the edge of its constraint needs a prior, or a constraint with room: "
+                )
+                hint += "constraints.greater_than(1e-3) for a scale)"
+            raise FitError(f"iteration {self.iteration}: {' '.join(said)}{hint}") from error
 
     def _move_others(self, found: Expectation) -> None:
         """Parameters that are not tables: climb the expected complete log-likelihood."""
@@ -231,6 +237,8 @@ class EM:
                 f"restarts must be at least 1, iterations and tolerance not negative, "
                 f"actual {restarts}, {iterations}, {tolerance}"
             )
+        if not 0 <= seed < 2**63 - restarts:
+            raise FitError(f"a seed must lie in 0 .. 2**63 - 1 - restarts, actual {seed}")
         if checkpoint is not None and restarts == 1:
             may_write(checkpoint, overwrite=True)  # better now than at the first interrupt
         if restarts > 1 and resume is not None:

@@ -24,7 +24,6 @@ from torch import Tensor
 from ..distributions import Structured
 from ..errors import FitError
 from ..handlers import Counting, GivenMessenger
-from ..tables import Declaration
 from .points import Points
 from .stock import refuse_stock_categorical
 
@@ -43,7 +42,6 @@ class Expectation:
     log_marginal: float
     counts: dict[str, Tensor]
     factors: dict[Factor, Tensor]
-    declarations: dict[str, Declaration]
 
 
 class Marginal:
@@ -53,6 +51,7 @@ class Marginal:
         self.model = config_enumerate(model, "parallel")
         self.points = points
         self._sum = _TracedSum(dtype, plates)
+        self._plates = plates
         self._checked = False
 
     def expect(self, weights: Mapping[str, Tensor], args: Any, kwargs: Any, others: bool) -> Expectation:
@@ -68,7 +67,7 @@ class Marginal:
             found = dict(self._factors())
             grads = torch.autograd.grad(log_marginal, list(found.values()), allow_unused=True, materialize_grads=True)
             factors = dict(zip(found, grads, strict=True))
-        return Expectation(float(log_marginal.detach()), counts, factors, counting.found)
+        return Expectation(float(log_marginal.detach()), counts, factors)
 
     def expected_complete(
         self, weights: Mapping[str, Tensor], factors: Mapping[Factor, Tensor], args: Any, kwargs: Any
@@ -93,14 +92,22 @@ class Marginal:
         with torch.no_grad(), GivenMessenger(weights):
             return float(self._log_marginal(args, kwargs))
 
-    def impossible(self) -> str:
-        """Which item of the data the last run found impossible, in words."""
+    def trouble(self) -> str:
+        """What the last run found impossible or not a number, in words: the first item of the data that shows it."""
         for name, site in self._sum.trace.nodes.items():
-            if site["type"] == "sample" and "unscaled_log_prob" in site:
-                dead = (site["unscaled_log_prob"] == -torch.inf).nonzero()
-                if len(dead) and site["infer"].get("_enumerate_dim") is None:
-                    return f"item {int(dead[0, -1]) if dead.numel() else 0} of site '{name}' has probability zero"
-        return "the data have probability zero"
+            if site["type"] != "sample" or "unscaled_log_prob" not in site:
+                continue
+            log_p = site["unscaled_log_prob"].detach()
+            if bool(log_p.isnan().any()):
+                return f"item {int(log_p.isnan().nonzero()[0, -1]) if log_p.dim() else 0} of site '{name}' gives NaN"
+            if (
+                log_p.dim() > self._plates
+            ):  # enumerated axes lie to the left: impossible only if it is under every choice
+                log_p = log_p.flatten(0, log_p.dim() - self._plates - 1).amax(0)
+            dead = (log_p == -torch.inf).nonzero()
+            if len(dead) and site["is_observed"]:
+                return f"item {int(dead[0, -1]) if dead.numel() else 0} of site '{name}' has probability zero"
+        return "the data as a whole have probability zero"
 
     def _log_marginal(self, args: Any, kwargs: Any) -> Tensor:
         with self.points:

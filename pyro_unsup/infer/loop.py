@@ -35,7 +35,7 @@ class Info:
         """One row of a history, the scores as columns beside the others."""
         row = asdict(self)
         scores = row.pop("scores")
-        return {**scores, **row}
+        return {**row, **{name: score for name, score in scores.items() if name not in row}}
 
     @staticmethod
     def of(row: Mapping[str, float]) -> Info:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from pyro.infer.autoguide.initialization import init_to_median
 from pyro.poutine.messenger import Messenger
+from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 from torch.distributions import Transform, biject_to
 
@@ -30,7 +31,7 @@ class Points(Messenger):
         return {name: self._transforms[name](x.detach().clone()) for name, x in self.unconstrained.items()}
 
     def _pyro_sample(self, msg: Any) -> None:
-        if msg["is_observed"] or msg["done"] or type(msg["fn"]).__name__ == "_Subsample":
+        if msg["is_observed"] or msg["done"] or site_is_subsample(msg):
             return
         fn = msg["fn"]
         if getattr(fn, "has_enumerate_support", False):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from .bracketing_log import all_ratios, decode_pass, log_pass
-from .bracketing_scaled import count_pass, scaled_pass
+from .bracketing_scaled import count_pass, scaled_pass, within
 from .limits import LIMIT
 from .threads import even_cuts, map_threads, threads_for
 
@@ -36,12 +36,13 @@ class BracketingWeights:
 
     def arrays(self) -> list[Array]:
         """As the passes want them: float64, and the two weights of a type side by side."""
-        return [
-            self.yields.double().T.contiguous().numpy(),
-            self.contexts.double().T.contiguous().numpy(),
-            self.node.double().contiguous().numpy(),
-            self.tree.double().contiguous().numpy(),
-        ]
+        tables = [np.stack([*x.double().numpy()], 1) for x in (self.yields, self.contexts)]
+        return tables + [x.double().contiguous().numpy() for x in (self.node, self.tree)]
+
+
+def spans_within(spans: Tensor, yields: int, contexts: int) -> bool:  # (spans, 2)
+    """Whether every span has a yield and a context below these numbers."""
+    return bool(within(spans.cpu().numpy(), yields, contexts))
 
 
 def bracketing_pass(
@@ -81,10 +82,10 @@ def bracketing_counts(
 
     counts, *others = _in_shards(work, lengths)
     for more in others:  # always in the same order
-        for into, found in zip(counts, more, strict=True):
-            into += found
-    yields, contexts, node, tree = (torch.from_numpy(x).to(like.yields.dtype) for x in counts)
-    return BracketingWeights(yields.T, contexts.T, node, tree)
+        for into, one in zip(counts, more, strict=True):
+            into += one
+    found = [torch.from_numpy(np.ascontiguousarray(x.T)).to(like.yields.dtype) for x in counts]
+    return BracketingWeights(*found)
 
 
 def bracketing_ratios(weights: BracketingWeights, spans: Array, lengths: Array) -> Array:  # (spans,)

@@ -25,6 +25,15 @@ LOG_4 = float(np.log(4.0))
 
 
 @njit(cache=True, nogil=True)
+def within(spans: Array, yields: int, contexts: int) -> bool:  # (spans, 2)
+    """Whether all yields and contexts exist; one look at each is faster than a general search for the extremes."""
+    fine = True
+    for s in range(len(spans)):
+        fine &= 0 <= spans[s, 0] < yields and 0 <= spans[s, 1] < contexts
+    return fine
+
+
+@njit(cache=True, nogil=True)
 def log_ratios(
     yields: Array,  # (Y, 2) log-weights as distituent, as constituent
     contexts: Array,  # (X, 2)

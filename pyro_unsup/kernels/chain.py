@@ -29,24 +29,14 @@ DENSE_SHARE = 0.4
 
 
 @dataclass
-class ChainWeights:
-    """Log-weights as the kernels want them.
+class ChainTables:
+    """Log-weights as the kernels want them, or counts laid out in the same way.
 
     :param start: (K,).
     :param trans: (1, K, K) first order; (K + 1, K, K) second order, the last block for the pad before the sequence.
     :param stop: (1, K) or (K + 1, K); zeros where there is no stop event.
     :param emit: (K, V), -inf where a state does not allow a word.
     """
-
-    start: Tensor
-    trans: Tensor
-    stop: Tensor
-    emit: Tensor
-
-
-@dataclass
-class ChainCounts:
-    """Expected counts, laid out as the weights."""
 
     start: Tensor
     trans: Tensor
@@ -68,12 +58,12 @@ class _Job:
 
 
 def chain_pass(
-    weights: ChainWeights,
+    weights: ChainTables,
     words: Array,  # (tokens,) int
     offsets: Array,  # (B + 1,) int64
     scale: Array | None = None,  # (B,) float64
     want_counts: bool = True,
-) -> tuple[Tensor, ChainCounts | None]:
+) -> tuple[Tensor, ChainTables | None]:
     """log Z of each sequence, and the expected counts of all of them (each weighed by ``scale``)."""
     lengths = np.diff(offsets)
     B = len(lengths)
@@ -116,11 +106,11 @@ def chain_pass(
         return log_z, None
     n_emit = counts[3] if support is None else support.spread(counts[3])  # (V, K)
     found_counts = [torch.from_numpy(n).to(weights.emit.dtype) for n in (*counts[:3], n_emit)]
-    return log_z, ChainCounts(found_counts[0], found_counts[1], found_counts[2], found_counts[3].T)
+    return log_z, ChainTables(found_counts[0], found_counts[1], found_counts[2], found_counts[3].T)
 
 
 def chain_decode(
-    weights: ChainWeights,
+    weights: ChainTables,
     words: Array,
     offsets: Array,
     uniforms: Array | None = None,  # (tokens,) float64 in [0, 1)
@@ -132,7 +122,7 @@ def chain_decode(
     return torch.from_numpy(states), torch.from_numpy(log_z)
 
 
-def _logs(weights: ChainWeights) -> list[Array]:
+def _logs(weights: ChainTables) -> list[Array]:
     return [w.double().contiguous().numpy() for w in (weights.start, weights.trans, weights.stop)]
 
 
@@ -143,7 +133,7 @@ def _scaled(log_weights: Tensor) -> tuple[Array, float]:
     return (log_weights - top).exp().contiguous().numpy(), top
 
 
-def _is_sparse(weights: ChainWeights, words: Array) -> bool:
+def _is_sparse(weights: ChainTables, words: Array) -> bool:
     if len(weights.trans) > 1:
         return True
     if float(weights.emit.min()) > -np.inf:
@@ -169,7 +159,7 @@ class _Support:
         dense[self._mask.numpy()] = cells
         return dense
 
-    def logs(self, weights: ChainWeights) -> tuple[Array, Array, Array]:
+    def logs(self, weights: ChainTables) -> tuple[Array, Array, Array]:
         """What a pass in log space wants to know of the emissions."""
         return self.at, self.states, self.pick(weights.emit.double())
 

@@ -12,8 +12,26 @@ from .chain_sparse import message_sizes, pad_of
 
 
 @njit(cache=True, nogil=True)
+def _shift(x):
+    """Subtract the maximum, unless everything is -inf, and return it."""
+    top = -np.inf
+    for i in range(len(x)):
+        top = max(top, x[i])
+    if top == -np.inf:
+        return 0.0
+    for i in range(len(x)):
+        x[i] -= top
+    return top
+
+
+@njit(cache=True, nogil=True)
 def _forward(start, trans, support_at, support, emit, words, begin, T, at, ahead, best):
-    """Fill the forward messages: sums of all histories, or (``best``) the weight of the best one."""
+    """Fill the forward messages: sums of all histories, or (``best``) the weight of the best one.
+
+    Every message is shifted to a maximum of 0, so that its digits last however long the sequence; the sum of the shifts
+    is returned.
+    """
+    shifts = 0.0
     K = len(start)
     second = len(trans) > 1
     message_sizes(second, T, support_at, words, begin, at)
@@ -24,6 +42,7 @@ def _forward(start, trans, support_at, support, emit, words, begin, T, at, ahead
         if t == 0:
             for c in range(nc):
                 new[c] = start[support[s0 + c]] + emit[s0 + c]
+            shifts += _shift(new)
             continue
         v = words[begin + t - 1]
         p0, nb = support_at[v], support_at[v + 1] - support_at[v]
@@ -55,6 +74,8 @@ def _forward(start, trans, support_at, support, emit, words, begin, T, at, ahead
         for row in range(len(new) // max(nc, 1)):
             for c in range(nc):
                 new[row * nc + c] += emit[s0 + c]
+        shifts += _shift(new)
+    return shifts
 
 
 @njit(cache=True, nogil=True)
@@ -148,8 +169,8 @@ def log_pass(
         message_sizes(second, T, support_at, words, begin, at)
         ahead = np.empty(at[T])
         back = np.empty(at[T])
-        _forward(start, trans, support_at, support, emit, words, begin, T, at, ahead, False)
-        log_z[s] = _log_sum(_closed(ahead, at, T, trans, stop, support_at, support, words, begin))
+        shifts = _forward(start, trans, support_at, support, emit, words, begin, T, at, ahead, False)
+        log_z[s] = shifts + _log_sum(_closed(ahead, at, T, trans, stop, support_at, support, words, begin))
         if not want_counts or log_z[s] == -np.inf:
             continue
         for t in range(T - 1, -1, -1):
@@ -158,30 +179,40 @@ def log_pass(
             na = (at[t + 1] - at[t]) // nb
             pad = pad_of(second, t, K)
             a0 = support_at[words[begin + t - 1]] if pad < 0 else 0
+            x = words[begin + t + 1] if t < T - 1 else 0
+            c0, nc = (support_at[x], support_at[x + 1] - support_at[x]) if t < T - 1 else (0, 0)
+            out = np.empty(nc)
+            for a in range(na):
+                i = pad if pad >= 0 else support[a0 + a]
+                for b in range(nb):
+                    j = support[s0 + b]
+                    if t == T - 1:
+                        back[at[t] + a * nb + b] = stop[i, j]
+                        continue
+                    row = at[t + 1] + (b * nc if second else 0)
+                    for c in range(nc):
+                        out[c] = trans[i, j, support[c0 + c]] + emit[c0 + c] + back[row + c]
+                    back[at[t] + a * nb + b] = _log_sum(out)
+            whole = _log_sum(ahead[at[t] : at[t + 1]] + back[at[t] : at[t + 1]])  # log Z, less the shifts
             for a in range(na):
                 i = pad if pad >= 0 else support[a0 + a]
                 for b in range(nb):
                     j = support[s0 + b]
                     here = at[t] + a * nb + b
-                    if t == T - 1:
-                        back[here] = stop[i, j]
-                    else:
-                        x = words[begin + t + 1]
-                        c0, nc = support_at[x], support_at[x + 1] - support_at[x]
-                        row = at[t + 1] + (b * nc if second else 0)
-                        out = np.empty(nc)
-                        for c in range(nc):
-                            out[c] = trans[i, j, support[c0 + c]] + emit[c0 + c] + back[row + c]
-                        back[here] = _log_sum(out)
-                        if ahead[here] > -np.inf:
-                            for c in range(nc):
-                                n_trans[i, j, support[c0 + c]] += scale[s] * np.exp(ahead[here] + out[c] - log_z[s])
-                    mass = scale[s] * np.exp(ahead[here] + back[here] - log_z[s])
+                    if ahead[here] + back[here] == -np.inf:
+                        continue
+                    mass = scale[s] * np.exp(ahead[here] + back[here] - whole)
                     n_emit[s0 + b] += mass
                     if t == 0:
                         n_start[j] += mass
                     if t == T - 1:
                         n_stop[i, j] += mass
+                    row = at[t + 1] + (b * nc if second else 0)
+                    for c in range(nc):
+                        k = support[c0 + c]
+                        step = trans[i, j, k] + emit[c0 + c] + back[row + c]
+                        n_trans[i, j, k] += scale[s] * np.exp(ahead[here] + step - whole)
+            _shift(back[at[t] : at[t + 1]])
 
 
 @njit(cache=True, nogil=True)
@@ -199,9 +230,9 @@ def decode_pass(start, trans, stop, support_at, support, emit, words, offsets, u
             continue
         message_sizes(second, T, support_at, words, begin, at)
         ahead = np.empty(at[T])
-        _forward(start, trans, support_at, support, emit, words, begin, T, at, ahead, not draw)
+        shifts = _forward(start, trans, support_at, support, emit, words, begin, T, at, ahead, not draw)
         last = _closed(ahead, at, T, trans, stop, support_at, support, words, begin)
-        log_z[s] = _log_sum(last) if draw else np.max(np.append(last, -np.inf))
+        log_z[s] = shifts + (_log_sum(last) if draw else np.max(np.append(last, -np.inf)))
         if log_z[s] == -np.inf:
             states[begin : begin + T] = -1
             continue

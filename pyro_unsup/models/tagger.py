@@ -112,7 +112,8 @@ class Tagger:
         return drawn
 
     def _check(self, words: Tensor, vocab: Any) -> None:
-        if vocab is not None and not isinstance(self.vocab, int) and vocab is not self.vocab and vocab != self.vocab:
+        known: Any = self.vocab
+        if vocab is not None and not isinstance(known, int) and vocab is not known and list(vocab) != list(known):
             raise StructureError(
                 "the sentences number their words by another vocabulary than the model's: re-encode them, "
                 "corpus.with_vocab(model.vocab)"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from pyro_unsup.errors import UnsupError
-from pyro_unsup.evaluate.labels import Array, Map, confusion, flat_ids
+from pyro_unsup.evaluate.labels import Map, confusion, flat_ids
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,30 +19,38 @@ WIDE_CELL = 0.42  # inches a cell that holds a number
 
 
 def confusion_matrix(
-    gold: Array,
-    predicted: Array,
-    gold_labels: Sequence[str],
+    gold: Any,
+    predicted: Any,
+    gold_labels: Sequence[str] | None = None,
     ax: Axes | None = None,
     normalise: Literal["gold", "predicted"] | None = "gold",
     *,
     predicted_labels: Sequence[str] | None = None,
     how: Map = "many_to_one",
 ) -> Axes:
-    """How gold tags (rows) fall into clusters (columns).
+    """How gold tags (rows) fall into clusters (columns): of ids, or ``confusion_matrix(fit, corpus)`` of a fit.
 
     Tags are ordered by frequency, clusters by the tag they map to; that cell is outlined. Unused ones are left out.
 
-    :param gold: gold tag ids, shape (tokens,).
-    :param predicted: cluster ids, shape (tokens,).
-    :param gold_labels: names of the gold tags, by id.
+    :param gold: gold tag ids, shape (tokens,); or a fit, which is asked to tag the corpus.
+    :param predicted: cluster ids, shape (tokens,); or the tagged corpus, by the vocabulary of the fit.
+    :param gold_labels: names of the gold tags, by id; by default those of the corpus, or numbers.
     :param ax: where to draw; by default a new figure, sized to the table.
     :param normalise: ``"gold"``, each row sums to 1; ``"predicted"``, each column does; or None, counts.
-    :param predicted_labels: names of the clusters, by id; by default their numbers.
+    :param predicted_labels: names of the clusters, by id; by default those of the fit, or numbers.
     :param how: the map that orders the columns, ``"many_to_one"`` or ``"one_to_one"``.
     """
     if normalise not in ("gold", "predicted", None):
         raise UnsupError(f"normalise must be 'gold', 'predicted' or None, got {normalise!r}")
+    if hasattr(gold, "predict"):
+        fit, corpus = gold, predicted
+        if getattr(corpus, "tags", None) is None:
+            raise UnsupError("the corpus has no gold tags to compare with; read it from a tagged file")
+        gold, predicted = corpus.tags, fit.predict(corpus)
+        gold_labels = corpus.tagset.types if gold_labels is None else gold_labels
+        predicted_labels = getattr(fit, "labels", None) if predicted_labels is None else predicted_labels
     ids = flat_ids(gold, "gold")
+    gold_labels = [str(i) for i in range(ids.max() + 1)] if gold_labels is None else gold_labels
     if ids.max() >= len(gold_labels):
         raise UnsupError(f"gold has id {ids.max()}, but there are {len(gold_labels)} gold_labels")
     frequency = np.bincount(ids, minlength=len(gold_labels))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,15 +21,23 @@ OBJECTIVE_COLOUR, SCORE_COLOUR = "C0", "C1"
 MARKERS_UP_TO = 40  # with more points than this, markers run into each other
 
 
-def learning_curve(history: History, score: str | None = None, ax: Axes | None = None) -> Axes:
+class HasRows(Protocol):
+    """A fit, or whatever else keeps its history in ``rows``."""
+
+    @property
+    def rows(self) -> Sequence[Mapping[str, float]]: ...
+
+
+def learning_curve(history: HasRows | History, score: str | None = None, ax: Axes | None = None) -> Axes:
     """The objective by iteration, and a score on a second axis if one is named.
 
-    :param history: a data frame, a dict of columns or a list of rows, with ``iteration`` and ``objective``.
+    :param history: a fit; or a data frame, a dict of columns or a list of rows, with ``iteration`` and ``objective``.
     :param score: the column of the score; iterations without a value (missing, None, NaN) are passed over.
     :param ax: where to draw; by default a new figure.
     :returns: the axes of the objective; the axes of the score are the last of its figure.
     """
-    columns = {name: _column(history, name) for name in ("iteration", "objective", *([] if score is None else [score]))}
+    table = _table(history)
+    columns = {name: _column(table, name) for name in ("iteration", "objective", *([] if score is None else [score]))}
     rows = len(columns["iteration"])
     for name, values in columns.items():
         if len(values) != rows:
@@ -81,6 +89,11 @@ def _tick(value: float, ticks: NDArray[np.float64]) -> str:
     step = float(np.diff(ticks).min()) if len(ticks) > 1 else 1.0
     decimals = next((d for d in range(9) if abs(round(step, d) - step) < step / 100), 9)
     return f"{value:,.{decimals}f}".replace("-", "\N{MINUS SIGN}")
+
+
+def _table(history: HasRows | History) -> History:
+    is_table = isinstance(history, Sequence) or hasattr(history, "keys")  # a data frame may have a column of any name
+    return history if is_table else history.rows  # type: ignore[union-attr]
 
 
 def _column(history: History, name: str) -> NDArray[np.float64]:

@@ -30,30 +30,36 @@ class Words(Protocol):
 
 
 def top_words(
-    log_weights: Array, vocab: Words, state: int, n: int = 12, ax: Axes | None = None, *, label: str | None = None
+    log_weights: Any,
+    vocab: Words | None = None,
+    state: int = 0,
+    n: int = 12,
+    ax: Axes | None = None,
+    *,
+    label: str | None = None,
 ) -> Axes:
     """The ``n`` most probable words of one state, the likeliest on top. Words of probability 0 are left out.
 
-    :param log_weights: log-weights of words in states, shape (K, V); rows need not be normalised.
-    :param vocab: the words, by id.
+    :param log_weights: a fit; or log-weights of words in states, shape (K, V); rows need not be normalised.
+    :param vocab: the words, by id; by default those of the fit.
     :param state: the row to draw.
     :param ax: where to draw; by default a new figure.
-    :param label: the title, by default the state's number.
+    :param label: the title, by default the state's name in the fit, or its number.
     """
-    weights = _matrix(log_weights, vocab, n)
+    weights, vocab, names = _parts(log_weights, vocab, n)
     _check_states(weights, [state])
     if ax is None:
         import matplotlib.pyplot as plt
 
         ax = plt.subplots(figsize=(4.6, 0.9 + 0.24 * n), layout="constrained")[1]
-    _bars(ax, weights[state], vocab, n, f"state {state}" if label is None else label)
+    _bars(ax, weights[state], vocab, n, names[state] if label is None else label)
     ax.set_xlabel("p(word | state)")
     return ax
 
 
 def top_words_grid(
-    log_weights: Array,
-    vocab: Words,
+    log_weights: Any,
+    vocab: Words | None = None,
     states: Sequence[int] | None = None,
     n: int = 8,
     *,
@@ -61,16 +67,16 @@ def top_words_grid(
 ) -> NDArray[Any]:
     """The most probable words of several states, in one new figure. Each state has a scale of its own.
 
-    :param log_weights: log-weights of words in states, shape (K, V); rows need not be normalised.
-    :param vocab: the words, by id.
+    :param log_weights: a fit; or log-weights of words in states, shape (K, V); rows need not be normalised.
+    :param vocab: the words, by id; by default those of the fit.
     :param states: the rows to draw, by default all.
-    :param labels: a title for each drawn state, by default its number.
+    :param labels: a title for each drawn state, by default its name in the fit, or its number.
     :returns: one axes a state, shape (states,).
     """
-    weights = _matrix(log_weights, vocab, n)
+    weights, vocab, names = _parts(log_weights, vocab, n)
     states = range(len(weights)) if states is None else states
     _check_states(weights, states)
-    titles = [f"state {state}" for state in states] if labels is None else labels
+    titles = [names[state] for state in states] if labels is None else labels
     if len(titles) != len(states):
         raise UnsupError(f"expected one label a state, got {len(titles)} labels for {len(states)} states")
     import matplotlib.pyplot as plt
@@ -87,6 +93,22 @@ def top_words_grid(
     for ax, state, title in zip(axes, states, titles, strict=True):
         _bars(ax, weights[state], vocab, n, title, fontsize="x-small")
     return axes
+
+
+def _parts(log_weights: Any, vocab: Words | None, n: int) -> tuple[NDArray[np.float64], Words, Sequence[str]]:
+    """The matrix, its words, and what to call its rows."""
+    names = None
+    if hasattr(log_weights, "weights"):
+        fit = log_weights
+        if "emission" not in fit.weights:
+            raise UnsupError(f"the fit has no table 'emission' of words, it has {', '.join(fit.weights)}")
+        log_weights, names = fit.weights["emission"], getattr(fit, "labels", None)
+        known = fit.model.vocab if vocab is None else vocab
+        vocab = [str(i) for i in range(known)] if isinstance(known, int) else known
+    if vocab is None:
+        raise UnsupError("log_weights need a vocab beside them; only a fit brings its own")
+    weights = _matrix(log_weights, vocab, n)
+    return weights, vocab, [f"state {k}" for k in range(len(weights))] if names is None else names
 
 
 def _matrix(log_weights: Array, vocab: Words, n: int) -> NDArray[np.float64]:

@@ -11,11 +11,14 @@ import torch
 from pyro import poutine
 from pyro.infer import TraceEnum_ELBO, config_enumerate, infer_discrete
 from pyro.poutine.messenger import Messenger
+from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 
+from ..data import Corpus
 from ..distributions import Posterior, Structured
 from ..errors import UnsupError
 from ..handlers import given
+from ..models import Tagger
 from .report import Report
 
 if TYPE_CHECKING:
@@ -81,12 +84,19 @@ class Fit:
     def predict(self, *args: Any, how: str = "viterbi", probabilities: bool = False, **kwargs: Any) -> Any:
         """The hidden structure of new data: of the structured site, or a dict of all enumerated latent variables.
 
+        A tagger takes a corpus by any vocabulary, with words that it has never met: their neighbours decide their tags.
+
         :param how: ``"viterbi"``, the single most probable structure; or ``"mbr"``, the one with the highest expected
             number of right parts (for a tagger: the best tag of each word on its own).
         :param probabilities: also return the posterior probability of every part, (structure, marginals).
         """
         if how not in ("viterbi", "mbr"):
             raise UnsupError(f"how must be 'viterbi' or 'mbr', actual {how!r}")
+        if len(args) == 1 and not kwargs and isinstance(args[0], Corpus) and isinstance(self.model, Tagger):
+            from .unseen import decode  # which knows what to do with words that training never met
+
+            decoded = decode(self, args[0], how)
+            return (decoded.states, decoded.posterior.marginals) if probabilities else decoded.states
         found = self._structured(*args, **kwargs)
         if found is not None:
             structure = found.mode() if how == "viterbi" else found.mbr()
@@ -100,7 +110,7 @@ class Fit:
         model = config_enumerate(self.trained)
         decoder = infer_discrete(model, first_available_dim=-1 - _nesting(sites), temperature=0)
         decoded = poutine.trace(decoder).get_trace(*args, **kwargs)
-        hidden = [s["name"] for s in sites if not s["is_observed"] and type(s["fn"]).__name__ != "_Subsample"]
+        hidden = [s["name"] for s in sites if not s["is_observed"] and not site_is_subsample(s)]
         return {name: decoded.nodes[name]["value"] for name in hidden}
 
     def save(self, folder: str | PathLike[str], overwrite: bool = False) -> None:

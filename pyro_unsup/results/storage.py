@@ -84,7 +84,7 @@ def may_write(folder: str | PathLike[str], overwrite: bool = False) -> None:
         return
     if target.exists() or target.is_symlink():
         if not overwrite:
-            raise InputError("exists already; choose another folder, or pass overwrite", target)
+            raise InputError("exists already; choose another folder, or ask to overwrite it", target)
         if not (target / RECORD).is_file():
             raise InputError("exists and is not a fit, so it is not replaced; choose another folder", target)
 

@@ -66,13 +66,6 @@ class Layout:
         """True where a weight may be above zero."""
         return torch.ones(self.shape, dtype=torch.bool) if self.support is None else self.support
 
-    def compatible(self, other: Layout) -> bool:
-        """Whether log-weights of one layout may stand in the other."""
-        same_rows = (self.row_lengths is None) == (other.row_lengths is None)
-        if same_rows and self.row_lengths is not None and other.row_lengths is not None:
-            same_rows = torch.equal(self.row_lengths, other.row_lengths)
-        return self.shape == other.shape and same_rows
-
     def row_sum(self, x: Tensor) -> Tensor:  # shape -> rows
         """Sum over each row."""
         if self.row_lengths is None:

@@ -56,6 +56,10 @@ class LazyTable:
 
     def update(self, fresh: Tensor, step: float, touched: Tensor | None = None) -> None:
         """Forget by ``step`` and add ``step * fresh``, given for the touched columns or cells (no repeats)."""
+        if fresh.numel() and float(fresh.min()) < 0:
+            raise TableError(f"counts must not be negative, actual smallest = {float(fresh.min()):g}")
+        if self.layout.support is not None:
+            fresh = fresh * take(self.layout.support, touched)  # structural zeros stay
         if not 0 <= step <= 1:
             raise TableError(f"a step size must lie in [0, 1], actual = {step}")
         self.scale *= 1 - step

@@ -218,7 +218,7 @@ def test_a_model_is_not_overwritten_and_no_work_is_done_in_vain(tmp_path: Path, 
     before = contents(world)
     for out in (world / "model", world, world / "new.txt"):
         message = refusal(run("fit", "tagger", tmp_path / "not there", "--out", out))
-        assert message.startswith(f"{out}: exists already; choose another folder, or pass")
+        assert message.startswith(f"{out}: exists already; choose another folder, or ask to overwrite it")
     message = refusal(run("fit", "tagger", tmp_path / "not there", "--out", world, "--overwrite"))
     assert message.startswith(f"{world}: exists and is not a fit, so it is not replaced")
     assert contents(world) == before
@@ -252,6 +252,51 @@ def test_options_that_contradict(tmp_path: Path, world: Path, run: Run) -> None:
         result = run(*fit, *arguments)
         assert (result.exit_code, result.stdout) == (2, "")
     assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--tolerance", "inf"),
+        ("--tolerance", "nan"),
+        ("--smooth", "inf"),
+        ("--smooth", "nan"),
+    ],
+)
+def test_numbers_that_are_not_finite(tmp_path: Path, world: Path, run: Run, options: tuple[str, str]) -> None:
+    message = refusal(run("fit", "tagger", world / "text.tagged", "--out", tmp_path / "m", *options))
+    assert message == f"{options[0]} must be a finite number, actual {options[1]}"
+    assert not any(tmp_path.iterdir())
+
+
+def test_seeds_have_a_bound(tmp_path: Path, world: Path, run: Run) -> None:
+    fit = ("fit", "tagger", world / "text.tagged", "--tags", 2, "--iterations", 1, "--out", tmp_path / "m")
+    for arguments in (fit, ("demo", "--out", tmp_path / "demo")):
+        result = run(*arguments, "--seed", 99999999999999999999999)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert not any(tmp_path.iterdir())
+    assert run(*fit, "--seed", 2**63 - 1 - 1000).exit_code == 0
+
+
+def test_several_roots_do_not_matter_to_a_tagger(tmp_path: Path, world: Path, run: Run) -> None:
+    file = tmp_path / "x.conllu"
+    file.write_text(GOOD.replace("\t2\t_\t_\t_\n2", "\t0\t_\t_\t_\n2"))
+    assert file.read_text().count("\t0\t") == 2
+    assert run("fit", "tagger", file, "--tags", 2, "--out", tmp_path / "m").exit_code == 0
+    assert run("predict", world / "model", file).stdout.split()[::2] == ["a", "dog"]
+    assert run("evaluate", world / "model", file, "--json").exit_code == 0
+
+
+@pytest.mark.parametrize("options", [(), ("--probabilities",), ("--output-format", "conllu")])
+def test_labels_cannot_drive_the_terminal(tmp_path: Path, world: Path, run: Run, options: tuple[str, ...]) -> None:
+    folder = tmp_path / "m"
+    shutil.copytree(world / "model", folder)
+    config = json.loads((folder / "fit.json").read_text())["config"]
+    edit(folder, config=config | {"labels": [f"\x1b[2J\t{k}" for k in range(5)]})
+    tagged = run("predict", folder, world / "new.txt", *options)
+    assert tagged.exit_code == 0
+    assert "\x1b" not in tagged.stdout
+    assert "\\x1b[2J\\t" in tagged.stdout
 
 
 def test_what_a_file_says_cannot_drive_the_terminal(tmp_path: Path, world: Path, run: Run) -> None:

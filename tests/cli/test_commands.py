@@ -117,17 +117,38 @@ def test_dictionaries(tmp_path: Path, world: Path, run: Run) -> None:
     assert list(pu.load(tmp_path / "from").labels or []) == list(whole.tagset)
 
 
-def test_tags_that_no_word_of_the_text_may_have_are_left_out(tmp_path: Path, run: Run) -> None:
+def test_tags_that_no_word_may_have_are_left_out(tmp_path: Path, run: Run) -> None:
     (tmp_path / "t.txt").write_text("The dog\nthe cat\n")
-    (tmp_path / "d.txt").write_text("the D\nTHE X\ndog N\ncat N V\nnever ZZ\n")
-    fit = ("fit", "tagger", tmp_path / "t.txt", "--dictionary", tmp_path / "d.txt", "--iterations", 2)
+    listed = {"the": ["D"], "THE": ["X"], "dog": ["N"], "cat": ["N", "V"]}
+    pu.data.TagDictionary.from_mapping(listed, pu.data.Vocab(["D", "X", "N", "V", "ZZ"])).save(tmp_path / "d.json")
+    fit = ("fit", "tagger", tmp_path / "t.txt", "--dictionary", tmp_path / "d.json", "--iterations", 2)
     result = run(*fit, "--lowercase", "--out", tmp_path / "m")
     assert result.exit_code == 0
-    assert "left out, since no word of the text may have them: ZZ" in result.stderr
+    assert "left out, since no word may have them: ZZ" in result.stderr
     fitted = pu.load(tmp_path / "m")
     assert fitted.labels == ["D", "X", "N", "V"]
     allowed = fitted.model.declarations()["emission"].layout.allowed()  # type: ignore[attr-defined]
     assert allowed.T.int().tolist() == [[1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 1]]  # the, dog, cat
+
+
+@pytest.mark.parametrize("options", [(), ("--order", 2, "--stop"), ("--smooth", 0.1), ("--min-count", 2)])
+def test_listed_words_that_the_text_lacks_keep_their_tags(
+    tmp_path: Path, run: Run, options: tuple[object, ...]
+) -> None:
+    text, dictionary, new = tmp_path / "t.txt", tmp_path / "d.txt", tmp_path / "new.txt"
+    text.write_text("the dog barks\nthe cat barks\nthe dog runs\n")
+    dictionary.write_text("the DT\ndog NN\ncat NN\nzebra NN\nsleeps VB\n")
+    new.write_text("the zebra sleeps\nthe cat sleeps\n")
+    fit = ("fit", "tagger", text, "--dictionary", dictionary, "--iterations", 5, "--out", tmp_path / "m")
+    result = run(*fit, *options)
+    assert result.exit_code == 0
+    assert "5 types" in result.stderr
+    vocab = pu.load(tmp_path / "m").model.vocab  # type: ignore[attr-defined]
+    rare = ["runs"] if "--min-count" not in options else ["<unk>"]
+    assert set(vocab) == {"the", "dog", "cat", "barks", "zebra", "sleeps", *rare}  # "cat" is rare, but listed
+    tagged = run("predict", tmp_path / "m", new)
+    assert lines_of(tagged.stdout) == ["the DT", "zebra NN", "sleeps VB", "the DT", "cat NN", "sleeps VB"]
+    assert tagged.stderr == ""
 
 
 # -- predict

@@ -140,7 +140,21 @@ def test_a_reader_that_has_seen_enough(tmp_path: Path, world: Path, monkeypatch:
         assert process.stdout.readline().decode().startswith("café ")
         process.stdout.close()
         assert process.stderr.read() == b""
-        process.wait(timeout=PATIENCE)
+        assert process.wait(timeout=PATIENCE) == 0
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_locale_that_lacks_the_words(tmp_path: Path, run: Run, options: tuple[str, ...]) -> None:
+    text = tmp_path / "t.tagged"
+    text.write_text("café N\nnaïve A\n\ncafé N\n", encoding="utf-8")
+    fit = ("fit", "tagger", text, "--dictionary-from", text, "--iterations", 2, "--out", tmp_path / "m")
+    assert run(*fit).exit_code == 0
+    bare = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    for command in (("show", tmp_path / "m", *options), ("evaluate", tmp_path / "m", text, *options)):
+        result = subprocess.run([*COMMAND, *map(str, command)], env=bare, capture_output=True, check=False)
+        assert (result.returncode, result.stderr) == (0, b"")
+        if command[0] == "show" and not options:
+            assert "café" in result.stdout.decode()
 
 
 def test_an_error_is_one_line_and_a_code(tmp_path: Path) -> None:

@@ -163,3 +163,15 @@ def test_board() -> None:
         board.finish(0)
         assert board.finished
     assert not board.path.exists()
+
+
+def test_a_run_that_fails_before_anything_is_reached_leaves_nothing(
+    tmp_path: Path, world: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("out of luck")
+
+    monkeypatch.setattr("pyro_unsup.EM.run", fail)
+    with pytest.raises(RuntimeError, match="out of luck"):
+        run("fit", "tagger", world / "text.tagged", *FIT, "--out", tmp_path / "m")
+    assert not any(tmp_path.iterdir())

@@ -56,9 +56,14 @@ def test_weights_of_one_and_of_1e_minus_300_side_by_side(dtype: torch.dtype) -> 
     words = (torch.arange(n) // 1000) % 2  # a hundred runs of a thousand: 99 switches, or a run paid word by word
     chain = Chain(start, transition, emission, torch.tensor([n]), flat=True)
     posterior = chain.posterior(words)
-    torch.testing.assert_close(posterior.log_partition.double(), torch.tensor([99 * tiny]), rtol=1e-6, atol=1e-6)
+    tight = 1e-10 if dtype == torch.float64 else 1e-6
+    torch.testing.assert_close(posterior.log_partition.double(), torch.tensor([99 * tiny]), rtol=tight, atol=tight)
+    torch.testing.assert_close(posterior.counts["emission"].double().sum(), torch.tensor(float(n)), rtol=tight, atol=0)
     torch.testing.assert_close(
-        posterior.counts["transition"].double(), torch.tensor([[49950.0, 50.0], [49.0, 49950.0]]), rtol=1e-6, atol=1e-3
+        posterior.counts["transition"].double(),
+        torch.tensor([[49950.0, 50.0], [49.0, 49950.0]]),
+        rtol=tight,
+        atol=tight,
     )
     assert (posterior.mode() == words).all()
 
@@ -165,6 +170,18 @@ def test_errors_say_what_was_expected() -> None:
         Chain(**w, lengths=one, flat=True).log_prob(torch.tensor([0, 3]))
     with pytest.raises(StructureError, match=r"states must lie in 0 .. 1, actual range -1 .. 0"):
         Chain(**w, lengths=one, flat=True).score(torch.tensor([0, 1]), torch.tensor([0, -1]))
+    with pytest.raises(StructureError, match=r"words must lie in 0 .. 2 .* actual range -1 .. 0"):  # batched weights
+        Chain(**{n: torch.stack([x, x]) for n, x in w.items()}, lengths=torch.tensor([1, 1]), flat=True).log_prob(
+            torch.tensor([0, -1])
+        )
+    with pytest.raises(StructureError, match="words must be integers"):
+        Chain(**w, lengths=one, flat=True).log_prob(torch.tensor([0.0, 1.0]))
+    with pytest.raises(
+        StructureError, match=r"one floating dtype: start has torch.float64, emission has torch.float32"
+    ):
+        Chain(**{**w, "emission": w["emission"].float()}, lengths=one, flat=True).log_prob(torch.tensor([0, 1]))
+    with pytest.raises(StructureError, match="one set of weights at a time"):
+        Chain(**{n: torch.stack([x, x]) for n, x in w.items()}, lengths=torch.tensor([1, 1]), flat=True).sample()
     with pytest.raises(StructureError, match="the sum of lengths"):
         Chain(**w, lengths=one, flat=True).log_prob(torch.tensor([0, 1, 2]))
     with pytest.raises(StructureError, match="must not be negative"):
@@ -173,3 +190,24 @@ def test_errors_say_what_was_expected() -> None:
         Chain(**w, lengths=torch.tensor([1.0]))
     with pytest.raises(StructureError, match="lengths reach 2"):
         Chain(**w, lengths=one).log_prob(torch.tensor([[0]]))
+
+
+@pytest.mark.parametrize("table", ["start", "transition", "emission", "second"])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_nan_and_plus_infinity_are_never_taken_for_weights(table: str, bad: float) -> None:
+    w = weights(2, 3, order=2)
+    w[table].view(-1)[1] = bad
+    chain = Chain(**w, lengths=torch.tensor([3]), flat=True)
+    name = "transition" if table == "second" else table
+    with pytest.raises(StructureError, match=f"{name} holds NaN or \\+inf"):
+        chain.log_prob(torch.tensor([0, 1, 0]))
+    with pytest.raises(StructureError, match=f"{name} holds NaN or \\+inf"):
+        chain.posterior(torch.tensor([0, 1, 0]))
+
+
+def test_nothing_but_empty_sequences() -> None:
+    chain = Chain(**weights(2, 3), lengths=torch.tensor([0, 0]), flat=True)
+    posterior = chain.posterior(torch.zeros(0, dtype=torch.long))
+    assert posterior.log_partition.tolist() == [0.0, 0.0]
+    assert posterior.entropy.tolist() == [0.0, 0.0]
+    assert all((counts == 0).all() for counts in posterior.counts.values())

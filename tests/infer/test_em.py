@@ -433,3 +433,32 @@ def test_a_checkpoint_folder_that_cannot_be_used_is_noticed_at_once(tmp_path) ->
         EM(Tagger(2, 4)).run(corpus(), checkpoint=tmp_path / "mine")
     fit = EM(Tagger(2, 4)).run(corpus(), iterations=2, tolerance=0, checkpoint=tmp_path / "run")
     assert pu.load(tmp_path / "run").objective == fit.objective
+
+
+def test_the_impossible_item_is_the_one_that_no_state_can_explain() -> None:
+    support = torch.tensor([[True, False, False], [True, True, False]])
+
+    def model(x: Tensor) -> None:
+        share, emission = pu.multinomial("share", 2), pu.multinomial("emission", 2, 3, support=support)
+        with pyro.plate("data", len(x)):
+            k = pyro.sample("k", pu.Categorical(share))
+            pyro.sample("x", pu.Categorical(emission[k]), obs=x)
+
+    with pytest.raises(FitError, match="iteration 0: item 2 of site 'x' has probability zero"):
+        EM(model).step(torch.tensor([1, 0, 2]))
+
+
+def test_a_nan_density_in_a_chain_is_an_error_with_its_iteration() -> None:
+    def model(x: Tensor) -> None:
+        start, transition = pu.multinomial("start", 2), pu.multinomial("transition", 2, 2)
+        density = dist.Normal(torch.tensor([[0.0], [1.0]]), 1.0, validate_args=False).log_prob(x)
+        with pyro.plate("sequences", 1):
+            pyro.sample("x", pu.Chain(start, transition, density, torch.tensor([3]), flat=True), obs=torch.arange(3))
+
+    with pytest.raises(FitError, match=r"iteration 0: .*emission holds NaN"):
+        EM(model).step(torch.tensor([0.0, float("nan"), 1.0]))
+
+
+def test_an_estimator_for_a_table_that_is_not_there() -> None:
+    with pytest.raises(FitError, match=r"estimate names tables that the model does not have: \['emision'\]"):
+        EM(Tagger(2, 4), {"emision": AddLambda(1.0)}).step(corpus())

@@ -171,5 +171,15 @@ def test_a_corpus_by_another_vocabulary_is_refused_not_misread() -> None:
     fit = EM(Tagger(2, corpus.vocab)).run(corpus, iterations=1)
     other = corpus.with_vocab(pu.data.Vocab([*reversed(corpus.vocab.types)]))
     with pytest.raises(StructureError, match=r"another vocabulary than the model's: re-encode them, corpus.with_vocab"):
-        fit.predict(other)
-    assert torch.equal(fit.predict(other.with_vocab(corpus.vocab)), fit.predict(corpus))
+        fit.posterior(other)
+    assert torch.equal(fit.predict(other), fit.predict(corpus))  # prediction looks the words up by itself
+
+
+def test_predicts_tags_of_words_it_has_never_met() -> None:
+    corpus = pu.data.toy.sentences(50)
+    fit = EM(Tagger(3, corpus.compact().vocab)).run(corpus.compact(), iterations=2)
+    new = pu.data.toy.sentences(50, seed=9)
+    tags, probabilities = fit.predict(new, probabilities=True)
+    assert tags.shape == (new.tokens,)
+    assert tags.min() >= 0
+    torch.testing.assert_close(probabilities.sum(-1), torch.ones(new.tokens))

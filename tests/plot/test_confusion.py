@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import matplotlib as mpl
 import numpy as np
 import pytest
@@ -118,3 +120,20 @@ def test_bad_input(arguments, message):
     with pytest.raises(UnsupError, match=message):
         confusion_matrix(*arguments)
     assert plt.get_fignums() == []
+
+
+def test_a_fit_and_a_corpus():
+    corpus = SimpleNamespace(tags=GOLD, tagset=SimpleNamespace(types=TAGS))
+    fit = SimpleNamespace(predict=lambda data: torch.tensor(PREDICTED) if data is corpus else None, labels=list("abcd"))
+    ax = confusion_matrix(fit, corpus)
+    np.testing.assert_allclose(ax.images[0].get_array(), confusion_matrix(GOLD, PREDICTED, TAGS).images[0].get_array())
+    assert (ticks(ax.yaxis), ticks(ax.xaxis)) == (["verb", "noun"], ["c", "a", "d"])
+    fit.labels = None
+    assert ticks(confusion_matrix(fit, corpus).xaxis) == ["2", "0", "3"]
+    assert ticks(confusion_matrix(fit, corpus, ["x", "y", "z"]).yaxis) == ["y", "x"]
+    with pytest.raises(UnsupError, match="the corpus has no gold tags to compare with"):
+        confusion_matrix(fit, SimpleNamespace(tags=None))
+
+
+def test_tags_without_names_are_numbers():
+    assert ticks(confusion_matrix(GOLD, PREDICTED).yaxis) == ["1", "0"]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import matplotlib as mpl
 import numpy as np
@@ -138,3 +139,13 @@ def test_bad_histories(history, score, message):
     with pytest.raises(UnsupError, match=message):
         learning_curve(history, score=score)
     assert plt.get_fignums() == []
+
+
+def test_a_fit_brings_its_history():
+    rows = [dict(zip(COLUMNS, row, strict=True)) for row in zip(*COLUMNS.values(), strict=True)]
+    drawn = learning_curve(SimpleNamespace(rows=rows), score="many_to_one").figure.axes
+    expected = learning_curve(rows, score="many_to_one").figure.axes
+    for ours, theirs in zip(drawn, expected, strict=True):
+        np.testing.assert_array_equal(ours.lines[0].get_xydata(), theirs.lines[0].get_xydata())
+    frame = pd.DataFrame({**COLUMNS, "rows": [1, 2, 3, 4]})  # a column of that name is no history
+    assert learning_curve(frame).lines[0].get_xydata().shape == (4, 2)

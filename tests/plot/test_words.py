@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import matplotlib as mpl
 import numpy as np
 import pytest
@@ -9,8 +11,11 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
+from pyro_unsup import EM
+from pyro_unsup.data import toy
 from pyro_unsup.errors import UnsupError
-from pyro_unsup.plot import top_words, top_words_grid
+from pyro_unsup.models import Tagger
+from pyro_unsup.plot import confusion_matrix, learning_curve, top_words, top_words_grid
 
 VOCAB = ["the", "a", "dog", "cat", "$x$", "http://a-very-long-address.example.org"]
 WEIGHTS = np.array([[6, 3, 0, 0, 1, 0], [1, 1, 4, 2, 1, 1], [0, 0, 0, 0, 0, 2]])
@@ -122,3 +127,30 @@ def test_bad_grids():
     with pytest.raises(UnsupError, match=r"log_weights must have shape \(K, V\), actual shape \(\)"):
         top_words_grid(0.0, VOCAB)
     assert plt.get_fignums() == []
+
+
+def test_a_fit_brings_weights_words_and_names():
+    fit = SimpleNamespace(
+        weights={"emission": torch.tensor(LOG_WEIGHTS)}, model=SimpleNamespace(vocab=VOCAB), labels=["D", "N", "W"]
+    )
+    ax = top_words(fit, state=1)
+    assert drawn(ax) == drawn(top_words(LOG_WEIGHTS, VOCAB, state=1))
+    assert ax.get_title(loc="left") == "N"
+    axes = top_words_grid(fit, states=[2, 0])
+    assert [ax.get_title(loc="left") for ax in axes] == ["W", "D"]
+    fit.labels, fit.model.vocab = None, len(VOCAB)  # a model that knows its words by number
+    ax = top_words(fit, n=2)
+    assert (list(drawn(ax)), ax.get_title(loc="left")) == (["0", "1"], "state 0")
+    with pytest.raises(UnsupError, match="the fit has no table 'emission' of words, it has rule"):
+        top_words(SimpleNamespace(weights={"rule": 0}, model=None))
+    with pytest.raises(UnsupError, match="log_weights need a vocab beside them; only a fit brings its own"):
+        top_words_grid(LOG_WEIGHTS)
+
+
+def test_a_real_fit():
+    corpus = toy.sentences(30, seed=0)
+    fit = EM(Tagger(3, corpus.vocab, stop=True)).run(corpus, iterations=2, progress=False)
+    assert learning_curve(fit).lines
+    assert confusion_matrix(fit, corpus).images
+    assert top_words(fit, state=2).patches
+    assert top_words_grid(fit).shape == (3,)

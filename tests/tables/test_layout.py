@@ -96,14 +96,6 @@ def test_a_support_broadcasts_and_a_full_one_is_none() -> None:
     assert Layout.dense(2, 3, support=torch.ones(2, 3)).support is None
 
 
-def test_compatible_means_same_shape_and_same_rows() -> None:
-    assert Layout.dense(2, 3).compatible(Layout.dense(2, 3, support=SUPPORT))
-    assert not Layout.dense(2, 3).compatible(Layout.dense(3, 2))
-    assert Layout.ragged([1, 2]).compatible(Layout.ragged(torch.tensor([1, 2])))
-    assert not Layout.ragged([1, 2]).compatible(Layout.ragged([2, 1]))
-    assert not Layout.ragged([3]).compatible(Layout.dense(3))
-
-
 def test_normalising_does_not_disturb_gradients_at_structural_zeros() -> None:
     x = torch.randn(2, 3, requires_grad=True)
     weights = LAYOUTS["support"].normalise(x)

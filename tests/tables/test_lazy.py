@@ -176,3 +176,14 @@ def test_impossible_counts_are_refused(counts: list[list[float]], message: str) 
     layout = Layout.dense(2, 2, support=torch.tensor([[True, True], [True, False]]))
     with pytest.raises(TableError, match=message):
         LazyTable(layout, torch.tensor(counts))
+
+
+def test_fresh_counts_never_reach_a_structural_zero_and_are_never_negative() -> None:
+    support = torch.tensor([[True, True, False], [False, True, True]])
+    table = LazyTable(Layout.dense(2, 3, support=support), support.double())
+    table.update(torch.ones(2, 3), 0.5)
+    table.update(torch.ones(2, 1), 0.5, touched=torch.tensor([2]))
+    assert (table.log_weights()[~support] == -torch.inf).all()
+    torch.testing.assert_close(table.log_weights().exp().sum(-1), torch.ones(2))
+    with pytest.raises(TableError, match="counts must not be negative"):
+        table.update(-torch.ones(2, 3), 0.5)
