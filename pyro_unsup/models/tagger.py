@@ -69,7 +69,8 @@ class Tagger:
         if order not in (1, 2):
             raise StructureError(f"order must be 1 (bigram) or 2 (trigram), actual = {order}")
         self.states, self.words = K, V
-        stop = bool(stop)
+        if not isinstance(stop, bool):
+            raise StructureError(f"stop must be True or False, actual = {stop!r:.80}")
         emission = Layout.dense(K, V, support=_mask(dictionary, tags, vocab, K, V))
         # A dictionary or a trigram context can leave rows that no sentence of this corpus visits.
         unvisited = "keep" if order == 2 or emission.support is not None else "error"
