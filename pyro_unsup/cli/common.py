@@ -71,7 +71,11 @@ def console(stderr: bool = False) -> Console:
     """A rich console, in colour on a terminal."""
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False)
+    class Piped(Console):
+        def on_broken_pipe(self) -> None:  # rich would end the process with an error
+            raise BrokenPipeError
+
+    return Piped(stderr=stderr, highlight=False)
 
 
 def printable(text: str) -> str:

@@ -150,7 +150,7 @@ def write_tagged(
         if not one or one.isspace() or any(end in one for end in "\t\r\n"):
             raise InputError(f"{show(one)} cannot be written, expected text without tabs and line ends; rename it")
         if format == "slashes" and one.split() != [one]:
-            raise InputError(f"{show(one)} holds white space, which word/TAG cannot show; use format='columns'")
+            raise InputError(f"{show(one)} holds white space, which word/TAG cannot show; write columns instead")
     write: _Writer = _columns if format == "columns" else _slashes if format == "slashes" else _conllu
     if format == "conllu" and column == "upos":
         write = partial(_conllu, upos=True)

@@ -141,13 +141,11 @@ class Bracketing(Structured):
         if self._parts.batch_shape.numel() == 1:
             total = log_partition(self._parts.squeezed(), spans, self.lengths)
         else:  # weights differ in the batch
-            check_spans(self._parts, spans)
             total = reference_log_partition(self._parts, spans, self.lengths)
         return total.expand(_broadcast(total.shape, self._batch_shape))
 
     def score(self, value: Tensor, structure: Tensor) -> Tensor:  # (spans, 2), (spans,) -> (*batch, B)
         spans = self._data(value)
-        check_spans(self._parts, spans)
         chosen = check_trees(structure, self.lengths)
         scores = SpanScores.of(self._parts, spans, self.lengths)
         each = torch.where(chosen, scores.inside, scores.outside)
@@ -174,6 +172,7 @@ class Bracketing(Structured):
             )
         if value.is_floating_point() or value.dtype == torch.bool:
             raise StructureError(f"yields and contexts must be integers, actual dtype = {value.dtype}")
+        check_spans(self._parts, value)
         return value
 
 

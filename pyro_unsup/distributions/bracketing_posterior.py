@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .bracketing_sum import BracketingParts, SpanScores, check_spans, expected_counts, spans_of
+from .bracketing_sum import BracketingParts, SpanScores, expected_counts, spans_of
 from .structured import Posterior
 
 
@@ -24,8 +24,8 @@ class BracketingPosterior(Posterior):
         spans: Tensor,  # (spans, 2)
         lengths: Tensor,  # (B,)
     ) -> None:
-        check_spans(parts, spans)
-        self._weights, self._parts, self._spans, self._lengths = weights, parts, spans, lengths
+        self._weights, self._parts = weights, parts
+        self._spans, self._lengths = spans.contiguous(), lengths.contiguous()
 
     @cached_property
     def _sums(self) -> tuple[Tensor, Tensor]:  # (B,), (spans,) in float64

@@ -9,11 +9,12 @@ import torch
 from torch import Size, Tensor
 
 from ..errors import StructureError
+from ..kernels.threads import plain_torch
 from .ragged import offsets_of
 from .semiring import LOG, Sum
 
 if TYPE_CHECKING:
-    from ..kernels.bracketing import BracketingWeights
+    from ..kernels.bracketing import BracketingTables
 
 
 def spans_of(lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # (B,) -> three of (spans,)
@@ -67,10 +68,21 @@ class BracketingParts:
         yields, contexts = (x.reshape(x.shape[-2:]) for x in (self.yields, self.contexts))
         return BracketingParts(yields, contexts, self.node.reshape(-1), self.tree.reshape(-1))
 
-    def kernel_weights(self) -> BracketingWeights:
-        from ..kernels.bracketing import BracketingWeights  # numba loads when it is first needed
+    def check(self) -> None:
+        """Raise unless every log-weight is a number below +inf, or -inf, and all are of one dtype."""
+        for name, table in zip(("yields", "contexts", "node", "tree"), self.tables(), strict=True):
+            if table.dtype != self.yields.dtype or not table.is_floating_point():
+                raise StructureError(
+                    f"the weights of a bracketing must have one floating dtype: yields has {self.yields.dtype}, "
+                    f"{name} has {table.dtype}"
+                )
+            if table.numel() and not float(table.detach().max()) < torch.inf:
+                raise StructureError(f"{name} holds NaN or +inf; log-weights are numbers below +inf, or -inf")
 
-        return BracketingWeights(*(x.detach() for x in self.tables()))
+    def kernel_weights(self) -> BracketingTables:
+        from ..kernels.bracketing import BracketingTables  # numba loads when it is first needed
+
+        return BracketingTables(*(x.detach() for x in self.tables()))
 
 
 @dataclass
@@ -166,17 +178,19 @@ def crossing(some: Tensor) -> Tensor:  # (*batch, N + 1, N + 1) bool -> the same
 
 def log_partition(parts: BracketingParts, spans: Tensor, lengths: Tensor) -> Tensor:
     """log Z under one set of weights, (spans, 2), (B,) -> (B,): the kernel on CPU, elsewhere the definition."""
-    check_spans(parts, spans)
     if spans.device.type != "cpu" or parts.yields.device.type != "cpu":
         return reference_log_partition(parts, spans, lengths)
-    total: Tensor = _KernelSum.apply(*parts.tables(), spans, lengths)
+    with plain_torch():
+        total: Tensor = _KernelSum.apply(*parts.tables(), spans.contiguous(), lengths.contiguous())
     return total
 
 
 def check_spans(parts: BracketingParts, spans: Tensor) -> None:
-    """Raise unless every yield and context has its cell."""
+    """Raise unless weights are weights, and every yield and context has its cell."""
     from ..kernels.bracketing import spans_within
 
+    with plain_torch():
+        parts.check()
     types = parts.yields.shape[-1], parts.contexts.shape[-1]
     if spans_within(spans, *types):
         return

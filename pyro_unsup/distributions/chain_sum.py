@@ -9,6 +9,7 @@ import torch
 from torch import Size, Tensor
 
 from ..errors import StructureError
+from ..kernels.threads import plain_torch
 from .ragged import offsets_of, pad
 from .semiring import LOG, Sum
 
@@ -149,10 +150,12 @@ def reference_log_partition(parts: ChainParts, padded: Tensor, lengths: Tensor, 
 
 def log_partition(parts: ChainParts, words: Tensor, lengths: Tensor) -> Tensor:
     """log Z of flat words under one set of weights, (tokens,), (B,) -> (B,): the kernel on CPU, else the definition."""
-    parts.check()
     if words.device.type != "cpu" or parts.start.device.type != "cpu":
+        parts.check()
         return reference_log_partition(parts, pad(words, lengths).long(), lengths)
-    total: Tensor = _KernelSum.apply(parts.start, parts.trans, parts.stop, parts.emission, words, lengths)
+    with plain_torch():
+        parts.check()
+        total: Tensor = _KernelSum.apply(parts.start, parts.trans, parts.stop, parts.emission, words, lengths)
     return total
 
 

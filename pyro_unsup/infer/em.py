@@ -17,6 +17,7 @@ from torch import Tensor
 from ..errors import FitError, TableError
 from ..estimate import Estimator, Normalise
 from ..handlers import DeclaredMessenger
+from ..kernels.threads import plain_torch
 from ..results import Fit
 from ..results.storage import may_write
 from ..tables import Declaration
@@ -130,20 +131,24 @@ class EM:
                 f"iteration {self.iteration}: {self._marginal.trouble()}: smooth (AddLambda), or widen the "
                 "support that forbids it"
             )
-        for name, counts in found.counts.items():
-            if not math.isfinite(float(counts.sum())):
-                raise FitError(f"iteration {self.iteration}: table '{name}' got NaN or infinite counts")
-            if float(counts.min()) < -1e-6:
-                raise FitError(
-                    f"iteration {self.iteration}: table '{name}' got negative counts, so the model uses it other than "
-                    "as weights. Use its log-weights in pyro_unsup.Categorical or in a structured distribution only"
-                )
-        return Info(self.iteration, found.log_marginal + self._log_prior(), found.log_marginal)
+        with plain_torch():
+            found.check(self.iteration)
+            return Info(self.iteration, found.log_marginal + self._log_prior(), found.log_marginal)
 
     def move(self) -> None:
         """The M step."""
         assert self._expected is not None
         found = self._expected
+        with plain_torch():
+            new = self._estimated(found)
+        if found.factors:
+            with self._naming_iteration():
+                self._move_others(found)
+        self.weights = new
+        self.iteration += 1
+
+    def _estimated(self, found: Expectation) -> dict[str, Tensor]:
+        """New weights of every table."""
         new = {}
         for name, declaration in self.declarations.items():
             counts = found.counts[name]
@@ -157,11 +162,7 @@ class EM:
             except TableError as error:
                 raise FitError(f"iteration {self.iteration}: {error}") from None
             self.unvisited[name] = int(empty.sum())
-        if found.factors:
-            with self._naming_iteration():
-                self._move_others(found)
-        self.weights = new
-        self.iteration += 1
+        return new
 
     @contextmanager
     def _naming_iteration(self) -> Iterator[None]:

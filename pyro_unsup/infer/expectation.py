@@ -43,6 +43,17 @@ class Expectation:
     counts: dict[str, Tensor]
     factors: dict[Factor, Tensor]
 
+    def check(self, iteration: int) -> None:
+        """Raise if the counts cannot be counts."""
+        for name, counts in self.counts.items():
+            if not math.isfinite(float(counts.sum())):
+                raise FitError(f"iteration {iteration}: table '{name}' got NaN or infinite counts")
+            if float(counts.min()) < -1e-6:
+                raise FitError(
+                    f"iteration {iteration}: table '{name}' got negative counts, so the model uses it other than as "
+                    "weights. Use its log-weights in pyro_unsup.Categorical or in a structured distribution only"
+                )
+
 
 class Marginal:
     """The log marginal of a model as a differentiable function of its tables and other parameters."""

@@ -20,8 +20,8 @@ _Result = TypeVar("_Result")
 
 
 @dataclass
-class BracketingWeights:
-    """Log-weights, or counts laid out as they are.
+class BracketingTables:
+    """Log-weights, or counts laid out in the same way.
 
     :param yields: (2, Y), row 0 as distituent and row 1 as constituent.
     :param contexts: (2, X).
@@ -42,11 +42,11 @@ class BracketingWeights:
 
 def spans_within(spans: Tensor, yields: int, contexts: int) -> bool:  # (spans, 2)
     """Whether every span has a yield and a context below these numbers."""
-    return bool(within(spans.cpu().numpy(), yields, contexts))
+    return bool(within(spans.cpu().contiguous().numpy(), yields, contexts))
 
 
 def bracketing_pass(
-    weights: BracketingWeights,
+    weights: BracketingTables,
     spans: Array,  # (spans, 2) int
     lengths: Array,  # (B,) int64
     want_marginals: bool = True,
@@ -66,12 +66,12 @@ def bracketing_pass(
 
 
 def bracketing_counts(
-    like: BracketingWeights,
+    like: BracketingTables,
     spans: Array,  # (spans, 2) int
     lengths: Array,  # (B,) int64
     marginals: Array,  # (spans,) float64
     scale: Array,  # (B,) float64
-) -> BracketingWeights:
+) -> BracketingTables:
     """How often each weight is expected to be used, each sentence weighed by its scale; 0 leaves a sentence out."""
     offsets = _offsets(lengths)
 
@@ -85,10 +85,10 @@ def bracketing_counts(
         for into, one in zip(counts, more, strict=True):
             into += one
     found = [torch.from_numpy(np.ascontiguousarray(x.T)).to(like.yields.dtype) for x in counts]
-    return BracketingWeights(*found)
+    return BracketingTables(*found)
 
 
-def bracketing_ratios(weights: BracketingWeights, spans: Array, lengths: Array) -> Array:  # (spans,)
+def bracketing_ratios(weights: BracketingTables, spans: Array, lengths: Array) -> Array:  # (spans,)
     """What each constituent multiplies the weight of a tree by, in logs; 0 for spans that every tree has."""
     ratio = np.zeros(len(spans))
     all_ratios(*weights.arrays()[:3], spans, lengths, _offsets(lengths), ratio)

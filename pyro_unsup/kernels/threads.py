@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import TypeVar
 
@@ -29,9 +30,32 @@ def even_cuts(sizes: np.ndarray, shards: int) -> np.ndarray:  # (n,) -> (shards 
     return np.concatenate([[0], np.searchsorted(ends, targets) + 1, [len(sizes)]]).astype(np.int64)
 
 
+_given: ContextVar[int | None] = ContextVar("threads that torch had", default=None)
+
+
 def threads_for(tokens: int) -> int:
     """How many threads suit this much work; never more than torch has been given."""
-    return max(1, min(torch.get_num_threads(), tokens // TOKENS_A_THREAD))
+    return max(1, min(_given.get() or torch.get_num_threads(), tokens // TOKENS_A_THREAD))
+
+
+@contextmanager
+def plain_torch() -> Iterator[None]:
+    """Let torch work on one thread: for operations on tables, too small to gain from more.
+
+    On a busy machine they would lose much: a parallel region ends when its last thread has had its turn. Kernels keep
+    their threads, which do not wait for each other.
+    """
+    threads = torch.get_num_threads()
+    if threads == 1:
+        yield
+        return
+    token = _given.set(_given.get() or threads)
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        _given.reset(token)
 
 
 def map_threads(work: Callable[[_Shard], _Result], shards: Sequence[_Shard]) -> list[_Result]:

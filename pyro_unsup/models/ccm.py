@@ -78,8 +78,8 @@ class CCM:
     def __init__(
         self, vocab: int | Sized, inventory: Inventory, variant: int = 1, prior: Pair | Mapping[str, Pair] = 1.0
     ) -> None:
-        if variant not in (1, 2):
-            raise StructureError(f"variant must be 1, or 2 (yields given their width), actual = {variant}")
+        if type(variant) is not int or variant not in (1, 2):
+            raise StructureError(f"variant must be 1, or 2 (yields given their width), actual = {variant!r:.80}")
         self.vocab, self.inventory, self.variant = vocab, inventory, variant
         self.symbols = vocab if isinstance(vocab, int) else len(vocab)
         if inventory.symbols != self.symbols:
@@ -118,6 +118,7 @@ class CCM:
         words, lengths = as_flat(sentences, lengths)
         symbols = vocab if isinstance(vocab, int) else len(vocab)
         _check(words, symbols)
+        _check_vocab(getattr(sentences, "vocab", None), vocab)
         return cls(vocab, Inventory.of(words, lengths, symbols), variant, prior)
 
     def __call__(self, sentences: Any, lengths: Any = None) -> Tensor:
@@ -150,6 +151,7 @@ class CCM:
             return self._last[1]
         words, lengths = as_flat(sentences, lengths)
         _check(words, self.symbols)
+        _check_vocab(getattr(sentences, "vocab", None), self.vocab)
         found = self.inventory.find(words, lengths)
         known = len(self.inventory.yields)
         columns = found.yields
@@ -207,6 +209,8 @@ class CCM:
     @classmethod
     def from_settings(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> CCM:
         """Build a model from its :meth:`settings`."""
+        if plain.keys() != {"vocab", "variant", "prior"}:
+            raise StructureError(f"the settings should be vocab, variant and prior, actual {sorted(plain)!s:.200}")
         vocab = plain["vocab"]
         symbols = vocab if isinstance(vocab, int) else len(vocab)
         inventory = Inventory(symbols, tensors["yields"], tensors["contexts"])
@@ -229,10 +233,19 @@ def _check(words: Tensor, symbols: int) -> None:
         )
 
 
+def _check_vocab(given: Any, known: Any) -> None:
+    if given is None or isinstance(known, int) or given is known or list(given) == list(known):
+        return
+    raise StructureError(
+        "the sentences number their symbols by another vocabulary than the model's: re-encode them, "
+        "corpus.with_vocab(model.vocab)"
+    )
+
+
 def _pair(prior: Pair) -> tuple[float, float]:
     constituents, distituents = (float(x) for x in (prior if isinstance(prior, tuple) else (prior, prior)))
-    if not (constituents > 0 and distituents > 0):
-        raise StructureError(f"the Dirichlet prior must be positive, actual {(constituents, distituents)}")
+    if not (0 < constituents < torch.inf and 0 < distituents < torch.inf):
+        raise StructureError(f"the Dirichlet prior must be positive and finite, actual {(constituents, distituents)}")
     return constituents, distituents
 
 

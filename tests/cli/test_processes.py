@@ -144,6 +144,16 @@ def test_a_reader_that_has_seen_enough(tmp_path: Path, world: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_reader_that_is_gone(world: Path, options: tuple[str, ...]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as pipe:
+        command = [*COMMAND, "show", str(world / "model"), *options]
+        result = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, check=False)
+    assert (result.returncode, result.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
 def test_a_locale_that_lacks_the_words(tmp_path: Path, run: Run, options: tuple[str, ...]) -> None:
     text = tmp_path / "t.tagged"
     text.write_text("café N\nnaïve A\n\ncafé N\n", encoding="utf-8")

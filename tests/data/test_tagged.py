@@ -171,7 +171,7 @@ def test_whose_tags_are_written() -> None:
             small(),
             None,
             {"format": "slashes"},
-            "'1 000' holds white space, which word/TAG cannot show; use format='col",
+            "'1 000' holds white space, which word/TAG cannot show; write columns",
         ),
         (small(), None, {"format": "xml"}, "no format 'xml', expected one of columns, slashes, conllu"),
         (Corpus([0], [0, 1], Vocab(["a"])), None, {}, "this corpus has no tags to write; give some"),  # type: ignore

@@ -288,6 +288,43 @@ def test_errors_say_what_was_expected() -> None:
         dist.sample()
 
 
+@pytest.mark.parametrize("table", ["yields", "contexts", "node", "tree"])
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_nan_and_plus_infinity_are_never_taken_for_weights(table: str, bad: float) -> None:
+    dist, value = random([3])
+    w = {"node": torch.zeros(4), "tree": torch.zeros(4), **dist.weights}
+    w[table].view(-1)[1] = bad
+    broken = dist.with_weights(w)
+    for use in (broken.log_prob, broken.posterior, lambda value: broken.score(value, torch.ones(6))):
+        with pytest.raises(StructureError, match=f"{table} holds NaN or \\+inf"):
+            use(value)
+    with pytest.raises(StructureError, match=r"one floating dtype: yields has torch.float64, tree has torch.float32"):
+        dist.with_weights({"tree": torch.zeros(4, dtype=torch.float32)}).log_prob(value)
+
+
+def test_nothing_but_empty_sentences() -> None:
+    dist, _ = random([0, 0])
+    value = torch.zeros(0, 2, dtype=torch.long)
+    posterior = dist.posterior(value)
+    assert posterior.log_partition.tolist() == [0.0, 0.0]
+    assert posterior.entropy.tolist() == [0.0, 0.0]
+    assert all((counts == 0).all() for counts in posterior.counts.values())
+    assert posterior.mode().shape == posterior.sample().shape == (0,)
+    assert reference_log_partition(dist._parts, value, dist.lengths).tolist() == [0.0, 0.0]
+    none = Bracketing(torch.zeros(2, 1), torch.zeros(2, 1), torch.zeros(0, dtype=torch.long))
+    assert none.log_prob(value).shape == (0,)
+
+
+def test_values_may_lie_in_any_way_in_memory() -> None:
+    dist, value = random([4, 3])
+    across = value.T.contiguous().T
+    assert not across.is_contiguous()
+    for other in (across, value.int()):
+        assert torch.equal(dist.log_prob(other), dist.log_prob(value))
+        assert torch.equal(dist.posterior(other).mode(), dist.posterior(value).mode())
+        torch.testing.assert_close(dist.posterior(other).counts, dist.posterior(value).counts)
+
+
 @pytest.mark.parametrize(
     ("tree", "what"),
     [

@@ -272,8 +272,18 @@ def test_errors_say_what_was_expected() -> None:
         model([[]])
     with pytest.raises(StructureError, match="the inventory is of 4 symbols, the vocabulary has 5"):
         CCM(5, model.inventory)
-    with pytest.raises(StructureError, match="the Dirichlet prior must be positive"):
+    with pytest.raises(StructureError, match="the Dirichlet prior must be positive and finite"):
         CCM.of(CORPUS, prior=(1.0, 0.0))
+    other = Corpus(CORPUS.words, CORPUS.offsets, Vocab(["N", "D", "V", "P"]))
+    with pytest.raises(StructureError, match="by another vocabulary than the model's"):
+        model(other)
+    with pytest.raises(StructureError, match="by another vocabulary than the model's"):
+        CCM.of(other, vocab=CORPUS.vocab)
+    plain, tensors = model.settings()
+    with pytest.raises(StructureError, match="the settings should be vocab, variant and prior, actual .*extra"):
+        CCM.from_settings({**plain, "extra": 1}, tensors)
+    with pytest.raises(StructureError, match="variant must be 1, or 2"):
+        CCM.from_settings({**plain, "variant": "1"}, tensors)
     with pytest.raises(StructureError, match="cannot draw sentences"):
         poutine.trace(poutine.uncondition(model)).get_trace(CORPUS)
 
