@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
@@ -22,7 +21,7 @@ from ..results import Fit
 from ..results.storage import may_write
 from ..tables import Declaration
 from .climb import climb
-from .expectation import Expectation, Marginal
+from .expectation import Expectation, Marginal, naming
 from .initial import Initial, noise
 from .loop import Callback, Checkpoints, Info, iterate
 from .outcome import State, outcome
@@ -122,7 +121,7 @@ class EM:
         """The E step."""
         assert self._marginal is not None
         others = bool(self._params or self._points.unconstrained)
-        with self._naming_iteration():
+        with naming(self.iteration):
             found = self._expected = self._marginal.expect(self.weights, *self._data, others=others)
         if math.isnan(found.log_marginal):
             raise FitError(f"iteration {self.iteration}: the log marginal is NaN: {self._marginal.trouble()}")
@@ -142,7 +141,7 @@ class EM:
         with plain_torch():
             new = self._estimated(found)
         if found.factors:
-            with self._naming_iteration():
+            with naming(self.iteration):
                 self._move_others(found)
         self.weights = new
         self.iteration += 1
@@ -163,23 +162,6 @@ class EM:
                 raise FitError(f"iteration {self.iteration}: {error}") from None
             self.unvisited[name] = int(empty.sum())
         return new
-
-    @contextmanager
-    def _naming_iteration(self) -> Iterator[None]:
-        """Errors of Pyro's own, such as a scale that collapsed to zero, say when they happened."""
-        try:
-            yield
-        except FitError:
-            raise
-        except ValueError as error:  # the library's own errors are ValueErrors too
-            said = [line for line in str(error).splitlines() if line.strip()][:2]
-            hint = ""
-            if any("Expected parameter" in line for line in said):
-                hint = (
-                    " (a parameter that runs to the edge of its constraint needs a prior, or a constraint with room: "
-                )
-                hint += "constraints.greater_than(1e-3) for a scale)"
-            raise FitError(f"iteration {self.iteration}: {' '.join(said)}{hint}") from error
 
     def _move_others(self, found: Expectation) -> None:
         """Parameters that are not tables: climb the expected complete log-likelihood."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +54,24 @@ class Expectation:
                     f"iteration {iteration}: table '{name}' got negative counts, so the model uses it other than as "
                     "weights. Use its log-weights in pyro_unsup.Categorical or in a structured distribution only"
                 )
+
+
+@contextmanager
+def naming(iteration: int) -> Iterator[None]:
+    """Errors of a model run, such as a scale that collapsed to zero, say when they happened."""
+    try:
+        yield
+    except FitError:
+        raise
+    except ValueError as error:  # the library's own errors are ValueErrors too
+        said = [line for line in str(error).splitlines() if line.strip()][:2]
+        hint = ""
+        if any("Expected parameter" in line for line in said):
+            hint = (
+                " (a parameter that runs to the edge of its constraint needs a prior, or a constraint with room: "
+                "constraints.greater_than(1e-3) for a scale)"
+            )
+        raise FitError(f"iteration {iteration}: {' '.join(said)}{hint}") from error
 
 
 class Marginal:

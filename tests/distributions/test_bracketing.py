@@ -292,7 +292,7 @@ def test_errors_say_what_was_expected() -> None:
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_nan_and_plus_infinity_are_never_taken_for_weights(table: str, bad: float) -> None:
     dist, value = random([3])
-    w = {"node": torch.zeros(4), "tree": torch.zeros(4), **dist.weights}
+    w = {"node": torch.zeros(4), "tree": torch.zeros(4), **{name: x.clone() for name, x in dist.weights.items()}}
     w[table].view(-1)[1] = bad
     broken = dist.with_weights(w)
     for use in (broken.log_prob, broken.posterior, lambda value: broken.score(value, torch.ones(6))):

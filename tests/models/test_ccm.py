@@ -280,10 +280,10 @@ def test_errors_say_what_was_expected() -> None:
     with pytest.raises(StructureError, match="by another vocabulary than the model's"):
         CCM.of(other, vocab=CORPUS.vocab)
     plain, tensors = model.settings()
-    with pytest.raises(StructureError, match="the settings should be vocab, variant and prior, actual .*extra"):
+    with pytest.raises(StructureError, match=r"the settings should be vocab, variant and prior, actual .*extra"):
         CCM.from_settings({**plain, "extra": 1}, tensors)
     with pytest.raises(StructureError, match="variant must be 1, or 2"):
-        CCM.from_settings({**plain, "variant": "1"}, tensors)
+        CCM.from_settings({**plain, "vocab": CORPUS.vocab, "variant": "1"}, tensors)
     with pytest.raises(StructureError, match="cannot draw sentences"):
         poutine.trace(poutine.uncondition(model)).get_trace(CORPUS)
 
