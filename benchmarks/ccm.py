@@ -7,7 +7,8 @@
 7,000 random tag sequences of length 1 to 10, 47,835 tags. The peer is supar's constituency CRF (``pip install supar``;
 without it that row is left out): marginals of all spans, sentences batched by length so that nothing is padded. First
 on the same problem, one weight for each pair of first and last tag, where both must find the same sum; then a whole E
-step of the model, whose tables have 98,638 yields and 1,226 contexts, through Pyro, in float64.
+step of the model, whose tables have 98,638 yields and 1,226 contexts, through Pyro, in float64. On a busy machine set
+``OMP_NUM_THREADS=1``: the peer's many small products wait for each other's threads.
 
 What EM learns is measured on the WSJ sample (in ``PYRO_UNSUP_DATA``, or ``../shared/data``), at most ten tags without
 punctuation: micro-averaged F of brackets that are neither single tags nor whole sentences, on the training text.
