@@ -15,6 +15,9 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 
+#: Pause before each timed run: BLAS threads of the one before keep a core busy for a while after they are done.
+SETTLE = 0.25
+
 
 def side_by_side(runs: dict[str, Callable[[], Any]], repeats: int = 5) -> dict[str, float]:
     """Median seconds of each function, the repeats interleaved so that noise of the machine hits all alike."""
@@ -23,6 +26,7 @@ def side_by_side(runs: dict[str, Callable[[], Any]], repeats: int = 5) -> dict[s
         run()  # compiles, fills caches
     for _ in range(repeats):
         for name, run in runs.items():
+            time.sleep(SETTLE)
             began = time.perf_counter()
             run()
             taken[name].append(time.perf_counter() - began)
