@@ -11,6 +11,7 @@ import numpy as np
 from numba import njit
 
 from .bracketing_scaled import log_ratios, settle
+from .log_sum import log_sum
 
 Array = np.ndarray[Any, Any]
 
@@ -80,23 +81,10 @@ def log_pass(
                 for k in range(j + 1, n + 1):
                     terms[size] = around[i, k] + inside[j, k]
                     size += 1
-                mass = _log_sum(terms[:size])
+                mass = log_sum(terms[:size])
                 around[i, j] = mass + ratio[m]
                 marginals[at + m] = min(np.exp(mass + inside[i, j]), 1.0)
         settle(yields, contexts, spans, at, n, forced, marginals)
-
-
-@njit(cache=True, nogil=True)
-def _log_sum(x: Array) -> float:
-    top = -np.inf
-    for i in range(len(x)):
-        top = max(top, x[i])
-    if top == -np.inf:
-        return top
-    total = 0.0
-    for i in range(len(x)):
-        total += np.exp(x[i] - top)
-    return float(top + np.log(total))
 
 
 @njit(cache=True, nogil=True)

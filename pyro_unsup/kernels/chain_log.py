@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 
 from .chain_sparse import message_sizes, pad_of
+from .log_sum import log_sum
 
 
 @njit(cache=True, nogil=True)
@@ -76,19 +77,6 @@ def _forward(start, trans, support_at, support, emit, words, begin, T, at, ahead
                 new[row * nc + c] += emit[s0 + c]
         shifts += _shift(new)
     return shifts
-
-
-@njit(cache=True, nogil=True)
-def _log_sum(x):
-    top = -np.inf
-    for i in range(len(x)):
-        top = max(top, x[i])
-    if top == -np.inf:
-        return top
-    total = 0.0
-    for i in range(len(x)):
-        total += np.exp(x[i] - top)
-    return top + np.log(total)
 
 
 @njit(cache=True, nogil=True)
@@ -170,7 +158,7 @@ def log_pass(
         ahead = np.empty(at[T])
         back = np.empty(at[T])
         shifts = _forward(start, trans, support_at, support, emit, words, begin, T, at, ahead, False)
-        log_z[s] = shifts + _log_sum(_closed(ahead, at, T, trans, stop, support_at, support, words, begin))
+        log_z[s] = shifts + log_sum(_closed(ahead, at, T, trans, stop, support_at, support, words, begin))
         if not want_counts or log_z[s] == -np.inf:
             continue
         for t in range(T - 1, -1, -1):
@@ -192,8 +180,8 @@ def log_pass(
                     row = at[t + 1] + (b * nc if second else 0)
                     for c in range(nc):
                         out[c] = trans[i, j, support[c0 + c]] + emit[c0 + c] + back[row + c]
-                    back[at[t] + a * nb + b] = _log_sum(out)
-            whole = _log_sum(ahead[at[t] : at[t + 1]] + back[at[t] : at[t + 1]])  # log Z, less the shifts
+                    back[at[t] + a * nb + b] = log_sum(out)
+            whole = log_sum(ahead[at[t] : at[t + 1]] + back[at[t] : at[t + 1]])  # log Z, less the shifts
             for a in range(na):
                 i = pad if pad >= 0 else support[a0 + a]
                 for b in range(nb):
@@ -232,7 +220,7 @@ def decode_pass(start, trans, stop, support_at, support, emit, words, offsets, u
         ahead = np.empty(at[T])
         shifts = _forward(start, trans, support_at, support, emit, words, begin, T, at, ahead, not draw)
         last = _closed(ahead, at, T, trans, stop, support_at, support, words, begin)
-        log_z[s] = shifts + (_log_sum(last) if draw else np.max(np.append(last, -np.inf)))
+        log_z[s] = shifts + (log_sum(last) if draw else np.max(np.append(last, -np.inf)))
         if log_z[s] == -np.inf:
             states[begin : begin + T] = -1
             continue
