@@ -51,8 +51,7 @@ def evaluate(
     Accuracy makes sense only if the model knows the gold tags by name, from a dictionary. Their tags must be its tags.
     """
     from ..data import Vocab
-    from ..results.evaluation import scores
-    from ..results.unseen import decode
+    from ..results.decoding.tagging import decode, scores
 
     fit, model = load_tagger(folder)
     tagset = None if isinstance(model.tags, int) else Vocab(model.tags)  # type: ignore[arg-type]

@@ -70,7 +70,7 @@ def predict(
     Words are written as the text has them. One that the model has never met may have any tag: its neighbours decide.
     """
     from ..data import write_tagged
-    from ..results.unseen import decode
+    from ..results.decoding.tagging import decode
 
     if probabilities and output_format is not OutputFormat.COLUMNS:
         raise UnsupError(f"--probabilities need columns to stand in, not --output-format {output_format}")
@@ -80,9 +80,9 @@ def predict(
         fit = fit.relabel(read_gold(relabel, relabel_format, column, "--relabel-format"))
     names = [printable(name) for name in state_names(fit, model.states)]
     decoded = decode(fit, text, how)
-    tags = [names[state] for state in decoded.states.tolist()]
+    tags = [names[state] for state in decoded.structure.tolist()]
     if probabilities:
-        chosen = decoded.posterior.marginals.gather(1, decoded.states[:, None].long())[:, 0]
+        chosen = decoded.posterior.marginals.gather(1, decoded.structure[:, None].long())[:, 0]
         _write_columns(text, tags, chosen.clamp(0, 1).tolist(), out)
     else:
         write_tagged(text, tags, out, output_format.value)

@@ -54,6 +54,10 @@ class Structured(TorchDistribution):
     arg_constraints: dict[str, Any] = {}  # noqa: RUF012 (log-weights are any real number or -inf)
     has_enumerate_support = False
 
+    #: Whether the gradient of ``log_prob`` is the expected counts of a posterior. A heuristic E step says False; its
+    #: objective may fall.
+    exact: bool = True
+
     @property
     @abstractmethod
     def weights(self) -> dict[str, Tensor]:

@@ -14,11 +14,9 @@ from pyro.poutine.messenger import Messenger
 from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 
-from ..data import Corpus
 from ..distributions import Posterior, Structured
 from ..errors import UnsupError
 from ..handlers import given
-from ..models import Tagger
 from .report import Report
 
 if TYPE_CHECKING:
@@ -84,19 +82,21 @@ class Fit:
     def predict(self, *args: Any, how: str = "viterbi", probabilities: bool = False, **kwargs: Any) -> Any:
         """The hidden structure of new data: of the structured site, or a dict of all enumerated latent variables.
 
-        A tagger takes a corpus by any vocabulary, with words that it has never met: their neighbours decide their tags.
+        A model of the library takes data by any vocabulary, with words that it has never met
+        (:mod:`pyro_unsup.results.decoding`).
 
         :param how: ``"viterbi"``, the single most probable structure; or ``"mbr"``, the one with the highest expected
             number of right parts (for a tagger: the best tag of each word on its own).
         :param probabilities: also return the posterior probability of every part, (structure, marginals).
         """
+        from .decoding import kind_of
+
+        kind = kind_of(self.model)
+        if kind is not None and len(args) == 1 and not kwargs and hasattr(args[0], "select"):
+            decoded = kind.decode(self, args[0], how)  # which knows what to do with what training never met
+            return (decoded.structure, decoded.posterior.marginals) if probabilities else decoded.structure
         if how not in ("viterbi", "mbr"):
             raise UnsupError(f"how must be 'viterbi' or 'mbr', actual {how!r}")
-        if len(args) == 1 and not kwargs and isinstance(args[0], Corpus) and isinstance(self.model, Tagger):
-            from .unseen import decode  # which knows what to do with words that training never met
-
-            decoded = decode(self, args[0], how)
-            return (decoded.states, decoded.posterior.marginals) if probabilities else decoded.states
         found = self._structured(*args, **kwargs)
         if found is not None:
             structure = found.mode() if how == "viterbi" else found.mbr()
@@ -119,11 +119,14 @@ class Fit:
 
         save(self, folder, overwrite)
 
-    def evaluate(self, gold: Any, how: str = "viterbi") -> dict[str, float]:
-        """Scores of its predictions against labelled data; see :mod:`pyro_unsup.results.evaluation`."""
+    def evaluate(self, gold: Any, **options: Any) -> dict[str, float]:
+        """Scores of its predictions against gold structure; see :mod:`pyro_unsup.results.decoding`.
+
+        :param options: for decoding, such as ``how``.
+        """
         from .evaluation import evaluate
 
-        return evaluate(self, gold, how)
+        return evaluate(self, gold, **options)
 
     def relabel(self, gold: Any, how: str = "many_to_one") -> Fit:
         """The same fit with its states named after the gold labels that they go with best."""

@@ -16,12 +16,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..data import Corpus, Vocab
-from ..data.lines import UNKNOWN
-from ..distributions.chain_posterior import ChainPosterior
-from ..errors import UnsupError
-from ..models import Tagger
-from .fit import Fit
+from ...data import Corpus, Vocab
+from ...data.lines import UNKNOWN
+from ...distributions.chain_posterior import ChainPosterior
+from ...errors import UnsupError
+from ...evaluate import tagging_report
+from ...models import Tagger
+from ..fit import Fit
 
 #: The log-weight of what training holds impossible: no product of weights above zero is likely to come near it.
 FLOOR = -1e6
@@ -31,14 +32,14 @@ FLOOR = -1e6
 class Decoded:
     """States of a text.
 
-    :param states: (tokens,).
+    :param structure: (tokens,) states.
     :param posterior: of those states, for their probabilities.
     :param log_likelihood: (sentences,) under the fit as it is, -inf for an impossible sentence.
     :param unseen: tokens that the fit's vocabulary does not have.
     :param ambiguous: (tokens,) where the dictionary leaves a choice; None without a dictionary.
     """
 
-    states: Tensor
+    structure: Tensor
     posterior: ChainPosterior
     log_likelihood: Tensor
     unseen: int
@@ -69,6 +70,24 @@ def decode(fit: Fit, text: Corpus, how: str = "viterbi") -> Decoded:
     mask = model.declarations()["emission"].layout.support
     ambiguous = None if mask is None else (mask.sum(0) > 1).numpy()[corpus.words]
     return Decoded(states, posterior, log_likelihood, unseen, ambiguous)
+
+
+def scores(fit: Fit, gold: Corpus, decoded: Decoded) -> dict[str, float]:
+    """``many_to_one``, ``one_to_one``, ``v_measure``, ``vi_bits``, ``clusters_used``, ``bits_per_word``.
+
+    If the tags are the gold tags by name, also ``accuracy`` and (with a dictionary) ``accuracy_ambiguous``. Fractions
+    of 1.
+
+    Words that training never met make ``bits_per_word`` infinite, unless the model smooths.
+    """
+    tags, same = gold_tags(gold), _same_tags(fit, gold)
+    return tagging_report(
+        tags if same is None else same[tags],
+        decoded.structure.numpy(),
+        same_tags=same is not None,
+        ambiguous=None if same is None else decoded.ambiguous,
+        log_likelihood=float(decoded.log_likelihood.sum()),
+    )
 
 
 def with_unknown(fit: Fit) -> Fit:
@@ -107,3 +126,23 @@ def _encode(fit: Fit, text: Corpus, known: object) -> tuple[Corpus, int]:
     missing = np.array([one not in known for one in forms], dtype=np.bool_)  # type: ignore[operator]
     words = vocab.encode(forms)[text.words]
     return replace(text, words=words, vocab=vocab), int(missing[text.words].sum())
+
+
+def gold_tags(gold: Corpus) -> np.ndarray[Any, Any]:
+    """The tags of a corpus that has some."""
+    if gold.tags is None or gold.tagset is None:
+        raise UnsupError("the gold corpus has no tags: read a tagged file")
+    return gold.tags
+
+
+def _same_tags(fit: Fit, gold: Corpus) -> np.ndarray[Any, Any] | None:
+    """From gold tag numbers to the fit's, if the two go by the same names; None if its states are anonymous."""
+    tags = getattr(fit.model, "tags", None)
+    if tags is None or isinstance(tags, int) or gold.tagset is None:
+        return None
+    number = {name: k for k, name in enumerate(tags)}
+    missing = [name for name in gold.tagset if name not in number]
+    used = {gold.tagset[int(t)] for t in np.unique(gold.tags)} if gold.tags is not None else set()
+    if used & set(missing):
+        raise UnsupError(f"gold tag {sorted(used & set(missing))[0]!r} is not among the model's {len(number)} tags")
+    return np.array([number.get(name, 0) for name in gold.tagset])

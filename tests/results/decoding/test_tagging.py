@@ -12,9 +12,9 @@ import pyro_unsup as pu
 from pyro_unsup.data import Corpus, Vocab
 from pyro_unsup.models import Tagger
 from pyro_unsup.results import Fit, Report
-from pyro_unsup.results.unseen import decode, with_unknown
+from pyro_unsup.results.decoding.tagging import decode, with_unknown
 
-from .cases import anonymous, text, with_dictionary
+from ..cases import anonymous, text, with_dictionary
 
 WORDS = ("a", "b", "c")
 REPORT = Report("converged", 1, -1.0, 0.0, 0.0, 0.0, 0)
@@ -43,17 +43,17 @@ def fit() -> Fit:
 def test_possible_text_is_tagged_as_ever(how: str) -> None:
     for one in (anonymous(), with_dictionary()):
         decoded = decode(one, text(), how)
-        assert torch.equal(decoded.states, one.predict(text(), how=how))
+        assert torch.equal(decoded.structure, one.predict(text(), how=how))
         assert torch.equal(decoded.log_likelihood, one.posterior(text()).log_partition.double())
         assert decoded.unseen == 0
 
 
 def test_words_are_looked_up_in_the_vocabulary_of_the_fit(fit: Fit) -> None:
     decoded = decode(fit, sentence("c", "b", "c"))
-    assert decoded.states.tolist() == [1, 0, 1]
+    assert decoded.structure.tolist() == [1, 0, 1]
     assert float(decoded.log_likelihood) == pytest.approx(np.log(0.1 * 1 * 1 * 0.5 * 1 * 1))
     fit.config["lowercase"] = True
-    assert decode(fit, sentence("C", "B", "c")).states.tolist() == [1, 0, 1]
+    assert decode(fit, sentence("C", "B", "c")).structure.tolist() == [1, 0, 1]
     assert decode(fit, sentence("C", "B", "c")).unseen == 0
 
 
@@ -66,7 +66,7 @@ def test_the_neighbours_of_a_new_word_decide(fit: Fit, how: str) -> None:
         (("new", "other"), [0, 1]),  # the start decides
     ):
         decoded = decode(fit, sentence(*words), how)
-        assert decoded.states.tolist() == states
+        assert decoded.structure.tolist() == states
         assert decoded.unseen == sum(word not in WORDS for word in words)
         assert decoded.log_likelihood.tolist() == [-np.inf]
         assert torch.allclose(decoded.posterior.marginals.sum(1), torch.ones(len(words), dtype=torch.float64))
@@ -85,7 +85,7 @@ def test_an_impossible_sentence_breaks_as_few_rules_as_it_can(fit: Fit) -> None:
         used += [emission[z, WORDS.index(word)] for z, word in zip(states, words, strict=True)]
         return sum(bool(w == -torch.inf) for w in used)
 
-    assert broken(tuple(decoded.states.tolist())) == min(map(broken, product(range(2), repeat=len(words))))
+    assert broken(tuple(decoded.structure.tolist())) == min(map(broken, product(range(2), repeat=len(words))))
 
 
 def test_one_impossible_sentence_does_not_change_another() -> None:
@@ -93,7 +93,7 @@ def test_one_impossible_sentence_does_not_change_another() -> None:
     before = decode(fit, text())
     vocab = Vocab([*text().vocab, "new"])
     both = Corpus(np.append(text().words, vocab.index["new"]), np.append(text().offsets, text().tokens + 1), vocab)
-    assert torch.equal(decode(made_strict(fit), both).states[:-1], before.states)
+    assert torch.equal(decode(made_strict(fit), both).structure[:-1], before.structure)
 
 
 def made_strict(fit: Fit) -> Fit:
@@ -109,7 +109,7 @@ def test_a_dictionary_still_binds_known_words_and_leaves_new_ones_open() -> None
     fit = made(Vocab(WORDS), Vocab(["N", "V"]), mask, start=[1.0, 0.0], transition=[[0.0, 1.0], [0.0, 1.0]],
                emission=[[0.5, 0.5, 0], [0, 0, 1]])  # fmt: skip
     decoded = decode(fit, sentence("a", "a", "new", "c"))
-    assert decoded.states.tolist() == [0, 0, 1, 1]
+    assert decoded.structure.tolist() == [0, 0, 1, 1]
     assert decoded.ambiguous is not None
     assert decoded.ambiguous.tolist() == [False, False, True, False]
 
@@ -118,7 +118,7 @@ def test_an_unknown_symbol_that_training_never_saw() -> None:
     fit = made(Vocab([*WORDS[:2], "<unk>"], unknown="<unk>"), start=[0.5, 0.5], transition=[[0.1, 0.9], [0.9, 0.1]],
                emission=[[1, 0, 0], [0, 1, 0]])  # fmt: skip
     decoded = decode(fit, sentence("a", "new", "a"))
-    assert decoded.states.tolist() == [0, 1, 0]
+    assert decoded.structure.tolist() == [0, 1, 0]
     assert decoded.unseen == 1
 
 
@@ -146,4 +146,4 @@ def test_scores_on_new_words_are_finite_but_for_bits_per_word(fit: Fit) -> None:
 
 def test_words_known_by_number_are_taken_as_they_are() -> None:
     fit = pu.EM(Tagger(2, len(text().vocab))).run(text(), iterations=2, progress=False)
-    assert torch.equal(decode(fit, text()).states, fit.predict(text()))
+    assert torch.equal(decode(fit, text()).structure, fit.predict(text()))
