@@ -110,10 +110,11 @@ def test_a_corpus_without_tags_cannot_be_gold() -> None:
             call(bare)
 
 
-def test_only_taggers_have_these_scores() -> None:
-    for call in (own().evaluate, own().relabel):
-        with pytest.raises(UnsupError, match="expected the fit of a tagger, actual <function mixture"):
-            call(text())
+def test_a_model_of_ones_own_has_no_scores_of_the_library() -> None:
+    with pytest.raises(UnsupError, match="expected the fit of a tagger, actual <function mixture"):
+        own().relabel(text())
+    with pytest.raises(UnsupError, match="knows the models of the library, not <function mixture"):
+        own().evaluate(text())
     assert own().predict(points()).keys() == {"z"}
 
 

@@ -45,4 +45,4 @@ def kind_of(model: object) -> Kind | None:
     found = type(model)
     if found.__name__ not in KINDS or not found.__module__.startswith("pyro_unsup.models"):
         return None
-    return import_module(f".{KINDS[found.__name__]}", __name__)  # type: ignore[return-value]
+    return import_module(f".{KINDS[found.__name__]}", __name__)
