@@ -79,13 +79,13 @@ class Fit:
             )
         return found
 
-    def predict(self, *args: Any, how: str = "viterbi", probabilities: bool = False, **kwargs: Any) -> Any:
+    def predict(self, *args: Any, how: str | None = None, probabilities: bool = False, **kwargs: Any) -> Any:
         """The hidden structure of new data: of the structured site, or a dict of all enumerated latent variables.
 
         A model of the library takes data by any vocabulary, with words that it has never met
         (:mod:`pyro_unsup.results.decoding`).
 
-        :param how: ``"viterbi"``, the single most probable structure; or ``"mbr"``, the one with the highest expected
+        :param how: ``"viterbi"`` (the default of most models), the single most probable structure; or ``"mbr"``, the one with the highest expected
             number of right parts (for a tagger: the best tag of each word on its own).
         :param probabilities: also return the posterior probability of every part, (structure, marginals).
         """
@@ -93,8 +93,10 @@ class Fit:
 
         kind = kind_of(self.model)
         if kind is not None and len(args) == 1 and not kwargs and hasattr(args[0], "select"):
-            decoded = kind.decode(self, args[0], how)  # which knows what to do with what training never met
+            chosen = {} if how is None else {"how": how}
+            decoded = kind.decode(self, args[0], **chosen)  # which knows what to do with what training never met
             return (decoded.structure, decoded.posterior.marginals) if probabilities else decoded.structure
+        how = "viterbi" if how is None else how
         if how not in ("viterbi", "mbr"):
             raise UnsupError(f"how must be 'viterbi' or 'mbr', actual {how!r}")
         found = self._structured(*args, **kwargs)
@@ -119,14 +121,15 @@ class Fit:
 
         save(self, folder, overwrite)
 
-    def evaluate(self, gold: Any, **options: Any) -> dict[str, float]:
+    def evaluate(self, gold: Any, how: str | None = None, **options: Any) -> dict[str, float]:
         """Scores of its predictions against gold structure; see :mod:`pyro_unsup.results.decoding`.
 
-        :param options: for decoding, such as ``how``.
+        :param how: as for :meth:`predict`.
+        :param options: for decoding.
         """
         from .evaluation import evaluate
 
-        return evaluate(self, gold, **options)
+        return evaluate(self, gold, **options, **({} if how is None else {"how": how}))
 
     def relabel(self, gold: Any, how: str = "many_to_one") -> Fit:
         """The same fit with its states named after the gold labels that they go with best."""
