@@ -3,36 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from os import PathLike
 from typing import Any
 
-import pyro
-import torch
-from pyro import poutine
-from pyro.infer import config_enumerate
 from torch import Tensor
 
 from ..errors import FitError, TableError
-from ..estimate import Estimator, Normalise
-from ..handlers import DeclaredMessenger
 from ..kernels.threads import plain_torch
-from ..results import Fit
-from ..results.storage import may_write
-from ..tables import Declaration
 from .climb import climb
-from .expectation import Expectation, Marginal, naming
-from .initial import Initial, noise
-from .loop import Callback, Checkpoints, Info, iterate
-from .outcome import State, outcome
-from .points import Points
-from .restarts import best_of
-
-#: Relative fall of the objective that rounding explains.
-MAY_FALL = {torch.float64: 1e-9, torch.float32: 2e-5}
+from .engine import Engine
+from .expectation import Expectation, naming
+from .loop import Info
 
 
-class EM:
+class EM(Engine):
     """Batch EM, with the manners of :class:`pyro.infer.SVI`: ``step(batch)`` returns the loss, ``run(corpus)`` a fit.
 
     The model is a Pyro program. Its tables (:func:`pyro_unsup.multinomial`) are re-estimated in closed form from
@@ -45,7 +28,7 @@ class EM:
     :param m_steps: L-BFGS iterations in each M step, for parameters that are not tables.
 
     The objective is the log-likelihood plus the estimators' log priors, and never falls; what looks like a fall beyond
-    rounding is an error, as are NaN and rows without counts.
+    rounding is an error, as are NaN and rows without counts. (A structure whose E step is a heuristic may fall.)
 
         >>> import pyro_unsup as pu
         >>> sentences = [[0, 1], [0, 1, 1], [1, 0, 1]]
@@ -54,31 +37,7 @@ class EM:
         torch.Size([3])
     """
 
-    def __init__(
-        self,
-        model: Callable[..., Any],
-        estimate: Estimator | Mapping[str, Estimator] | None = None,
-        init: Initial | None = None,
-        *,
-        dtype: torch.dtype = torch.float64,
-        m_steps: int = 20,
-    ) -> None:
-        if dtype not in MAY_FALL:
-            raise FitError(f"dtype must be torch.float64 or torch.float32, actual {dtype}")
-        self.model, self.dtype, self.m_steps = model, dtype, m_steps
-        self.estimate = Normalise() if estimate is None else estimate
-        self.init = noise() if init is None else init
-        self.weights: dict[str, Tensor] = {}
-        self.declarations: dict[str, Declaration] = {}
-        self.iteration = 0
-        self._points = Points()
-        self._marginal: Marginal | None = None
-        self._params: list[str] = []
-        self._data: tuple[Any, Any] = ((), {})
-        self._expected: Expectation | None = None
-        self.unvisited: dict[str, int] = {}
-
-    # -- one step at a time
+    _expected: Expectation | None = None
 
     def step(self, *args: Any, **kwargs: Any) -> float:
         """One E step and one M step on a batch. Returns the loss before the update, as ``SVI.step`` does."""
@@ -92,30 +51,6 @@ class EM:
         self.start(*args, **kwargs)
         assert self._marginal is not None
         return -(self._marginal.log_marginal(self.weights, *self._data) + self._log_prior())
-
-    def start(self, *args: Any, seed: int = 0, **kwargs: Any) -> None:
-        """Take these data; the first time, find the model's tables and make their initial weights."""
-        self._data = (args, kwargs)
-        if self._marginal is not None:
-            return
-        with torch.random.fork_rng(devices=[]), DeclaredMessenger(self.dtype) as tables, self._points:
-            torch.manual_seed(seed)  # parameters may start at random
-            trace = poutine.trace(config_enumerate(self.model)).get_trace(*args, **kwargs)
-        self.declarations = tables.found
-        self._params = [name for name, site in trace.nodes.items() if site["type"] == "param"]
-        if not (self.declarations or self._params or self._points.unconstrained):
-            raise FitError("the model has nothing to learn: no multinomial tables, no pyro.param, no latent variables")
-        unknown = self.estimate.keys() - self.declarations.keys() if isinstance(self.estimate, Mapping) else ()
-        if unknown:
-            raise FitError(
-                f"estimate names tables that the model does not have: {sorted(unknown)}, it has "
-                f"{sorted(self.declarations)}"
-            )
-        generator = torch.Generator().manual_seed(seed)
-        found = self.init(self.declarations, generator)
-        self.weights = {name: d.layout.check(name, found[name].to(self.dtype)) for name, d in self.declarations.items()}
-        plates = (f.dim for site in trace.nodes.values() for f in site.get("cond_indep_stack", ()) if f.vectorized)
-        self._marginal = Marginal(self.model, self._points, self.dtype, max((-dim for dim in plates), default=0))
 
     def look(self) -> Info:
         """The E step."""
@@ -172,125 +107,3 @@ class EM:
             lambda: marginal.expected_complete(self.weights, found.factors, *self._data),
             self.m_steps,
         )
-
-    def _estimator(self, name: str) -> Estimator:
-        if isinstance(self.estimate, Mapping):
-            return self.estimate.get(name, Normalise())
-        return self.estimate
-
-    def _log_prior(self) -> float:
-        return sum(
-            float(self._estimator(name).log_prior(d, self.weights[name])) for name, d in self.declarations.items()
-        )
-
-    # -- a whole run
-
-    def run(
-        self,
-        *args: Any,
-        iterations: int = 100,
-        tolerance: float = 1e-6,
-        restarts: int = 1,
-        processes: int | None = None,
-        seed: int = 0,
-        callbacks: Sequence[Callback] = (),
-        score: Callable[[Fit], float | Mapping[str, float]] | None = None,
-        progress: bool = True,
-        checkpoint: str | PathLike[str] | None = None,
-        resume: Fit | None = None,
-        **kwargs: Any,
-    ) -> Fit:
-        """Train on these data until the objective's relative change is at most ``tolerance``.
-
-        A second call goes on from where the first ended. An interrupt loses nothing: ``weights`` hold the last update.
-
-        :param restarts: how many starts to try, with seeds ``seed``, ``seed + 1``, ...; the best objective wins, and
-            the report tells the spread. Each runs on one thread, so results do not depend on ``processes``.
-        :param processes: how many restarts at a time; by default as many as there are cores.
-        :param callbacks: called with every :class:`.Info`; a true answer stops. With restarts, called in their process.
-        :param score: called with the fit as it is at every iteration; what it returns (a number, or numbers by name)
-            becomes columns of the history, for learning curves.
-        :param checkpoint: a folder in which to keep the fit as it is so far, written every few seconds, when the run is
-            interrupted, and at the end. With restarts, one folder each inside it.
-        :param resume: a fit (or a loaded checkpoint) to go on from, up to ``iterations`` in all; the result is the one
-            that an uninterrupted run would have given, bit for bit on one thread.
-        """
-        if restarts < 1 or iterations < 0 or not tolerance >= 0:
-            raise FitError(
-                f"restarts must be at least 1, iterations and tolerance not negative, "
-                f"actual {restarts}, {iterations}, {tolerance}"
-            )
-        if not 0 <= seed < 2**63 - restarts:
-            raise FitError(f"a seed must lie in 0 .. 2**63 - 1 - restarts, actual {seed}")
-        if checkpoint is not None and restarts == 1:
-            may_write(checkpoint, overwrite=True)  # better now than at the first interrupt
-        if restarts > 1 and resume is not None:
-            raise FitError("restarts begin anew: resume one fit with restarts=1")
-        settings = {"iterations": iterations, "tolerance": tolerance, "callbacks": list(callbacks), "score": score}
-        if restarts > 1:
-            fresh = EM(self.model, self.estimate, self.init, dtype=self.dtype, m_steps=self.m_steps)
-            fit = best_of(fresh, restarts, processes, seed, progress, checkpoint, settings, args, kwargs)
-            self._adopt(fit, args, kwargs)
-            return fit
-        rows: list[Info] = []
-        limit = iterations
-        if resume is not None:
-            self._adopt(resume, args, kwargs)
-            # The last row belongs to weights that are looked at again now.
-            rows = [Info.of(row) for row in resume.rows[:-1]]
-            iterations -= self.iteration
-            seed = resume.seed
-        self.start(*args, seed=seed, **kwargs)
-
-        def fit_of(rows: list[Info], reason: str, state: State) -> Fit:
-            return outcome(self, rows, reason, state, seed=seed, iterations=limit, tolerance=tolerance)
-
-        def snapshot(rows: list[Info]) -> Callable[[str], None]:
-            state = self._state()
-            return lambda reason: fit_of(rows, reason, state).save(checkpoint or "", overwrite=True)
-
-        def scored(info: Info) -> None:
-            assert score is not None
-            found = score(fit_of([info], "running", self._state()))
-            info.scores = {**found} if isinstance(found, Mapping) else {"score": float(found)}
-
-        callbacks = [*([] if score is None else [scored]), *callbacks]
-        keep = None if checkpoint is None else Checkpoints(snapshot)
-        fall = MAY_FALL[self._precision()]
-        rows, reason = iterate(self, rows, iterations, tolerance, fall, callbacks, progress, keep)
-        return fit_of(rows, reason, self._state())
-
-    def _state(self) -> State:
-        store = pyro.get_param_store()
-        return {
-            "weights": dict(self.weights),
-            "points": self._points.values(),
-            "params": {name: store[name].detach().clone() for name in self._params},
-            "unconstrained": {name: x.detach().clone() for name, x in self._moving().items()},
-        }
-
-    def _moving(self) -> dict[str, Tensor]:
-        """The leaves that an M step moves, by parameter or site."""
-        store = pyro.get_param_store()
-        return {**{name: store[name].unconstrained() for name in self._params}, **self._points.unconstrained}
-
-    def _precision(self) -> torch.dtype:
-        """The coarsest dtype in play: parameters of the user's own may be float32."""
-        found = [p.dtype for p in self._moving().values()]
-        return torch.float32 if torch.float32 in [*found, self.dtype] else torch.float64
-
-    def _adopt(self, fit: Fit, args: Any, kwargs: Any) -> None:
-        """Make a fit the current state, Pyro's parameter store included."""
-        self.start(*args, **kwargs)
-        for name, declaration in self.declarations.items():
-            if name not in fit.weights:
-                raise FitError(f"the fit to go on from has no table '{name}': it has {sorted(fit.weights)}")
-            self.weights[name] = declaration.layout.check(name, fit.weights[name].to(self.dtype))
-        self.iteration, self.unvisited = int(fit.rows[-1]["iteration"]), dict(fit.report.unvisited)
-        with torch.no_grad():
-            for name, leaf in self._moving().items():
-                if name not in fit.unconstrained:
-                    raise FitError(
-                        f"the fit to go on from has no parameter '{name}': it has {sorted(fit.unconstrained)}"
-                    )
-                leaf.copy_(fit.unconstrained[name])

@@ -21,7 +21,8 @@ SHOW_AFTER_SECONDS = 2
 class Info:
     """What an iteration found, before its update.
 
-    ``change`` is relative to the objective before it (to 1 if that is closer to zero), and infinite at the first.
+    ``change`` is relative to the objective before it (to 1 if that is closer to zero), and infinite where there is none
+    to compare with. Objectives can be compared within a ``stage``, such as one temperature of a schedule.
     """
 
     iteration: int
@@ -29,11 +30,13 @@ class Info:
     log_likelihood: float
     change: float = math.inf
     seconds: float = 0.0
+    beta: float | None = None
+    stage: int | None = None
     scores: dict[str, float] = field(default_factory=dict)
 
     def flat(self) -> dict[str, float]:
         """One row of a history, the scores as columns beside the others."""
-        row = asdict(self)
+        row = {key: value for key, value in asdict(self).items() if value is not None}
         scores = row.pop("scores")
         return {**row, **{name: score for name, score in scores.items() if name not in row}}
 
@@ -58,6 +61,9 @@ class Engine(Protocol):
 
     def move(self) -> None:
         """Update them (the M step)."""
+
+    def settled(self, info: Info, tolerance: float) -> bool:
+        """Whether nothing is left to be done."""
 
 
 class Checkpoints:
@@ -112,7 +118,7 @@ def iterate(
             # A start with zeros may have no prior probability (-inf); the first update mends that.
             if math.isnan(info.objective) or info.objective == math.inf or (rows and info.objective == -math.inf):
                 raise FitError(f"iteration {info.iteration}: the objective is {info.objective}")
-            if rows and rows[-1].objective > -math.inf:
+            if rows and rows[-1].objective > -math.inf and rows[-1].stage == info.stage:
                 before = rows[-1].objective
                 size = max(abs(before), 1.0)  # data explained perfectly have objective 0, up to rounding
                 info.change = abs(info.objective - before) / size
@@ -127,15 +133,7 @@ def iterate(
             if checkpoint is not None:
                 checkpoint.keep(rows)
             answers = [callback(info) for callback in callbacks]  # every one hears of every iteration
-            reason = (
-                "converged"
-                if info.change <= tolerance
-                else "stopped by a callback"
-                if any(answers)
-                else "iteration cap"
-                if moves >= iterations
-                else None
-            )
+            reason = _reason(engine.settled(info, tolerance), any(answers), moves >= iterations)
             if reason is not None:
                 if checkpoint is not None:
                     checkpoint.flush(reason)
@@ -143,6 +141,15 @@ def iterate(
             engine.move()
             moves += 1
             bar.update()
+
+
+def _reason(settled: bool, stopped: bool, over: bool) -> str | None:
+    """Why a run ends here, if it does."""
+    if settled:
+        return "converged"
+    if stopped:
+        return "stopped by a callback"
+    return "iteration cap" if over else None
 
 
 @contextmanager

@@ -22,6 +22,8 @@ class Trained(Protocol):
     dtype: torch.dtype
     unvisited: dict[str, int]
 
+    def described(self) -> dict[str, Any]: ...
+
 
 def outcome(
     engine: Trained, rows: Sequence[Info], reason: str, state: State, *, seed: int, iterations: int, tolerance: float
@@ -44,5 +46,6 @@ def outcome(
         "dtype": str(engine.dtype),
         "iterations": iterations,
         "tolerance": tolerance,
+        **engine.described(),
     }
     return Fit(engine.model, report=report, rows=[row.flat() for row in rows], seed=seed, config=config, **state)

@@ -26,6 +26,9 @@ class Script:
     def move(self) -> None:
         self.moves += 1
 
+    def settled(self, info: Info, tolerance: float) -> bool:
+        return info.change <= tolerance
+
 
 def run(objectives: Sequence[float], iterations: int = 100, tolerance: float = 1e-6, may_fall: float = 1e-9,
         callbacks: Sequence[object] = (), earlier: Sequence[Info] = ()) -> tuple[list[Info], str, Script]:  # fmt: skip

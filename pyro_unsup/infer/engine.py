@@ -1,0 +1,250 @@
+"""What every engine shares: a model's tables and where they start, and whole runs with progress and checkpoints."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from typing import Any
+
+import pyro
+import torch
+from pyro import poutine
+from pyro.infer import config_enumerate
+from torch import Tensor
+
+from ..errors import FitError
+from ..estimate import Estimator, Normalise
+from ..handlers import DeclaredMessenger
+from ..results import Fit
+from ..results.storage import may_write
+from ..tables import Declaration
+from .expectation import Marginal
+from .initial import Initial, noise
+from .loop import Callback, Checkpoints, Info, iterate
+from .outcome import State, outcome
+from .points import Points
+from .restarts import best_of
+
+#: Relative fall of the objective that rounding explains.
+MAY_FALL = {torch.float64: 1e-9, torch.float32: 2e-5}
+
+
+class Engine:
+    """An algorithm that looks at the data under the current weights, moves the weights, and so on.
+
+    :param model: a Pyro program with tables (:func:`pyro_unsup.multinomial`).
+    :param estimate: how counts become weights, one for all tables or by table name (others then :class:`.Normalise`).
+    :param init: where to start, see :mod:`pyro_unsup.infer.initial`.
+    :param dtype: of the tables and all sums.
+    :param m_steps: L-BFGS iterations in each M step, for parameters that are not tables.
+    """
+
+    def __init__(
+        self,
+        model: Callable[..., Any],
+        estimate: Estimator | Mapping[str, Estimator] | None = None,
+        init: Initial | None = None,
+        *,
+        dtype: torch.dtype = torch.float64,
+        m_steps: int = 20,
+    ) -> None:
+        if dtype not in MAY_FALL:
+            raise FitError(f"dtype must be torch.float64 or torch.float32, actual {dtype}")
+        self.model, self.dtype, self.m_steps = model, dtype, m_steps
+        self.estimate = Normalise() if estimate is None else estimate
+        self.init = noise() if init is None else init
+        self.weights: dict[str, Tensor] = {}
+        self.declarations: dict[str, Declaration] = {}
+        self.iteration = 0
+        self.seed = 0
+        self.unvisited: dict[str, int] = {}
+        self._points = Points()
+        self._marginal: Marginal | None = None
+        self._params: list[str] = []
+        self._data: tuple[Any, Any] = ((), {})
+        self._exact = True
+
+    # -- what an algorithm says of itself
+
+    @abstractmethod
+    def look(self) -> Info:
+        """Evaluate the current weights (the E step)."""
+
+    @abstractmethod
+    def move(self) -> None:
+        """Update them (the M step)."""
+
+    def settled(self, info: Info, tolerance: float) -> bool:
+        """Whether nothing is left to be done."""
+        return info.change <= tolerance
+
+    def described(self) -> dict[str, Any]:
+        """What a fit should tell of how it was trained, in plain values."""
+        return {}
+
+    def _posed(self) -> Callable[..., Any]:
+        """The model as the algorithm asks it: with handlers of its own around it, if it has some."""
+        return self.model
+
+    def _settings(self) -> dict[str, Any]:
+        """What it takes to make this engine again, untrained."""
+        return {
+            "model": self.model,
+            "estimate": self.estimate,
+            "init": self.init,
+            "dtype": self.dtype,
+            "m_steps": self.m_steps,
+        }
+
+    # -- tables
+
+    def start(self, *args: Any, seed: int = 0, **kwargs: Any) -> None:
+        """Take these data; the first time, find the model's tables and make their initial weights."""
+        self._data = (args, kwargs)
+        if self._marginal is not None:
+            return
+        self.seed = seed
+        posed = self._posed()
+        with torch.random.fork_rng(devices=[]), DeclaredMessenger(self.dtype) as tables, self._points:
+            torch.manual_seed(seed)  # parameters may start at random
+            trace = poutine.trace(config_enumerate(posed)).get_trace(*args, **kwargs)
+        self.declarations = tables.found
+        self._params = [name for name, site in trace.nodes.items() if site["type"] == "param"]
+        if not (self.declarations or self._params or self._points.unconstrained):
+            raise FitError("the model has nothing to learn: no multinomial tables, no pyro.param, no latent variables")
+        unknown = self.estimate.keys() - self.declarations.keys() if isinstance(self.estimate, Mapping) else ()
+        if unknown:
+            raise FitError(
+                f"estimate names tables that the model does not have: {sorted(unknown)}, it has "
+                f"{sorted(self.declarations)}"
+            )
+        generator = torch.Generator().manual_seed(seed)
+        found = self.init(self.declarations, generator)
+        self.weights = {name: d.layout.check(name, found[name].to(self.dtype)) for name, d in self.declarations.items()}
+        self._exact = all(getattr(site.get("fn"), "exact", True) for site in trace.nodes.values())
+        plates = (f.dim for site in trace.nodes.values() for f in site.get("cond_indep_stack", ()) if f.vectorized)
+        self._marginal = Marginal(posed, self._points, self.dtype, max((-dim for dim in plates), default=0))
+
+    def _estimator(self, name: str) -> Estimator:
+        if isinstance(self.estimate, Mapping):
+            return self.estimate.get(name, Normalise())
+        return self.estimate
+
+    def _log_prior(self) -> float:
+        return sum(
+            float(self._estimator(name).log_prior(d, self.weights[name])) for name, d in self.declarations.items()
+        )
+
+    # -- a whole run
+
+    def run(
+        self,
+        *args: Any,
+        iterations: int = 100,
+        tolerance: float = 1e-6,
+        restarts: int = 1,
+        processes: int | None = None,
+        seed: int = 0,
+        callbacks: Sequence[Callback] = (),
+        score: Callable[[Fit], float | Mapping[str, float]] | None = None,
+        progress: bool = True,
+        checkpoint: str | PathLike[str] | None = None,
+        resume: Fit | None = None,
+        **kwargs: Any,
+    ) -> Fit:
+        """Train on these data until the objective's relative change is at most ``tolerance``.
+
+        A second call goes on from where the first ended. An interrupt loses nothing: ``weights`` hold the last update.
+
+        :param restarts: how many starts to try, with seeds ``seed``, ``seed + 1``, ...; the best objective wins, and
+            the report tells the spread. Each runs on one thread, so results do not depend on ``processes``.
+        :param processes: how many restarts at a time; by default as many as there are cores.
+        :param callbacks: called with every :class:`.Info`; a true answer stops. With restarts, called in their process.
+        :param score: called with the fit as it is at every iteration; what it returns (a number, or numbers by name)
+            becomes columns of the history, for learning curves.
+        :param checkpoint: a folder in which to keep the fit as it is so far, written every few seconds, when the run is
+            interrupted, and at the end. With restarts, one folder each inside it.
+        :param resume: a fit (or a loaded checkpoint) to go on from, up to ``iterations`` in all; the result is the one
+            that an uninterrupted run would have given, bit for bit on one thread.
+        """
+        if restarts < 1 or iterations < 0 or not tolerance >= 0:
+            raise FitError(
+                f"restarts must be at least 1, iterations and tolerance not negative, "
+                f"actual {restarts}, {iterations}, {tolerance}"
+            )
+        if not 0 <= seed < 2**63 - restarts:
+            raise FitError(f"a seed must lie in 0 .. 2**63 - 1 - restarts, actual {seed}")
+        if checkpoint is not None and restarts == 1:
+            may_write(checkpoint, overwrite=True)  # better now than at the first interrupt
+        if restarts > 1 and resume is not None:
+            raise FitError("restarts begin anew: resume one fit with restarts=1")
+        settings = {"iterations": iterations, "tolerance": tolerance, "callbacks": list(callbacks), "score": score}
+        if restarts > 1:
+            fresh = type(self)(**self._settings())
+            fit = best_of(fresh, restarts, processes, seed, progress, checkpoint, settings, args, kwargs)
+            self._adopt(fit, args, kwargs)
+            return fit
+        rows: list[Info] = []
+        limit = iterations
+        if resume is not None:
+            self._adopt(resume, args, kwargs)
+            # The last row belongs to weights that are looked at again now.
+            rows = [Info.of(row) for row in resume.rows[:-1]]
+            iterations -= self.iteration
+            seed = resume.seed
+        self.start(*args, seed=seed, **kwargs)
+
+        def fit_of(rows: list[Info], reason: str, state: State) -> Fit:
+            return outcome(self, rows, reason, state, seed=seed, iterations=limit, tolerance=tolerance)
+
+        def snapshot(rows: list[Info]) -> Callable[[str], None]:
+            state = self._state()
+            return lambda reason: fit_of(rows, reason, state).save(checkpoint or "", overwrite=True)
+
+        def scored(info: Info) -> None:
+            assert score is not None
+            found = score(fit_of([info], "running", self._state()))
+            info.scores = {**found} if isinstance(found, Mapping) else {"score": float(found)}
+
+        callbacks = [*([] if score is None else [scored]), *callbacks]
+        keep = None if checkpoint is None else Checkpoints(snapshot)
+        fall = MAY_FALL[self._precision()] if self._exact else math.inf
+        rows, reason = iterate(self, rows, iterations, tolerance, fall, callbacks, progress, keep)
+        return fit_of(rows, reason, self._state())
+
+    def _state(self) -> State:
+        store = pyro.get_param_store()
+        return {
+            "weights": dict(self.weights),
+            "points": self._points.values(),
+            "params": {name: store[name].detach().clone() for name in self._params},
+            "unconstrained": {name: x.detach().clone() for name, x in self._moving().items()},
+        }
+
+    def _moving(self) -> dict[str, Tensor]:
+        """The leaves that an M step moves, by parameter or site."""
+        store = pyro.get_param_store()
+        return {**{name: store[name].unconstrained() for name in self._params}, **self._points.unconstrained}
+
+    def _precision(self) -> torch.dtype:
+        """The coarsest dtype in play: parameters of the user's own may be float32."""
+        found = [p.dtype for p in self._moving().values()]
+        return torch.float32 if torch.float32 in [*found, self.dtype] else torch.float64
+
+    def _adopt(self, fit: Fit, args: Any, kwargs: Any) -> None:
+        """Make a fit the current state, Pyro's parameter store included."""
+        self.start(*args, **kwargs)
+        for name, declaration in self.declarations.items():
+            if name not in fit.weights:
+                raise FitError(f"the fit to go on from has no table '{name}': it has {sorted(fit.weights)}")
+            self.weights[name] = declaration.layout.check(name, fit.weights[name].to(self.dtype))
+        self.iteration, self.unvisited = int(fit.rows[-1]["iteration"]), dict(fit.report.unvisited)
+        with torch.no_grad():
+            for name, leaf in self._moving().items():
+                if name not in fit.unconstrained:
+                    raise FitError(
+                        f"the fit to go on from has no parameter '{name}': it has {sorted(fit.unconstrained)}"
+                    )
+                leaf.copy_(fit.unconstrained[name])
