@@ -9,7 +9,7 @@ from . import data, distributions, estimate, evaluate, handlers, infer, models, 
 from .distributions import Categorical, Chain
 from .errors import FitError, InputError, StructureError, TableError, UnsupError
 from .estimate import AddLambda, DirichletMAP, Normalise
-from .handlers import given, temper
+from .handlers import given, harden, skew, temper
 from .infer import EM, from_labelled, from_weights, noise, uniform
 from .results import Fit, Report, load
 from .tables import multinomial
@@ -38,6 +38,7 @@ __all__ = [
     "from_weights",
     "given",
     "handlers",
+    "harden",
     "infer",
     "load",
     "models",
@@ -45,6 +46,7 @@ __all__ = [
     "noise",
     "plot",
     "results",
+    "skew",
     "tables",
     "temper",
     "uniform",

@@ -11,6 +11,7 @@ from torch.distributions import constraints
 
 from ..errors import StructureError
 from .bracketing_posterior import BracketingPosterior
+from .bracketing_priors import split_node
 from .bracketing_sum import (
     BracketingParts,
     SpanScores,
@@ -125,6 +126,11 @@ class Bracketing(Structured):
             setattr(new, name, w)
         new._parts = new._check()
         return new
+
+    def references(self) -> dict[str, dict[str, Tensor]]:
+        """``"split"``: a sentence is split at a random place, and so is each part."""
+        longest = int(self.lengths.max()) if len(self.lengths) else 0
+        return {"split": {"node": split_node(longest).to(self.yields)}}
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Bracketing:
         new = copy(self)

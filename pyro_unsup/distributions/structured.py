@@ -67,6 +67,13 @@ class Structured(TorchDistribution):
     def with_weights(self, weights: dict[str, Tensor]) -> Structured:
         """The same distribution with other log-weights."""
 
+    def references(self) -> dict[str, dict[str, Tensor]]:
+        """Distributions over structures that need no data, by name: log-weights of a normalised q(y), zero if not said.
+
+        A posterior can be skewed toward them (:func:`pyro_unsup.skew`).
+        """
+        return {}
+
     @abstractmethod
     def score(self, value: Tensor, structure: Tensor) -> Tensor:
         """log p(x, y) of the data together with one structure, (*batch,). Its gradient is the structure's counts."""

@@ -1,8 +1,25 @@
-"""Poutine messengers that give a model's tables another meaning."""
+"""Poutine messengers that give a model's tables another meaning, or weigh its hidden structure in another way."""
 
 from .counting import Counting
 from .declared import DeclaredMessenger, declared
 from .given import GivenMessenger, given
+from .handled import Handled, bare
+from .harden import HardenMessenger, harden
+from .skew import SkewMessenger, skew
 from .temper import TemperMessenger, temper
 
-__all__ = ["Counting", "DeclaredMessenger", "GivenMessenger", "TemperMessenger", "declared", "given", "temper"]
+__all__ = [
+    "Counting",
+    "DeclaredMessenger",
+    "GivenMessenger",
+    "Handled",
+    "HardenMessenger",
+    "SkewMessenger",
+    "TemperMessenger",
+    "bare",
+    "declared",
+    "given",
+    "harden",
+    "skew",
+    "temper",
+]

@@ -13,6 +13,7 @@ from torch import Size, Tensor
 
 from ..distributions import Categorical, Structured
 from ..errors import UnsupError
+from .handled import Handled
 
 
 class TemperMessenger(Messenger):
@@ -46,15 +47,24 @@ class TemperMessenger(Messenger):
         self._beta = float(beta)
 
     def _pyro_sample(self, msg: Any) -> None:
-        fn = msg["fn"]
-        hidden = getattr(fn, "has_enumerate_support", False)
-        if site_is_subsample(msg) or not (hidden or msg["is_observed"]):
-            return  # continuous latent variables are parameters here: their prior is not tempered
-        msg["fn"] = _raised(fn, self.beta)
-        msg["scale"] = msg["scale"] / self.beta
+        if weighs_structure(msg):
+            msg["fn"] = _raised(msg["fn"], self.beta)
+            msg["scale"] = msg["scale"] / self.beta
+
+    def __repr__(self) -> str:
+        return f"temper(beta={self.beta:g})"
 
 
-def temper(model: Callable[..., Any], beta: float) -> Callable[..., Any]:
+def weighs_structure(msg: Any) -> bool:
+    """Whether a sample site is a factor in the weight of hidden structure: a discrete choice, or an observation.
+
+    Continuous latent variables are parameters here: their prior is left as it is.
+    """
+    hidden = getattr(msg["fn"], "has_enumerate_support", False)
+    return not site_is_subsample(msg) and bool(hidden or msg["is_observed"])
+
+
+def temper(model: Callable[..., Any], beta: float) -> Handled:
     """The model with its posterior tempered; see :class:`TemperMessenger`.
 
     >>> import torch, pyro
@@ -63,8 +73,7 @@ def temper(model: Callable[..., Any], beta: float) -> Callable[..., Any]:
     >>> poutine.trace(temper(coin, 0.5)).get_trace().log_prob_sum().exp()  # nothing hidden: nothing changes
     tensor(0.7500)
     """
-    wrapped: Callable[..., Any] = TemperMessenger(beta)(model)
-    return wrapped
+    return Handled(model, TemperMessenger(beta))
 
 
 def _raised(fn: Any, beta: float) -> Any:

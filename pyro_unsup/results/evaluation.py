@@ -19,6 +19,7 @@ def evaluate(fit: Fit, gold: Any, **options: Any) -> dict[str, float]:
     :param gold: data with gold structure, by any vocabulary.
     :param options: for decoding, such as ``how``.
     """
+    fit = fit.unhandled()
     kind = kind_of(fit.model)
     if kind is None:
         raise UnsupError(
@@ -30,7 +31,7 @@ def evaluate(fit: Fit, gold: Any, **options: Any) -> dict[str, float]:
 
 def relabelled(fit: Fit, gold: Corpus, how: str) -> Fit:
     """A copy whose states carry the names of the gold tags they go with; states without one keep their numbers."""
-    tags, predicted = gold_tags(gold), decode(fit, gold).structure.numpy()
+    tags, predicted = gold_tags(gold), decode(fit.unhandled(), gold).structure.numpy()
     states = fit.weights["start"].shape[-1]
     mapping = relabel(tags, predicted, how=how, predicted_size=states)  # type: ignore[arg-type]
     new = copy(fit)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..distributions import Posterior, Structured
 from ..errors import UnsupError
-from ..handlers import given
+from ..handlers import Handled, bare, given
 from .report import Report
 
 if TYPE_CHECKING:
@@ -57,6 +57,10 @@ class Fit:
 
         return pandas.DataFrame(self.rows)
 
+    def unhandled(self) -> Fit:
+        """The same fit, of the model without the handlers (such as ``temper``) that it was trained under."""
+        return replace(self, model=bare(self.model))
+
     def trained(self, *args: Any, **kwargs: Any) -> Any:
         """The model with everything that was learned put in: itself a Pyro program."""
         known = poutine.condition(_Known(self.params)(self.model), self.points)
@@ -83,14 +87,17 @@ class Fit:
         """The hidden structure of new data: of the structured site, or a dict of all enumerated latent variables.
 
         A model of the library takes data by any vocabulary, with words that it has never met
-        (:mod:`pyro_unsup.results.decoding`).
+        (:mod:`pyro_unsup.results.decoding`). A handler such as ``temper`` around the model is a way of training, and is
+        left out here; :meth:`posterior` has it.
 
-        :param how: ``"viterbi"`` (the default of most models), the single most probable structure; or ``"mbr"``, the one with the highest expected
-            number of right parts (for a tagger: the best tag of each word on its own).
+        :param how: ``"viterbi"`` (the default of most models), the single most probable structure; or ``"mbr"``, the one
+            with the highest expected number of right parts (for a tagger: the best tag of each word on its own).
         :param probabilities: also return the posterior probability of every part, (structure, marginals).
         """
         from .decoding import kind_of
 
+        if isinstance(self.model, Handled):
+            return self.unhandled().predict(*args, how=how, probabilities=probabilities, **kwargs)
         kind = kind_of(self.model)
         if kind is not None and len(args) == 1 and not kwargs and hasattr(args[0], "select"):
             chosen = {} if how is None else {"how": how}
@@ -140,7 +147,7 @@ class Fit:
     @property
     def labels(self) -> list[str] | None:
         """What its states are called: by :meth:`relabel`, or by the model's own tags; None if they are but numbers."""
-        tags = getattr(self.model, "tags", None)
+        tags = getattr(bare(self.model), "tags", None)
         named = None if tags is None or isinstance(tags, int) else list(tags)
         return self.config.get("labels", named)
 

@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .. import models
-from ..data import Vocab
 from ..errors import TableError, UnsupError
+from ..handlers import bare
+from .building import build_model, describe_model
 from .fit import Fit
 from .report import Report
 
@@ -38,7 +38,7 @@ def describe(fit: Fit) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
     :raises UnsupError: for what could not be read back.
     """
-    builder, extra = _describe(fit.model)
+    builder, extra = describe_model(fit.model)
     groups = {**{group: getattr(fit, group) for group in GROUPS}, "model": extra}
     # Copies: the format refuses tensors that share memory.
     tensors = {
@@ -77,7 +77,7 @@ def restore(record: Mapping[str, Any], tensors: Mapping[str, Tensor], model: Cal
             raise UnsupError(f"tensor {key!r:.80} is of no known kind")
         groups[group][name] = x
     if model is None:
-        model = _build(record["model"], groups["model"])
+        model = build_model(record["model"], groups["model"])
     del groups["model"]
     fit = Fit(
         model,
@@ -102,13 +102,14 @@ def check(fit: Fit) -> None:
         for name, x in getattr(fit, group).items():
             if x.is_floating_point() and bool(torch.isnan(x.double()).any()):
                 raise TableError(f"'{name}' holds NaN")
-    if hasattr(fit.model, "declarations"):
-        declared = fit.model.declarations()
+    model: Any = bare(fit.model)
+    if hasattr(model, "declarations"):
+        declared = model.declarations()
         if declared.keys() != fit.weights.keys():
             raise TableError(f"the model has the tables {sorted(declared)}, the fit has {sorted(fit.weights)}")
         for name, declaration in declared.items():
             declaration.layout.check(name, fit.weights[name])
-    labels, states = fit.config.get("labels", []), getattr(fit.model, "states", None)
+    labels, states = fit.config.get("labels", []), getattr(model, "states", None)
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
         raise UnsupError("labels must be a list of strings")
     if labels and states is not None and len(labels) != states:
@@ -138,33 +139,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(v) for v in value]
     return value
-
-
-def _describe(model: Callable[..., Any]) -> tuple[dict[str, Any] | None, dict[str, Tensor]]:
-    """How to build a model of the library again: plain settings and tensors; None for anyone else's."""
-    if type(model).__name__ in models.__all__ and type(model) is getattr(models, type(model).__name__):
-        settings, tensors = model.settings()  # type: ignore[attr-defined]
-        return {"class": type(model).__name__, "settings": settings}, tensors
-    return None, {}
-
-
-def _build(builder: Mapping[str, Any] | None, tensors: Mapping[str, Tensor]) -> Callable[..., Any]:
-    if builder is None:
-        raise UnsupError("this fit is of a model of your own: pass it, load(folder, model=...)")
-    name = builder["class"]
-    if name not in models.__all__:
-        raise UnsupError(f"unknown model {name!r:.80}; this version knows {', '.join(models.__all__)}")
-    settings = {
-        key: Vocab(value["types"], value["unknown"]) if isinstance(value, dict) and "types" in value else value
-        for key, value in builder["settings"].items()
-    }
-    try:
-        built: Callable[..., Any] = getattr(models, name).from_settings(settings, tensors)
-    except UnsupError as error:
-        raise UnsupError(f"the model cannot be built: {error}") from error
-    if (known := _describe(built)[1].keys()) != tensors.keys():
-        raise UnsupError(f"the model has the tensors {sorted(known)}, the record lists {sorted(tensors)!r:.80}")
-    return built
 
 
 def _rows(found: list[Mapping[str, Any]]) -> list[dict[str, Any]]:

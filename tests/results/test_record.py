@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import pyro_unsup as pu
+from pyro_unsup import models
 from pyro_unsup.results import storage
 
 from .cases import mixture, own, with_dictionary
@@ -208,7 +209,8 @@ def test_the_checksum_of_the_tensors_has_to_be_one(folder: Path, digest: object)
 )
 def test_a_model_that_the_library_does_not_have(folder: Path, name: object) -> None:
     rewrite(folder, lambda record: record["model"].update({"class": name}))
-    refused(folder, r"fit\.json: unknown model .*; this version knows CCM, Tagger$|the record does not describe a fit")
+    known = ", ".join(models.__all__)
+    refused(folder, rf"fit\.json: unknown model .*; this version knows {known}$|the record does not describe a fit")
 
 
 BIG = 10**30

@@ -1,0 +1,160 @@
+"""``harden``: the best hidden structure instead of the sum over all, as Viterbi EM has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from pyro import poutine
+from pyro.infer import config_enumerate, infer_discrete
+from pyro.poutine.messenger import Messenger
+from torch import Tensor
+
+from ..distributions import Posterior, Structured
+from .declared import DeclaredMessenger
+from .given import given
+from .handled import Handled
+from .temper import weighs_structure
+
+
+class Hard(Structured):
+    """A structured distribution whose sum over structures is replaced by its largest term.
+
+    Its gradient is the counts of that one structure. Posteriors are those of the distribution that it hardens.
+    """
+
+    def __init__(self, base: Structured) -> None:
+        self.base = base
+        super().__init__(base.batch_shape, base.event_shape, validate_args=False)
+
+    @property
+    def support(self) -> Any:
+        return self.base.support
+
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        return self.base.weights
+
+    def with_weights(self, weights: dict[str, Tensor]) -> Hard:
+        return Hard(self.base.with_weights(weights))
+
+    def references(self) -> dict[str, dict[str, Tensor]]:
+        return self.base.references()
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Hard:
+        return Hard(self.base.expand(batch_shape))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        with torch.no_grad():
+            found = self.base.posterior(value)
+            best, possible = found.mode(), found.log_partition > -torch.inf
+        if not bool(possible.all()):  # some example has no structure at all, so no best one to score
+            summed: Tensor = self.base.log_prob(value)
+            return summed
+        total: Tensor = self.base.score(value, best)
+        return total.expand(self.batch_shape)
+
+    def score(self, value: Tensor, structure: Tensor) -> Tensor:
+        return self.base.score(value, structure)
+
+    def posterior(self, value: Tensor) -> Posterior:
+        return self.base.posterior(value)
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        drawn: Tensor = self.base.sample(sample_shape)
+        return drawn
+
+
+class HardenMessenger(Messenger):
+    """Hardens the structured distributions of a model."""
+
+    def _pyro_sample(self, msg: Any) -> None:
+        if isinstance(msg["fn"], Structured):
+            msg["fn"] = Hard(msg["fn"])
+
+    def __repr__(self) -> str:
+        return "harden()"
+
+
+class Hardened(Handled):
+    """A model whose hidden structure is the best one: structures by their mode, enumerated variables by decoding."""
+
+    def __init__(self, model: Callable[..., Any]) -> None:
+        super().__init__(model, HardenMessenger())
+        self._enumerated: bool | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._enumerated is None:  # what kind of model it is does not depend on what it is asked
+            self._enumerated = _has_choices(self.model, args, kwargs)
+        if not self._enumerated:
+            return super().__call__(*args, **kwargs)
+        with _Parameters() as parameters:  # seen by everyone outside, once
+            self.model(*args, **kwargs)
+        known = poutine.condition(given(self.model, parameters.tables), parameters.values)
+        best = _decode(known, args, kwargs, parameters.nesting)
+        with self.handler, poutine.block(hide=list(parameters.values)):
+            return poutine.condition(known, best)(*args, **kwargs)
+
+
+def harden(model: Callable[..., Any]) -> Handled:
+    """The model with max instead of sum over its hidden structure: log max_y p(x, y), what tempering tends to.
+
+    EM on it is Viterbi EM: each example counts by its best structure alone. The objective is the log-probability of
+    the data together with those structures, and never falls.
+
+    >>> import pyro_unsup as pu
+    >>> fit = pu.EM(harden(pu.models.Tagger(2, 3)), pu.AddLambda(0.1)).run([[0, 1, 2], [2, 1]])
+    >>> fit.report.converged
+    True
+    """
+    return Hardened(model)
+
+
+class _Parameters(Messenger):
+    """Lets through and keeps what is no hidden structure: tables, continuous variables, subsamples. Hides the rest."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tables: dict[str, Tensor] = {}
+        self.values: dict[str, Tensor] = {}
+        self.nesting = 0
+        self._seen: set[str] = set()
+
+    def _pyro_sample(self, msg: Any) -> None:
+        self.nesting = max(self.nesting, *(-f.dim for f in msg["cond_indep_stack"] if f.vectorized), 0)
+        if weighs_structure(msg):
+            msg["stop"] = True
+        else:  # known only now: a handler outside may answer it, and call it observed
+            self._seen.add(msg["name"])
+
+    def _pyro_param(self, msg: Any) -> None:
+        msg["stop"] = True
+
+    def _pyro_post_sample(self, msg: Any) -> None:
+        if msg["name"] in self._seen:
+            self.values[msg["name"]] = msg["value"]
+
+    def _pyro_post_multinomial(self, msg: Any) -> None:
+        self.tables[msg["name"]] = msg["value"]
+
+
+def _has_choices(model: Callable[..., Any], args: Any, kwargs: Any) -> bool:
+    """Whether a model has discrete latent variables of its own, besides structured distributions."""
+    with torch.random.fork_rng(devices=[]), poutine.block(), DeclaredMessenger():
+        trace = poutine.trace(model).get_trace(*args, **kwargs)
+    sites = (site for site in trace.nodes.values() if site["type"] == "sample" and not site["is_observed"])
+    return any(weighs_structure(site) for site in sites)
+
+
+@torch.no_grad()
+def _decode(model: Callable[..., Any], args: Any, kwargs: Any, nesting: int) -> dict[str, Tensor]:
+    """The best values of the discrete latent variables."""
+    decoder = infer_discrete(config_enumerate(model), first_available_dim=-1 - nesting, temperature=0)
+    with torch.random.fork_rng(devices=[]), poutine.block():
+        trace = poutine.trace(decoder).get_trace(*args, **kwargs)
+    return {
+        name: site["value"]
+        for name, site in trace.nodes.items()
+        if site["type"] == "sample" and not site["is_observed"] and weighs_structure(site)
+    }

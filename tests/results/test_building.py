@@ -1,0 +1,59 @@
+"""Models under handlers come back as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import pyro_unsup as pu
+from pyro_unsup.handlers import Handled
+from pyro_unsup.models import CCM, Tagger
+
+from .damage import refused, rewrite
+
+SENTENCES = [[0, 1, 2], [2, 1], [0, 1, 1, 2]]
+OTHER = {"start": torch.zeros(2), "transition": torch.zeros(2, 2), "emission": torch.zeros(2, 3)}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: pu.temper(Tagger(2, 3), 0.25),
+        lambda: pu.harden(Tagger(2, 3)),
+        lambda: pu.skew(Tagger(2, 3), 0.5, OTHER),
+        lambda: pu.skew(CCM.of(SENTENCES, vocab=3), 0.5, "split"),
+        lambda: pu.temper(pu.skew(Tagger(2, 3), 0.5, OTHER), 0.1),
+    ],
+)
+def test_a_round_trip(tmp_path: Path, make: Callable[[], Handled]) -> None:
+    fit = pu.EM(make(), pu.AddLambda(0.1)).run(SENTENCES, iterations=3)
+    fit.save(tmp_path / "fit")
+    back = pu.load(tmp_path / "fit")
+    assert repr(back.model) == repr(fit.model)
+    assert back.log_likelihood(SENTENCES) == fit.log_likelihood(SENTENCES)
+    assert torch.equal(back.predict(SENTENCES), fit.predict(SENTENCES))
+
+
+def test_a_model_of_ones_own_still_has_to_be_given(tmp_path: Path) -> None:
+    def model(data: Any) -> Any:
+        return Tagger(2, 3)(data)
+
+    fit = pu.EM(pu.temper(model, 0.5)).run(SENTENCES, iterations=1)
+    fit.save(tmp_path / "fit")
+    with pytest.raises(pu.InputError, match="model of your own"):
+        pu.load(tmp_path / "fit")
+    back = pu.load(tmp_path / "fit", model=pu.temper(model, 0.5))
+    assert back.log_likelihood(SENTENCES) == fit.log_likelihood(SENTENCES)
+
+
+@pytest.mark.parametrize(
+    "under", [[{"handler": "os.system"}], [{}], [3], "temper", [{"handler": "temper", "beta": -1}]]
+)
+def test_a_handler_that_is_none(tmp_path: Path, under: object) -> None:
+    pu.EM(Tagger(2, 3)).run(SENTENCES, iterations=1).save(tmp_path / "fit")
+    rewrite(tmp_path / "fit", lambda record: record["model"].update({"under": under}))
+    refused(tmp_path / "fit", "unknown handler|does not describe a fit|beta must be positive")
