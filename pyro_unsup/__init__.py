@@ -10,7 +10,7 @@ from .distributions import Categorical, Chain
 from .errors import FitError, InputError, StructureError, TableError, UnsupError
 from .estimate import AddLambda, DirichletMAP, Normalise
 from .handlers import given, harden, skew, temper
-from .infer import EM, from_labelled, from_weights, noise, uniform
+from .infer import EM, Anneal, from_labelled, from_weights, geometric, linear, noise, quench, uniform
 from .results import Fit, Report, load
 from .tables import multinomial
 
@@ -19,6 +19,7 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "EM",
     "AddLambda",
+    "Anneal",
     "Categorical",
     "Chain",
     "DirichletMAP",
@@ -36,15 +37,18 @@ __all__ = [
     "evaluate",
     "from_labelled",
     "from_weights",
+    "geometric",
     "given",
     "handlers",
     "harden",
     "infer",
+    "linear",
     "load",
     "models",
     "multinomial",
     "noise",
     "plot",
+    "quench",
     "results",
     "skew",
     "tables",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -21,18 +23,27 @@ class AddLambda:
     """
 
     amount: float = 0.1
+    link: ClassVar[Callable[[Tensor], Tensor]] = torch.log
 
     def __post_init__(self) -> None:
         if not 0 <= self.amount < float("inf"):
             raise TableError(f"AddLambda: the amount must be finite and not negative, actual = {self.amount}")
 
+    def scaled(self, fraction: float) -> AddLambda:
+        """The same strength on a part of the data: counts are a fraction of those of the whole, and so is the amount.
+
+        >>> AddLambda(0.1).scaled(0.25)
+        AddLambda(amount=0.025)
+        """
+        return AddLambda(self.amount * fraction)
+
     def weights(self, declaration: Declaration, counts: Tensor, old: Tensor) -> Tensor:
-        return _smoothed(declaration, counts, old, self._extra())
+        return _smoothed(declaration, counts, old, self.pseudo_counts(declaration))
 
     def log_prior(self, declaration: Declaration, log_weights: Tensor) -> Tensor:
-        return _log_prior(declaration, log_weights, self._extra())
+        return _log_prior(declaration, log_weights, self.pseudo_counts(declaration))
 
-    def _extra(self) -> Tensor:
+    def pseudo_counts(self, declaration: Declaration) -> Tensor:
         return torch.as_tensor(self.amount, dtype=torch.float64)
 
 
@@ -45,14 +56,15 @@ class DirichletMAP:
     """
 
     concentration: float | None = None
+    link: ClassVar[Callable[[Tensor], Tensor]] = torch.log
 
     def weights(self, declaration: Declaration, counts: Tensor, old: Tensor) -> Tensor:
-        return _smoothed(declaration, counts, old, self._extra(declaration))
+        return _smoothed(declaration, counts, old, self.pseudo_counts(declaration))
 
     def log_prior(self, declaration: Declaration, log_weights: Tensor) -> Tensor:
-        return _log_prior(declaration, log_weights, self._extra(declaration))
+        return _log_prior(declaration, log_weights, self.pseudo_counts(declaration))
 
-    def _extra(self, declaration: Declaration) -> Tensor:
+    def pseudo_counts(self, declaration: Declaration) -> Tensor:
         own = self.concentration
         alpha = declaration.prior if own is None else torch.as_tensor(own, dtype=torch.float64)
         if not bool((alpha >= 1).all()):

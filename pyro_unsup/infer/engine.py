@@ -41,6 +41,9 @@ class Engine:
     :param m_steps: L-BFGS iterations in each M step, for parameters that are not tables.
     """
 
+    #: How many iterations a run makes at most, if it is not told.
+    ITERATIONS = 100
+
     def __init__(
         self,
         model: Callable[..., Any],
@@ -105,7 +108,6 @@ class Engine:
         self._data = (args, kwargs)
         if self._marginal is not None:
             return
-        self.seed = seed
         posed = self._posed()
         with torch.random.fork_rng(devices=[]), DeclaredMessenger(self.dtype) as tables, self._points:
             torch.manual_seed(seed)  # parameters may start at random
@@ -142,7 +144,7 @@ class Engine:
     def run(
         self,
         *args: Any,
-        iterations: int = 100,
+        iterations: int | None = None,
         tolerance: float = 1e-6,
         restarts: int = 1,
         processes: int | None = None,
@@ -158,6 +160,7 @@ class Engine:
 
         A second call goes on from where the first ended. An interrupt loses nothing: ``weights`` hold the last update.
 
+        :param iterations: the most to make; by default enough for most runs (100 for EM).
         :param restarts: how many starts to try, with seeds ``seed``, ``seed + 1``, ...; the best objective wins, and
             the report tells the spread. Each runs on one thread, so results do not depend on ``processes``.
         :param processes: how many restarts at a time; by default as many as there are cores.
@@ -169,6 +172,7 @@ class Engine:
         :param resume: a fit (or a loaded checkpoint) to go on from, up to ``iterations`` in all; the result is the one
             that an uninterrupted run would have given, bit for bit on one thread.
         """
+        iterations = self.ITERATIONS if iterations is None else iterations
         if restarts < 1 or iterations < 0 or not tolerance >= 0:
             raise FitError(
                 f"restarts must be at least 1, iterations and tolerance not negative, "
@@ -195,6 +199,7 @@ class Engine:
             iterations -= self.iteration
             seed = resume.seed
         self.start(*args, seed=seed, **kwargs)
+        self.seed = seed
 
         def fit_of(rows: list[Info], reason: str, state: State) -> Fit:
             return outcome(self, rows, reason, state, seed=seed, iterations=limit, tolerance=tolerance)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyro.poutine as poutine
@@ -25,6 +25,7 @@ from torch import Tensor
 from ..distributions import Structured
 from ..errors import FitError
 from ..handlers import Counting, GivenMessenger
+from ..tables import LazyTable
 from .points import Points
 from .stock import refuse_stock_categorical
 
@@ -36,20 +37,21 @@ class Expectation:
     """What one E step found.
 
     :param log_marginal: log p(data), plus the log prior of the point-estimated latent variables, if there are any.
-    :param counts: expected counts by table, full-sized.
+    :param counts: expected counts by table, full-sized unless only the touched part was asked for.
     :param factors: by site and weight, the posterior probability (times the site's scale) of each cell.
     """
 
     log_marginal: float
     counts: dict[str, Tensor]
     factors: dict[Factor, Tensor]
+    touched: dict[str, Tensor | None] = field(default_factory=dict)  # columns or cells of a part; None for all
 
     def check(self, iteration: int) -> None:
         """Raise if the counts cannot be counts."""
         for name, counts in self.counts.items():
             if not math.isfinite(float(counts.sum())):
                 raise FitError(f"iteration {iteration}: table '{name}' got NaN or infinite counts")
-            if float(counts.min()) < -1e-6:
+            if counts.numel() and float(counts.min()) < -1e-6:
                 raise FitError(
                     f"iteration {iteration}: table '{name}' got negative counts, so the model uses it other than as "
                     "weights. Use its log-weights in pyro_unsup.Categorical or in a structured distribution only"
@@ -81,23 +83,37 @@ class Marginal:
         self.model = config_enumerate(model, "parallel")
         self.points = points
         self._sum = _TracedSum(dtype, plates)
-        self._plates = plates
+        self.plates = plates
         self._checked = False
 
-    def expect(self, weights: Mapping[str, Tensor], args: Any, kwargs: Any, others: bool) -> Expectation:
-        """One E step. ``others``: whether there are parameters besides tables, so that factors are needed."""
+    def expect(
+        self,
+        weights: Mapping[str, Tensor | LazyTable],
+        args: Any,
+        kwargs: Any,
+        others: bool = False,
+        whole: bool = True,
+    ) -> Expectation:
+        """One E step.
+
+        :param others: whether there are parameters besides tables, so that factors are needed.
+        :param whole: whether counts are wanted full-sized, or only for the part of each table that the data touch.
+        """
         with Counting(weights) as counting:
             log_marginal = self._log_marginal(args, kwargs)
         if not self._checked:
             refuse_stock_categorical(self._sum.trace, counting.leaves)
             self._checked = True
-        counts = {name: counting.found[name].whole(c) for name, c in counting.counts(log_marginal).items()}
+        counts = counting.counts(log_marginal)
+        if whole:
+            counts = {name: counting.found[name].whole(c) for name, c in counts.items()}
         factors: dict[Factor, Tensor] = {}
         if others:
             found = dict(self._factors())
             grads = torch.autograd.grad(log_marginal, list(found.values()), allow_unused=True, materialize_grads=True)
             factors = dict(zip(found, grads, strict=True))
-        return Expectation(float(log_marginal.detach()), counts, factors)
+        touched = {} if whole else {name: d.touched for name, d in counting.found.items()}
+        return Expectation(float(log_marginal.detach()), counts, factors, touched)
 
     def expected_complete(
         self, weights: Mapping[str, Tensor], factors: Mapping[Factor, Tensor], args: Any, kwargs: Any
@@ -117,7 +133,7 @@ class Marginal:
             total = total + torch.where(weight != 0, weight * factor, 0.0).sum().double()
         return total
 
-    def log_marginal(self, weights: Mapping[str, Tensor], args: Any, kwargs: Any) -> float:
+    def log_marginal(self, weights: Mapping[str, Tensor | LazyTable], args: Any, kwargs: Any) -> float:
         """log p(data) without counts."""
         with torch.no_grad(), GivenMessenger(weights):
             return float(self._log_marginal(args, kwargs))
@@ -131,9 +147,9 @@ class Marginal:
             if bool(log_p.isnan().any()):
                 return f"item {int(log_p.isnan().nonzero()[0, -1]) if log_p.dim() else 0} of site '{name}' gives NaN"
             if (
-                log_p.dim() > self._plates
+                log_p.dim() > self.plates
             ):  # enumerated axes lie to the left: impossible only if it is under every choice
-                log_p = log_p.flatten(0, log_p.dim() - self._plates - 1).amax(0)
+                log_p = log_p.flatten(0, log_p.dim() - self.plates - 1).amax(0)
             dead = (log_p == -torch.inf).nonzero()
             if len(dead) and site["is_observed"]:
                 return f"item {int(dead[0, -1]) if dead.numel() else 0} of site '{name}' has probability zero"

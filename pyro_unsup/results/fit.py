@@ -34,6 +34,7 @@ class Fit:
     :param params: values of the model's ``pyro.param`` sites.
     :param unconstrained: those of ``points`` and ``params`` that training moves in another space, as they are there: so
         that it can go on exactly.
+    :param state: what else the engine needs for that, such as running counts.
     """
 
     model: Callable[..., Any]
@@ -45,6 +46,7 @@ class Fit:
     points: dict[str, Tensor] = field(default_factory=dict)
     params: dict[str, Tensor] = field(default_factory=dict)
     unconstrained: dict[str, Tensor] = field(default_factory=dict)
+    state: dict[str, Tensor] = field(default_factory=dict)
 
     @property
     def objective(self) -> float:
@@ -90,8 +92,8 @@ class Fit:
         (:mod:`pyro_unsup.results.decoding`). A handler such as ``temper`` around the model is a way of training, and is
         left out here; :meth:`posterior` has it.
 
-        :param how: ``"viterbi"`` (the default of most models), the single most probable structure; or ``"mbr"``, the one
-            with the highest expected number of right parts (for a tagger: the best tag of each word on its own).
+        :param how: ``"viterbi"`` (what most models do), the single most probable structure; or ``"mbr"``, the one with
+            the highest expected number of right parts (for a tagger: the best tag of each word on its own).
         :param probabilities: also return the posterior probability of every part, (structure, marginals).
         """
         from .decoding import kind_of
