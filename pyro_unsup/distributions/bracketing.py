@@ -78,6 +78,7 @@ class Bracketing(Structured):
         validate_args: bool | None = None,
     ) -> None:
         self.yields, self.contexts, self.node, self.tree = yields, contexts, node, tree
+        self._power = 1.0
         self.lengths = check_lengths(torch.as_tensor(lengths))
         self._parts = self._check()
         batch = _broadcast(self._parts.batch_shape, self.lengths.shape)
@@ -107,6 +108,7 @@ class Bracketing(Structured):
             self.contexts,
             none if self.node is None else self.node,
             none if self.tree is None else self.tree,
+            self._power,
         )
         if parts.batch_shape and parts.batch_shape[-1] not in (1, len(self.lengths)):
             raise StructureError(
@@ -118,12 +120,19 @@ class Bracketing(Structured):
     @property
     def weights(self) -> dict[str, Tensor]:
         given = {"yields": self.yields, "contexts": self.contexts, "node": self.node, "tree": self.tree}
-        return {name: w for name, w in given.items() if w is not None}
+        return {name: w if self._power == 1 else w * self._power for name, w in given.items() if w is not None}
 
     def with_weights(self, weights: dict[str, Tensor]) -> Bracketing:
-        new = copy(self)  # in every tempered E step: lengths need no second look
-        for name, w in weights.items():
+        new = copy(self)  # in every E step of annealing: lengths need no second look
+        for name, w in {**({} if self._power == 1 else self.weights), **weights}.items():
             setattr(new, name, w)
+        new._power = 1.0
+        new._parts = new._check()
+        return new
+
+    def raised(self, power: float) -> Bracketing:
+        new = copy(self)  # the kernel takes the power along: tables are too large to multiply at every E step
+        new._power = self._power * power
         new._parts = new._check()
         return new
 

@@ -46,12 +46,14 @@ class BracketingParts:
     :param contexts: (*batch, 2, X).
     :param node: (*batch, W + 1) by width.
     :param tree: (*batch, W + 1) by length.
+    :param power: that all weights are raised to.
     """
 
     yields: Tensor
     contexts: Tensor
     node: Tensor
     tree: Tensor
+    power: float = 1.0
 
     def tables(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         return self.yields, self.contexts, self.node, self.tree
@@ -66,7 +68,7 @@ class BracketingParts:
         if self.batch_shape.numel() != 1:
             raise StructureError(f"one set of weights expected, actual batch of weights {tuple(self.batch_shape)}")
         yields, contexts = (x.reshape(x.shape[-2:]) for x in (self.yields, self.contexts))
-        return BracketingParts(yields, contexts, self.node.reshape(-1), self.tree.reshape(-1))
+        return BracketingParts(yields, contexts, self.node.reshape(-1), self.tree.reshape(-1), self.power)
 
     def check(self) -> None:
         """Raise unless every log-weight is a number below +inf, or -inf, and all are of one dtype."""
@@ -82,7 +84,7 @@ class BracketingParts:
     def kernel_weights(self) -> BracketingTables:
         from ..kernels.bracketing import BracketingTables  # numba loads when it is first needed
 
-        return BracketingTables(*(x.detach() for x in self.tables()))
+        return BracketingTables(*(x.detach() for x in self.tables()), self.power)
 
 
 @dataclass
@@ -107,7 +109,8 @@ class SpanScores:
         inside = torch.where(width > 1, inside + node, inside)
         outside = _cells(parts.yields, owner, 0, y) + _cells(parts.contexts, owner, 0, x)
         sentence = torch.arange(len(lengths), device=lengths.device)
-        return SpanScores(inside, outside, _cells(parts.tree.unsqueeze(-2), sentence, 0, lengths))
+        tree = _cells(parts.tree.unsqueeze(-2), sentence, 0, lengths)
+        return SpanScores(inside * parts.power, outside * parts.power, tree * parts.power)
 
 
 def tree_sum(
@@ -181,7 +184,7 @@ def log_partition(parts: BracketingParts, spans: Tensor, lengths: Tensor) -> Ten
     if spans.device.type != "cpu" or parts.yields.device.type != "cpu":
         return reference_log_partition(parts, spans, lengths)
     with plain_torch():
-        total: Tensor = _KernelSum.apply(*parts.tables(), spans.contiguous(), lengths.contiguous())
+        total: Tensor = _KernelSum.apply(*parts.tables(), spans.contiguous(), lengths.contiguous(), parts.power)
     return total
 
 
@@ -206,11 +209,12 @@ class _KernelSum(torch.autograd.Function):
     """log Z by the kernel. The same pass finds the posterior of each span, so backward has only to count."""
 
     @staticmethod
-    def forward(ctx: Any, *inputs: Tensor) -> Tensor:
+    def forward(ctx: Any, *args: Any) -> Tensor:
         from ..kernels.bracketing import bracketing_pass
 
+        *inputs, ctx.power = args
         ctx.save_for_backward(*inputs)
-        weights = BracketingParts(*inputs[:4]).kernel_weights()
+        weights = BracketingParts(*inputs[:4], ctx.power).kernel_weights()
         log_z, ctx.marginals = bracketing_pass(weights, inputs[4].numpy(), inputs[5].numpy(), any(ctx.needs_input_grad))
         ctx.possible = log_z > -torch.inf
         return log_z.to(inputs[0].dtype)
@@ -219,13 +223,13 @@ class _KernelSum(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         weights, (spans, lengths) = ctx.saved_tensors[:4], ctx.saved_tensors[4:]
         if torch.is_grad_enabled():  # a gradient of the gradient is wanted: go through the definition
-            total = reference_log_partition(BracketingParts(*weights), spans, lengths)
+            total = reference_log_partition(BracketingParts(*weights, ctx.power), spans, lengths)
             wanted = [w for w, need in zip(weights, ctx.needs_input_grad, strict=False) if need]
             found = iter(torch.autograd.grad(total, wanted, grad, create_graph=True, materialize_grads=True))
-            return *(next(found) if need else None for need in ctx.needs_input_grad[:4]), None, None
-        scale = torch.where(ctx.possible, grad.double(), 0.0)
+            return *(next(found) if need else None for need in ctx.needs_input_grad[:4]), None, None, None
+        scale = torch.where(ctx.possible, grad.double(), 0.0) * ctx.power
         counts = expected_counts(BracketingParts(*weights), spans, lengths, ctx.marginals, scale).tables()
-        return *(c if need else None for c, need in zip(counts, ctx.needs_input_grad, strict=False)), None, None
+        return *(c if need else None for c, need in zip(counts, ctx.needs_input_grad, strict=False)), None, None, None
 
 
 def expected_counts(

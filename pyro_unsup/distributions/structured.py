@@ -12,11 +12,17 @@ enumerator of its structures.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
+import numpy as np
 import torch
 from pyro.distributions import TorchDistribution
 from torch import Tensor
+
+from ..kernels.running import RunningCounts
+
+Array = np.ndarray[Any, Any]
 
 
 class Posterior:
@@ -44,6 +50,27 @@ class Posterior:
         """Entropy of the posterior over structures, in nats."""
 
 
+class Stretch(Protocol):
+    """Mini-batches of stepwise EM in compiled code."""
+
+    def __call__(
+        self,
+        tables: Mapping[str, RunningCounts],
+        beta: float,
+        order: Array,  # (n,) examples
+        batch_size: int,
+        steps: Array,  # (mini-batches,) step sizes
+        scale: float,
+        floor: float,
+    ) -> tuple[Array, float]:
+        """Go through examples in mini-batches, changing the tables in place after each.
+
+        It ends early, before a mini-batch that it cannot do exactly or that would take the scale below its floor.
+
+        :return: log-likelihood of the mini-batches that were done, and the scale after them.
+        """
+
+
 class Structured(TorchDistribution):
     """A distribution over observed data whose hidden structure is summed out.
 
@@ -67,12 +94,23 @@ class Structured(TorchDistribution):
     def with_weights(self, weights: dict[str, Tensor]) -> Structured:
         """The same distribution with other log-weights."""
 
+    def raised(self, power: float) -> Structured:
+        """The same distribution with every weight to a power."""
+        return self.with_weights({name: w * power for name, w in self.weights.items()})
+
     def references(self) -> dict[str, dict[str, Tensor]]:
         """Distributions over structures that need no data, by name: log-weights of a normalised q(y), zero if not said.
 
         A posterior can be skewed toward them (:func:`pyro_unsup.skew`).
         """
         return {}
+
+    def stepwise(self, value: Tensor, touched: Mapping[str, Tensor | None], batch_size: int) -> Stretch | None:
+        """Stepwise EM in compiled code, for those that have it: mini-batches too small for a Python call each.
+
+        :param touched: by weight, which columns of a whole table it consists of; None for all of them.
+        """
+        return None
 
     @abstractmethod
     def score(self, value: Tensor, structure: Tensor) -> Tensor:

@@ -79,7 +79,7 @@ def temper(model: Callable[..., Any], beta: float) -> Handled:
 def _raised(fn: Any, beta: float) -> Any:
     """The distribution whose unnormalised weights are those of ``fn`` to the power beta."""
     if isinstance(fn, Structured):
-        return fn.with_weights({name: w * beta for name, w in fn.weights.items()})
+        return fn.raised(beta)
     if isinstance(fn, Categorical):
         raised = Categorical(fn.logits * beta)
         return raised.expand(fn.batch_shape)

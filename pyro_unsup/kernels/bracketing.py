@@ -27,17 +27,22 @@ class BracketingTables:
     :param contexts: (2, X).
     :param node: (W + 1,) by width, of each constituent of two words or more.
     :param tree: (W + 1,) by length, of each sentence.
+    :param power: that all weights are raised to.
     """
 
     yields: Tensor
     contexts: Tensor
     node: Tensor
     tree: Tensor
+    power: float = 1.0
 
     def arrays(self) -> list[Array]:
-        """As the passes want them: float64, and the two weights of a type side by side."""
+        """As the passes want them: float64, the two weights of a type side by side, and raised to the power."""
         tables = [np.stack([*x.double().numpy()], 1) for x in (self.yields, self.contexts)]
-        return tables + [x.double().contiguous().numpy() for x in (self.node, self.tree)]
+        tables += [x.double().contiguous().numpy() for x in (self.node, self.tree)]
+        if self.power != 1:
+            tables = [np.multiply(x, self.power, out=x if i < 2 else None) for i, x in enumerate(tables)]
+        return tables
 
 
 def spans_within(spans: Tensor, yields: int, contexts: int) -> bool:  # (spans, 2)
