@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from typing import Unpack
 
 from pyro_unsup.data.corpus import Corpus
@@ -11,6 +12,8 @@ from pyro_unsup.data.lines import CorpusBuilder, Options, show
 from pyro_unsup.data.opening import open_text
 
 TRACE = "-NONE-"  # the tag of what is understood, not written
+#: Tags of the Penn Treebank for what is not spoken as a word: punctuation, brackets and currency signs.
+PUNCTUATION = (",", ".", ":", "``", "''", "-LRB-", "-RRB-", "$", "#")
 DEPTH = 10_000  # open brackets, beyond which a file is taken for damaged
 _TOKEN = re.compile(r"[()]|[^\s()]+")
 
@@ -39,6 +42,22 @@ def read_brackets(path: str | os.PathLike[str], **options: Unpack[Options]) -> C
         open_here = f"this bracket and {len(tree.stack) - 1} in it are" if len(tree.stack) > 1 else "this bracket is"
         raise builder.error(f"{open_here} still open at the end of the file; add )", tree.stack[0].line)
     return builder.finish()
+
+
+def short_tag_sequences(corpus: Corpus, max_length: int = 10, drop: Sequence[str] = PUNCTUATION) -> Corpus:
+    """What grammar induction learns from: tags in the place of words, without punctuation, in short sentences.
+
+    Sentences are measured after punctuation has gone. Brackets shrink to what is left of them.
+
+    :param corpus: a tagged corpus, such as :func:`read_brackets` gives.
+    :param max_length: tags in the longest sentence that is kept.
+    :param drop: tags to leave out.
+
+    >>> from pyro_unsup.data import toy
+    >>> short_tag_sequences(toy.sentences(1000, seed=7), max_length=6, drop=["PUNCT"]).sentence(0)
+    ['PROPN', 'VERB', 'DET', 'NOUN', 'DET', 'NOUN']
+    """
+    return corpus.drop_tags(*drop).filter(max_length=max_length).tags_as_words().compact()
 
 
 def plain_tag(tag: str) -> str:

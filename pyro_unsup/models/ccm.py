@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sized
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,6 +18,7 @@ from ..errors import StructureError
 from ..tables import Declaration, Layout, declare
 from .inventory import Inventory
 from .sentences import as_flat
+from .spans import Spans, with_gaps
 
 #: What a start adds to its expected counts, if it is not told otherwise.
 START_SMOOTHING = 0.1
@@ -30,18 +31,6 @@ class Estimate(Protocol):
     """Makes weights of counts; every estimator of :mod:`pyro_unsup.estimate` does."""
 
     def weights(self, declaration: Declaration, counts: Tensor, old: Tensor) -> Tensor: ...
-
-
-@dataclass(frozen=True)
-class Spans:
-    """Sentences as the model sees them.
-
-    :param cells: (spans, 2) columns of the tables ``yield`` and ``context``.
-    :param lengths: (B,) words in each sentence.
-    """
-
-    cells: Tensor
-    lengths: Tensor
 
 
 class CCM:
@@ -64,6 +53,9 @@ class CCM:
     :param inventory: the yields and contexts that have columns; :meth:`of` takes them from a corpus.
     :param variant: 1, or 2 for yields given their width.
     :param prior: Dirichlet concentration, one or (constituents, distituents); for all tables or by name.
+    :param empty_spans: let spans of no words, between two words and at the edges of a sentence, draw their contexts
+        too (Klein 2005). They are distituents of every tree, so they tell which symbols no constituent comes between.
+        In variant 1 their yield is one more column, the last one; in variant 2 it is certain.
 
         >>> import pyro_unsup as pu
         >>> from pyro_unsup.distributions.bracketing import constituents
@@ -76,16 +68,24 @@ class CCM:
     """
 
     def __init__(
-        self, vocab: int | Sized, inventory: Inventory, variant: int = 1, prior: Pair | Mapping[str, Pair] = 1.0
+        self,
+        vocab: int | Sized,
+        inventory: Inventory,
+        variant: int = 1,
+        prior: Pair | Mapping[str, Pair] = 1.0,
+        empty_spans: bool = False,
     ) -> None:
         if type(variant) is not int or variant not in (1, 2):
             raise StructureError(f"variant must be 1, or 2 (yields given their width), actual = {variant!r:.80}")
-        self.vocab, self.inventory, self.variant = vocab, inventory, variant
+        if not isinstance(empty_spans, bool):
+            raise StructureError(f"empty_spans must be True or False, actual = {empty_spans!r:.80}")
+        self.vocab, self.inventory, self.variant, self.empty_spans = vocab, inventory, variant, empty_spans
         self.symbols = vocab if isinstance(vocab, int) else len(vocab)
         if inventory.symbols != self.symbols:
             raise StructureError(f"the inventory is of {inventory.symbols} symbols, the vocabulary has {self.symbols}")
         widths = inventory.widths
-        rows = np.concatenate([widths + 1, [1]]) if variant == 2 else np.array([widths.sum() + 1])
+        rows = np.concatenate([widths + 1, [1]]) if variant == 2 else np.array([widths.sum() + 1 + empty_spans])
+        self._empty = int(rows[0]) - 1 if variant == 1 and empty_spans else None  # the column of the empty yield
         self._rows = np.concatenate([[0], np.cumsum(rows)])  # where the yields of each width begin, in a row of 1
         layouts = {
             "yield": Layout.dense(2, int(rows.sum())) if variant == 1 else Layout.ragged([*rows, *rows]),
@@ -107,6 +107,7 @@ class CCM:
         vocab: int | Sized | None = None,
         variant: int = 1,
         prior: Pair | Mapping[str, Pair] = 1.0,
+        empty_spans: bool = False,
     ) -> CCM:
         """A model with the yields and contexts of these sentences, such as those it will learn from.
 
@@ -119,33 +120,41 @@ class CCM:
         symbols = vocab if isinstance(vocab, int) else len(vocab)
         _check(words, symbols)
         _check_vocab(getattr(sentences, "vocab", None), vocab)
-        return cls(vocab, Inventory.of(words, lengths, symbols), variant, prior)
+        return cls(vocab, Inventory.of(words, lengths, symbols, empty_spans), variant, prior, empty_spans)
 
     def __call__(self, sentences: Any, lengths: Any = None) -> Tensor:
         """The model. It observes :class:`Spans`, or sentences of symbols (:func:`.as_flat`)."""
-        spans = self.spans(sentences, lengths)
-        cells = spans.cells
-        tables = {}
-        for column, declaration in enumerate(self._tables.values()):
-            size = declaration.layout.shape.numel() // 2
-            if len(cells) < size:  # a mini-batch touches only some columns
-                used, which = torch.unique(cells[:, column], return_inverse=True)
-                cells = torch.stack([which, cells[:, 1]] if column == 0 else [cells[:, 0], which], 1)
-                touched = used if declaration.layout.row_lengths is None else torch.cat([used, used + size])
-                declaration = replace(declaration, touched=touched)
-            weights = declare(declaration)
-            tables[declaration.name] = (
-                weights if declaration.layout.row_lengths is None else weights.unflatten(-1, (2, -1))
-            )
-        tree = uniform_tree(int(spans.lengths.max())).to(tables["yield"].dtype)
-        with pyro.plate("sentences", len(spans.lengths)):
-            bracketing = Bracketing(tables["yield"], tables["context"], spans.lengths, tree=tree)
+        spans = self.index(sentences, lengths)
+        y, x = columns = spans.cells.unbind(1)
+        if self.empty_spans:
+            y, x = (torch.cat([c, self._gaps(name, spans)]) for name, c in zip(self._tables, columns, strict=True))
+        yields, y = self._declare("yield", y)
+        contexts, x = self._declare("context", x)
+        if self.empty_spans:
+            yields, y = with_gaps(yields, contexts, y, x, spans)
+        same = y is columns[0] and x is columns[1]  # as in every step of batch EM: nothing to copy
+        cells = spans.cells if same else torch.stack([y, x[: len(y)]], 1)
+        tree = uniform_tree(int(spans.lengths.max())).to(yields.dtype)
+        with pyro.plate("sentences", len(spans)):
+            bracketing = Bracketing(yields, contexts, spans.lengths, tree=tree)
             observed: Tensor = pyro.sample("spans", bracketing, obs=cells)
         return observed
 
-    def spans(self, sentences: Any, lengths: Any = None) -> Spans:
+    def _declare(self, name: str, columns: Tensor) -> tuple[Tensor, Tensor]:  # (n,) -> (*batch, 2, C), (n,)
+        """Log-weights of a table, or of the columns that a mini-batch touches; and where in them these columns are."""
+        declaration = self._tables[name]
+        size, dense = declaration.layout.shape.numel() // 2, declaration.layout.row_lengths is None
+        if len(columns) < size:
+            used, columns = torch.unique(columns, return_inverse=True)
+            declaration = replace(declaration, touched=used if dense else torch.cat([used, used + size]))
+        weights = declare(declaration)
+        return weights if dense else weights.unflatten(-1, (2, -1)), columns
+
+    def index(self, sentences: Any, lengths: Any = None) -> Spans:
         """Sentences as the model sees them. What a corpus looks like is remembered until another one comes."""
         if isinstance(sentences, Spans):
+            if (sentences.before is not None) != self.empty_spans:
+                raise StructureError("the spans were indexed by another model, with empty spans or without: index anew")
             return sentences
         if self._last is not None and self._last[0]() is sentences:
             return self._last[1]
@@ -160,7 +169,9 @@ class CCM:
             width = np.minimum(found.widths, widest + 1)
             # Every width before this one has a column of its own for the unknown.
             columns = np.where(found.yields < known, found.yields + width - 1, self._rows[width] - 1)
-        spans = Spans(torch.from_numpy(np.stack([columns, found.contexts], 1)), lengths)
+        gaps = self.inventory.find_gaps(words, lengths) if self.empty_spans else ()
+        cells = torch.from_numpy(np.stack([columns, found.contexts], 1))
+        spans = Spans(cells, lengths, *map(torch.from_numpy, gaps))
         if hasattr(sentences, "offsets"):  # a corpus never changes; lists and tensors may
             self._last = (weakref.ref(sentences), spans)
         return spans
@@ -180,11 +191,12 @@ class CCM:
         self, marginals: Callable[[Tensor], Tensor], sentences: Any, lengths: Any, estimate: Estimate | None
     ) -> Start:
         def start(declarations: Mapping[str, Declaration], generator: torch.Generator) -> dict[str, Tensor]:
-            spans = self.spans(sentences, lengths)
+            spans = self.index(sentences, lengths)
             inside, weights = marginals(spans.lengths), {}
             for column, (name, declaration) in enumerate(self._tables.items()):
                 cells, size = spans.cells[:, column], declaration.layout.shape.numel() // 2
                 rows = [torch.bincount(cells, p, minlength=size) for p in (1 - inside, inside)]
+                rows[0] += torch.bincount(self._gaps(name, spans), minlength=size)
                 counts = torch.stack(rows).reshape(declaration.layout.shape)
                 if estimate is None:
                     weights[name] = declaration.layout.normalise((counts + START_SMOOTHING).log())
@@ -193,6 +205,12 @@ class CCM:
             return weights
 
         return start
+
+    def _gaps(self, name: str, spans: Spans) -> Tensor:  # (gaps,)
+        """The columns of a table that empty spans use."""
+        if name == "yield":
+            return spans.gaps[:0] if self._empty is None else torch.full_like(spans.gaps, self._empty)
+        return spans.gaps
 
     def declarations(self) -> dict[str, Declaration]:
         """The tables, by name."""
@@ -203,25 +221,30 @@ class CCM:
         names = self.vocab
         if not isinstance(names, int):
             names = {"types": list(names), "unknown": getattr(names, "unknown", None)}  # type: ignore[call-overload]
-        plain = {"vocab": names, "variant": self.variant, "prior": {k: list(v) for k, v in self._prior.items()}}
+        prior = {name: list(pair) for name, pair in self._prior.items()}
+        plain = {"vocab": names, "variant": self.variant, "prior": prior, "empty_spans": self.empty_spans}
         return plain, {"yields": self.inventory.yields, "contexts": self.inventory.contexts}
 
     @classmethod
     def from_settings(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> CCM:
         """Build a model from its :meth:`settings`."""
-        if plain.keys() != {"vocab", "variant", "prior"}:
-            raise StructureError(f"the settings should be vocab, variant and prior, actual {sorted(plain)!s:.200}")
+        if plain.keys() != {"vocab", "variant", "prior", "empty_spans"}:
+            raise StructureError(
+                f"the settings should be vocab, variant, prior and empty_spans, actual {sorted(plain)!s:.200}"
+            )
         vocab = plain["vocab"]
         symbols = vocab if isinstance(vocab, int) else len(vocab)
         inventory = Inventory(symbols, tensors["yields"], tensors["contexts"])
-        return cls(vocab, inventory, plain["variant"], {name: tuple(pair) for name, pair in plain["prior"].items()})
+        prior = {name: tuple(pair) for name, pair in plain["prior"].items()}
+        return cls(vocab, inventory, plain["variant"], prior, plain["empty_spans"])
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_last": None}  # a copy in another process meets its own corpus
 
     def __repr__(self) -> str:
         known = f"{len(self.inventory.yields)} yields, {len(self.inventory.contexts)} contexts"
-        return f"CCM(vocab={self.symbols}, {known}, variant={self.variant})"
+        extra = ", empty_spans=True" if self.empty_spans else ""
+        return f"CCM(vocab={self.symbols}, {known}, variant={self.variant}{extra})"
 
 
 def _check(words: Tensor, symbols: int) -> None:

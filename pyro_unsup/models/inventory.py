@@ -64,8 +64,8 @@ class Inventory:
         self._contexts = _Keys("contexts", _context_keys(contexts[:, 0].numpy(), contexts[:, 1].numpy(), symbols))
 
     @staticmethod
-    def of(words: Tensor, lengths: Tensor, symbols: int) -> Inventory:  # (tokens,), (B,)
-        """Those that occur in these sentences."""
+    def of(words: Tensor, lengths: Tensor, symbols: int, empty_spans: bool = False) -> Inventory:  # (tokens,), (B,)
+        """Those that occur in these sentences; perhaps also the contexts of spans of no words."""
         known = np.full(len(words), -1)  # the yield that starts at each word, by number
         pairs, contexts, total = [np.empty((0, 2), np.int64)], [np.empty(0, np.int64)], 0
         for at, last, left, right, _ in _by_width(words.numpy(), lengths.numpy(), symbols):
@@ -77,6 +77,7 @@ class Inventory:
             known[at] = total + np.argsort(order)[which]
             total += len(keys)
             contexts.append(np.unique(_context_keys(left, right, symbols)))
+        contexts += _gap_keys(words.numpy(), lengths.numpy(), symbols) if empty_spans else ()
         around = np.unique(np.concatenate(contexts))
         both = np.stack([around // (symbols + 1), around % (symbols + 1)], 1)
         return Inventory(symbols, torch.from_numpy(np.concatenate(pairs)), torch.from_numpy(both))
@@ -95,6 +96,16 @@ class Inventory:
             widths[place] = w
         return Found(yields, contexts, widths, counts)
 
+    def find_gaps(self, words: Tensor, lengths: Tensor) -> tuple[Array, Array]:  # (tokens,), (B,) -> (tokens,), (B,)
+        """The number of the context of the empty span before each word, and at the end of each sentence.
+
+        That of a sentence without words means nothing.
+        """
+        before, last = _gap_keys(words.numpy(), lengths.numpy(), self.symbols)
+        after = np.zeros(len(lengths), np.int64)
+        after[lengths.numpy() > 0] = self._contexts.find(last)
+        return self._contexts.find(before), after
+
 
 def _by_width(words: Array, lengths: Array, symbols: int) -> Iterator[tuple[Array, Array, Array, Array, Array]]:
     """All spans of one width after those of another: where they start, their last symbol, the symbols to their left and
@@ -110,6 +121,17 @@ def _by_width(words: Array, lengths: Array, symbols: int) -> Iterator[tuple[Arra
         at = np.flatnonzero(start + w <= n)
         row = (w - 1) * n[at] - (w - 1) * (w - 2) // 2  # narrower spans of the same sentence
         yield at, words[at + w - 1], before[at], after[at + w - 1], spans[at] + row + start[at]
+
+
+def _gap_keys(words: Array, lengths: Array, symbols: int) -> tuple[Array, Array]:
+    """The contexts of empty spans: before each word, and at the end of each sentence that has words."""
+    words = words.astype(np.int64)
+    some = lengths > 0
+    ends = np.cumsum(lengths)[some]
+    before = np.roll(words, 1)
+    before[ends - lengths[some]] = symbols
+    after = np.full(len(ends), symbols)
+    return _context_keys(before, words, symbols), _context_keys(words[ends - 1], after, symbols)
 
 
 def _yield_keys(prefix: Array, last: Array, symbols: int) -> Array:

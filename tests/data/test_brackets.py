@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from pyro_unsup.data import Limits, Vocab, read_brackets
+from pyro_unsup.data import Limits, Vocab, read_brackets, short_tag_sequences
 from pyro_unsup.data.brackets import plain_tag
 from pyro_unsup.errors import InputError
 
-PUNCTUATION = (",", ".", ":", "``", "''", "-LRB-", "-RRB-", "$", "#")
 TEXT = """\
 ( (S (NP-SBJ-1 (DT The) (NN-TMP dog) )
      (VP (VBD was) (VP (VBN seen) (NP (-NONE- *-1) )))
@@ -136,10 +135,20 @@ def test_the_same_words_as_the_dependency_version(real_data: Path) -> None:
     assert (brackets.offsets == heads.offsets).all()
 
 
-def test_short_sentences_without_punctuation(real_data: Path) -> None:
-    short = read_brackets(real_data / "wsj_nltk.mrg.xz").drop_tags(*PUNCTUATION).filter(max_length=10).compact()
-    assert short.tagset is not None
-    assert (len(short), short.tokens, len(short.tagset)) == (555, 3856, 32)
+def test_short_tag_sequences(tmp_path: Path) -> None:
+    short = short_tag_sequences(read_brackets(put(tmp_path, TEXT)), max_length=4)
+    assert [short.sentence(i) for i in range(3)] == [["DT", "NN", "VBD", "VBN"], ["NN"], ["NN"]]
+    assert short.vocab.types == ("DT", "NN", "VBD", "VBN")
+    assert short.spans is not None
+    assert short.spans.tolist() == [[0, 2], [0, 4], [2, 4]]
+    assert len(short_tag_sequences(read_brackets(put(tmp_path, TEXT)), max_length=4, drop=())) == 2
+
+
+def test_short_tag_sequences_of_the_wall_street_journal(real_data: Path) -> None:
+    corpus = read_brackets(real_data / "wsj_nltk.mrg.xz")
+    assert len(short_tag_sequences(corpus, max_length=20)) == 2036
+    short = short_tag_sequences(corpus)
+    assert (len(short), short.tokens, len(short.vocab)) == (555, 3856, 32)
     assert short.spans is not None
     assert short.span_offsets is not None
     for i in range(len(short)):

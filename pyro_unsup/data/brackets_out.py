@@ -1,0 +1,94 @@
+"""Trees out: brackets of a corpus as text in the style of the Penn Treebank, or as trees of nltk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from typing import Any, TextIO
+
+import numpy as np
+
+from pyro_unsup.data.corpus import Corpus
+from pyro_unsup.data.files import write_text
+from pyro_unsup.data.lines import show
+from pyro_unsup.data.spans import Rows, bracket_rows, check_nested, tidy_rows
+from pyro_unsup.errors import InputError
+
+LABEL = "X"  # of a constituent that has no name
+NO_TAG = "_"  # of a word that has no tag
+_ESCAPES = str.maketrans({"(": "-LRB-", ")": "-RRB-"})  # as the Penn Treebank spells them
+
+
+def write_brackets(
+    corpus: Corpus,
+    brackets: Any,  # (brackets, 3)
+    out: str | os.PathLike[str] | TextIO,
+    label: str = LABEL,
+) -> None:
+    """Write one tree a line: ``(X (DT the) (X (NN dog) (VBZ barks)))``. A file appears only when it is complete.
+
+    Every sentence gets a bracket around it; one without words is a blank line. Round brackets in words and tags are
+    spelled ``-LRB-`` and ``-RRB-``. :func:`.read_brackets` reads it back: words, tags and brackets of two words or more
+    are the same.
+
+    :param brackets: rows (sentence, start, end), such as a parser predicts; None for the corpus's own.
+    :param out: a path, ``-`` for standard output, or an open text stream.
+    :param label: what the constituents are called.
+    """
+    rows = _rows(corpus, brackets)
+    names = [] if corpus.tags is None or corpus.tagset is None else corpus.tagset.decode(np.unique(corpus.tags))
+    for one in (label, *names, *corpus.vocab.decode(np.unique(corpus.words))):
+        if one.split() != [one]:
+            raise InputError(f"{show(one)} cannot be written in brackets, expected text without white space; rename it")
+    with write_text(out) if isinstance(out, str | os.PathLike) else nullcontext(out) as stream:
+        for words, tags, opening, closing in _sentences(corpus, rows):
+            pieces = (
+                f"({label} " * before + f"({tag.translate(_ESCAPES)} {word.translate(_ESCAPES)})" + ")" * after
+                for word, tag, before, after in zip(words, tags, opening, closing, strict=True)
+            )
+            stream.write(" ".join(pieces) + "\n")
+
+
+def nltk_trees(corpus: Corpus, brackets: Any = None, label: str = LABEL) -> list[Any]:
+    """One ``nltk.Tree`` a sentence, to be drawn, transformed or printed. Words without tags are leaves themselves.
+
+    :param brackets: rows (sentence, start, end), such as a parser predicts; None for the corpus's own.
+    :param label: what the constituents are called.
+    """
+    try:
+        from nltk.tree import Tree  # type: ignore[import-untyped]
+    except ImportError:
+        raise InputError("trees of nltk need nltk; install it (pip install nltk)") from None
+    trees = []
+    for words, tags, opening, closing in _sentences(corpus, _rows(corpus, brackets)):
+        stack: list[list[Any]] = [[]]
+        for word, tag, before, after in zip(words, tags, opening, closing, strict=True):
+            stack += [[] for _ in range(before)]
+            stack[-1].append(word if corpus.tags is None else Tree(tag, [word]))
+            for _ in range(after):
+                node = Tree(label, stack.pop())
+                stack[-1].append(node)
+        trees.append(stack[0][0] if words else Tree(label, []))
+    return trees
+
+
+def _rows(corpus: Corpus, brackets: Any) -> Rows:
+    rows = tidy_rows(bracket_rows(corpus) if brackets is None else brackets, corpus.lengths, "brackets")
+    check_nested(rows, corpus.lengths, "brackets")
+    return rows
+
+
+def _sentences(corpus: Corpus, rows: Rows) -> Iterator[tuple[list[str], Sequence[str], list[int], list[int]]]:
+    """Words and tags of each sentence, and how many brackets open before and close after each word."""
+    sentence, start, end = rows[rows[:, 2] - rows[:, 1] < corpus.lengths[rows[:, 0]]].T
+    opening = np.bincount(corpus.offsets[sentence] + start, minlength=corpus.tokens)
+    closing = np.bincount(corpus.offsets[sentence] + end - 1, minlength=corpus.tokens)
+    some = corpus.lengths > 0
+    opening[corpus.offsets[:-1][some]] += 1  # around the whole sentence
+    closing[corpus.offsets[1:][some] - 1] += 1
+    for i in range(len(corpus)):
+        here = slice(int(corpus.offsets[i]), int(corpus.offsets[i + 1]))
+        words = corpus.sentence(i)
+        tags = [NO_TAG] * len(words) if corpus.tags is None else corpus.sentence_tags(i)
+        yield words, tags, opening[here].tolist(), closing[here].tolist()

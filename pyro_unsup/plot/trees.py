@@ -1,0 +1,126 @@
+"""A sentence under its brackets, as a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pyro_unsup.data.spans import Rows, check_nested, crosses, tidy_rows
+from pyro_unsup.errors import UnsupError
+from pyro_unsup.evaluate.labels import to_numpy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+WORD_WIDTH, LETTER_WIDTH, LEVEL_HEIGHT = 0.75, 0.1, 0.42  # inches
+RIGHT, NEW, CROSSING = "C0", "0.6", "C3"  # colours of gold brackets, others that agree with gold, and of the rest
+PLAIN = "0.25"  # the colour where there is no gold
+
+Span = tuple[int, int]
+
+
+def tree_diagram(
+    words: Any,
+    brackets: Any = None,
+    gold: Any = None,
+    ax: Axes | None = None,
+    *,
+    sentence: int = 0,
+    tags: Sequence[str] | None = None,
+    title: str | None = None,
+) -> Axes:
+    """Draw the tree of a sentence: its words along the bottom, its constituents above them.
+
+    With gold brackets the constituents that are gold are blue, those that cross a gold one are red, and those that do
+    neither are grey. Draw gold and predicted trees side by side by giving each its own ``ax``.
+
+    :param words: of one sentence; or a corpus, whose words, tags and gold brackets are drawn.
+    :param brackets: pairs (start, end), shape (brackets, 2); or rows (sentence, start, end), shape (brackets, 3), of
+        which those of ``sentence`` are drawn. None draws the gold ones.
+    :param gold: likewise.
+    :param ax: where to draw; by default a new figure, sized to the tree.
+    :param sentence: which one, where there are several.
+    :param tags: a second line below the words.
+    """
+    if hasattr(words, "sentence"):
+        corpus = words
+        words = corpus.sentence(sentence)
+        sentence %= len(corpus)
+        if tags is None and corpus.tags is not None and corpus.vocab != corpus.tagset:
+            tags = corpus.sentence_tags(sentence)
+        if gold is None and corpus.spans is not None:
+            gold = corpus.spans[corpus.span_offsets[sentence] : corpus.span_offsets[sentence + 1]]
+    words = list(words)
+    if not words:
+        raise UnsupError("a sentence without words has no tree to draw")
+    if tags is not None and len(tags) != len(words):
+        raise UnsupError(f"expected one tag a word, got {len(tags)} tags for {len(words)} words")
+    if brackets is None and gold is None:
+        raise UnsupError("there are no brackets to draw: give some, or a corpus that has them")
+    lengths = np.array([len(words)])
+    right = None if gold is None or brackets is None else _rows(gold, sentence, lengths, "gold")
+    rows = _rows(gold if brackets is None else brackets, sentence, lengths, "brackets")
+    check_nested(rows, lengths, "brackets")
+    children, heights = _tree([(i, j) for _, i, j in rows.tolist()], len(words))
+    colours = dict(zip(map(tuple, rows[:, 1:].tolist()), _colours(rows, right, lengths), strict=True))
+    top = max(heights.values())
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        wide = max(WORD_WIDTH, LETTER_WIDTH * (1 + max(map(len, words))))
+        size = (0.6 + wide * len(words), 0.8 + LEVEL_HEIGHT * (top + 0.5 * (tags is not None)))
+        ax = plt.subplots(figsize=size, layout="constrained")[1]
+    for span, below in children.items():
+        colour = colours.get(span, PLAIN)  # the root is drawn even if no bracket says so
+        x, y = sum(span) / 2, heights[span]
+        for child in below:
+            foot = heights[child] if child in children else 0.35  # room for the word
+            ax.plot([x, sum(child) / 2], [y, foot], color=colour, linewidth=1.4, solid_capstyle="round", zorder=1)
+        ax.plot([x], [y], "o", color=colour, markersize=5, zorder=2)
+    for place, word in enumerate(words):
+        ax.text(place + 0.5, 0.1, word, ha="center", va="center", parse_math=False)
+        if tags is not None:
+            tag = tags[place]
+            ax.text(place + 0.5, -0.4, tag, ha="center", va="center", color="0.5", fontsize="small", parse_math=False)
+    ax.set_xlim(-0.1, len(words) + 0.1)
+    ax.set_ylim(-0.3 - 0.4 * (tags is not None), top + 0.3)
+    ax.set_axis_off()
+    if title is not None:
+        ax.set_title(title, loc="left", fontsize="medium", parse_math=False)
+    return ax
+
+
+def _tree(spans: list[Span], n: int) -> tuple[dict[Span, list[Span]], dict[Span, int]]:
+    """The children of every constituent, the whole sentence among them, and how high above the words each is."""
+    tops = [(i, i + 1) for i in range(n)]  # what has no parent yet, from left to right
+    children, heights = {}, dict.fromkeys(tops, 0)
+    for span in sorted({*spans, *([(0, n)] if n > 1 else [])}, key=lambda span: span[1] - span[0]):
+        below = [one for one in tops if span[0] <= one[0] and one[1] <= span[1]]
+        at = tops.index(below[0])
+        tops[at : at + len(below)] = [span]
+        children[span], heights[span] = below, 1 + max(heights[one] for one in below)
+    return children, heights
+
+
+def _rows(brackets: Any, sentence: int, lengths: Any, name: str) -> Rows:
+    """The brackets of the one sentence, as rows of sentence 0."""
+    found = to_numpy(brackets)
+    if found.ndim == 2 and found.shape[1] == 3:
+        found = found[found[:, 0] == sentence, 1:]
+    if found.size and (found.ndim != 2 or found.shape[1] != 2):
+        raise UnsupError(f"{name} must be pairs (start, end) or rows (sentence, start, end), actual {found.shape}")
+    pairs = found.reshape(-1, 2)
+    return tidy_rows(np.column_stack((np.zeros(len(pairs), np.int64), pairs)), lengths, name)
+
+
+def _colours(rows: Rows, gold: Rows | None, lengths: Any) -> list[str]:
+    if gold is None:
+        return [PLAIN] * len(rows)
+    known = set(map(tuple, gold.tolist()))
+    bad = crosses(rows, gold, lengths).tolist()
+    return [
+        RIGHT if tuple(row) in known else CROSSING if wrong else NEW
+        for row, wrong in zip(rows.tolist(), bad, strict=True)
+    ]
