@@ -52,7 +52,7 @@ def open_text(path: str | os.PathLike[str], limits: Limits = LIMITS) -> Iterator
 
 def _blocks(path: str | os.PathLike[str], limits: Limits) -> Iterator[list[str]]:
     line, pending = 1, b""  # pending: the start of the line with this number
-    chunks = _chunks(path, limits)
+    chunks = open_bytes(path, limits)
     while True:
         try:
             chunk = next(chunks, None)
@@ -106,7 +106,7 @@ def _too_long(path: str | os.PathLike[str], line: int, limits: Limits) -> InputE
     return InputError(f"a line of more than {limits.max_line:,} bytes; break it or raise Limits.max_line", path, line)
 
 
-def _chunks(path: str | os.PathLike[str], limits: Limits) -> Iterator[bytes]:
+def open_bytes(path: str | os.PathLike[str], limits: Limits) -> Iterator[bytes]:
     """The bytes of a file, unpacked."""
     try:
         with nullcontext(_stdin()) if os.fspath(path) == "-" else open(path, "rb") as stream:

@@ -3,8 +3,20 @@
 Nothing is shown or saved: call ``ax.figure.savefig(...)``, or let a notebook display the figure.
 """
 
+from pyro_unsup.plot.alignments import alignment_grid
 from pyro_unsup.plot.confusion import confusion_matrix
-from pyro_unsup.plot.curves import learning_curve
+from pyro_unsup.plot.curves import learning_curve, learning_curves
+from pyro_unsup.plot.grids import heat_map
+from pyro_unsup.plot.trees import tree_diagram
 from pyro_unsup.plot.words import top_words, top_words_grid
 
-__all__ = ["confusion_matrix", "learning_curve", "top_words", "top_words_grid"]
+__all__ = [
+    "alignment_grid",
+    "confusion_matrix",
+    "heat_map",
+    "learning_curve",
+    "learning_curves",
+    "top_words",
+    "top_words_grid",
+    "tree_diagram",
+]

@@ -70,18 +70,90 @@ def learning_curve(history: HasRows | History, score: str | None = None, ax: Axe
     return ax
 
 
-def _line(ax: Axes, columns: Mapping[str, NDArray[np.float64]], name: str, colour: str) -> Line2D:
-    """Draw one column against the iterations and name its axis."""
+def learning_curves(
+    runs: Mapping[str, HasRows | History],
+    score: str | None = None,
+    *,
+    value: str = "log_likelihood",
+    x: str = "passes",
+    log: bool = False,
+    axes: Sequence[Axes] | None = None,
+) -> list[Axes]:
+    """Several runs against each other, as far as they have come: a score, and below it the likelihood.
+
+    :param runs: by name, a fit or a history as :func:`learning_curve` takes.
+    :param score: the column of the score; without one only the likelihood is drawn.
+    :param value: the column of the likelihood.
+    :param x: the column of the time: ``"passes"`` over the data (a run that does not count them makes one an
+        iteration), ``"seconds"``, or another.
+    :param log: stretch the early part of the time; what was found before any had passed is left out.
+    :param axes: where to draw, one for each panel; by default a new figure.
+    :returns: the axes of the score, if there is one, and of the likelihood.
+    """
+    names = [*([] if score is None else [score]), value]
+    if not runs:
+        raise UnsupError("there is no run to draw")
+    if axes is not None and len(axes) != len(names):
+        raise UnsupError(f"expected axes for {len(names)} panels ({', '.join(names)}), found {len(axes)}")
+    curves = {
+        run: {name: _points(_table(history), run, x, name, log) for name in names} for run, history in runs.items()
+    }
+    if axes is None:
+        import matplotlib.pyplot as plt
+
+        size = (6.4, 1.2 + 2.4 * len(names))
+        axes = [*plt.subplots(len(names), figsize=size, sharex=True, squeeze=False, layout="constrained")[1][:, 0]]
     from matplotlib.ticker import FuncFormatter
 
+    for ax, name in zip(axes, names, strict=True):
+        for run, found in curves.items():
+            marker = "o" if len(found[name][0]) <= MARKERS_UP_TO else ""
+            ax.plot(*found[name], marker=marker, markersize=3.5, label=run)
+        _name_axis(ax, name)
+        if log:
+            ax.set_xscale("log")
+            ax.xaxis.set_major_formatter(FuncFormatter(lambda time, _: f"{time:g}"))
+        ax.grid(axis="y", alpha=0.25, linewidth=0.6)
+        ax.spines[["top", "right"]].set_visible(False)
+    axes[-1].set_xlabel(x.replace("_", " "), parse_math=False)
+    legend = axes[0].legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=min(len(runs), 4), frameon=False)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+    return list(axes)
+
+
+def _points(
+    history: History, run: str, x: str, name: str, log: bool
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The finite points of one curve."""
+    try:
+        y = _column(history, name)
+        time = _column(history, "iteration" if x == "passes" and not _has(history, x) else x)
+    except UnsupError as error:
+        raise UnsupError(f"run {run!r}: {error}") from None
+    if len(time) != len(y):
+        raise UnsupError(f"run {run!r}: {name!r} has {len(y)} values, expected {len(time)}, one for each of {x!r}")
+    present = np.isfinite(time) & np.isfinite(y) & ((time > 0) | (not log))
+    if not present.any():
+        raise UnsupError(f"run {run!r}: history has no finite value of {name!r} to draw")
+    return time[present], y[present]
+
+
+def _line(ax: Axes, columns: Mapping[str, NDArray[np.float64]], name: str, colour: str) -> Line2D:
+    """Draw one column against the iterations and name its axis."""
     present = np.isfinite(columns["iteration"]) & np.isfinite(columns[name])
     marker = "o" if present.sum() <= MARKERS_UP_TO else ""
-    label = name.replace("_", " ")
     x, y = columns["iteration"][present], columns[name][present]
-    (line,) = ax.plot(x, y, color=colour, marker=marker, markersize=3.5, label=label)
-    ax.set_ylabel(label, parse_math=False)
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _tick(value, ax.yaxis.get_majorticklocs())))
+    (line,) = ax.plot(x, y, color=colour, marker=marker, markersize=3.5, label=name.replace("_", " "))
+    _name_axis(ax, name)
     return line
+
+
+def _name_axis(ax: Axes, name: str) -> None:
+    from matplotlib.ticker import FuncFormatter
+
+    ax.set_ylabel(name.replace("_", " "), parse_math=False)
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _tick(value, ax.yaxis.get_majorticklocs())))
 
 
 def _tick(value: float, ticks: NDArray[np.float64]) -> str:
@@ -94,6 +166,12 @@ def _tick(value: float, ticks: NDArray[np.float64]) -> str:
 def _table(history: HasRows | History) -> History:
     is_table = isinstance(history, Sequence) or hasattr(history, "keys")  # a data frame may have a column of any name
     return history if is_table else history.rows  # type: ignore[union-attr]
+
+
+def _has(history: History, name: str) -> bool:
+    if isinstance(history, Sequence):
+        return any(name in row for row in history)
+    return any(name == str(key) for key in history)
 
 
 def _column(history: History, name: str) -> NDArray[np.float64]:

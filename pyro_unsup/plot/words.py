@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 
 from pyro_unsup.errors import UnsupError
 from pyro_unsup.evaluate.labels import Array, to_numpy
+from pyro_unsup.handlers import bare
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LONGEST_WORD = 22  # characters; longer ones (web addresses) would leave no room for the bars
 GRID_COLUMNS = 5
+TABLES = ("emission", "words")  # what taggers and clusterers call it
 
 
 class Words(Protocol):
@@ -100,10 +102,11 @@ def _parts(log_weights: Any, vocab: Words | None, n: int) -> tuple[NDArray[np.fl
     names = None
     if hasattr(log_weights, "weights"):
         fit = log_weights
-        if "emission" not in fit.weights:
-            raise UnsupError(f"the fit has no table 'emission' of words, it has {', '.join(fit.weights)}")
-        log_weights, names = fit.weights["emission"], getattr(fit, "labels", None)
-        known = fit.model.vocab if vocab is None else vocab
+        table = next((name for name in TABLES if name in fit.weights), None)
+        if table is None:
+            raise UnsupError(f"the fit has no table of words ({' or '.join(TABLES)}), it has {', '.join(fit.weights)}")
+        log_weights, names = fit.weights[table], getattr(fit, "labels", None)
+        known = bare(fit.model).vocab if vocab is None else vocab
         vocab = [str(i) for i in range(known)] if isinstance(known, int) else known
     if vocab is None:
         raise UnsupError("log_weights need a vocab beside them; only a fit brings its own")

@@ -5,11 +5,9 @@ from __future__ import annotations
 from copy import copy
 from typing import Any
 
-from ..data import Corpus
 from ..errors import UnsupError
 from ..evaluate import relabel
 from .decoding import kind_of
-from .decoding.tagging import decode, gold_tags
 from .fit import Fit
 
 
@@ -29,13 +27,17 @@ def evaluate(fit: Fit, gold: Any, **options: Any) -> dict[str, float]:
     return kind.scores(fit, gold, kind.decode(fit, gold, **options))
 
 
-def relabelled(fit: Fit, gold: Corpus, how: str) -> Fit:
-    """A copy whose states carry the names of the gold tags they go with; states without one keep their numbers."""
-    tags, predicted = gold_tags(gold), decode(fit.unhandled(), gold).structure.numpy()
-    states = fit.weights["start"].shape[-1]
-    mapping = relabel(tags, predicted, how=how, predicted_size=states)  # type: ignore[arg-type]
+def relabelled(fit: Fit, gold: Any, how: str) -> Fit:
+    """A copy whose states carry the names of the gold labels they go with; states without one keep their numbers."""
+    inner = fit.unhandled()
+    kind: Any = kind_of(inner.model)
+    if not hasattr(kind, "gold_labels"):
+        raise UnsupError(f"expected the fit of a tagger or a clusterer, actual {fit.model!r:.80}")
+    labels, predicted = kind.gold_labels(gold), kind.decode(inner, gold).structure.numpy()
+    states = inner.model.states  # type: ignore[attr-defined]
+    mapping = relabel(labels, predicted, how=how, predicted_size=states)  # type: ignore[arg-type]
     new = copy(fit)
-    assert gold.tagset is not None
-    names = [str(k) if tag < 0 else gold.tagset[int(tag)] for k, tag in enumerate(mapping)]
+    known = gold.tagset if hasattr(gold, "tagset") else gold.labelset
+    names = [str(k) if label < 0 else known[int(label)] for k, label in enumerate(mapping)]
     new.config = {**fit.config, "labels": names}
     return new

@@ -24,7 +24,7 @@ from .fit import Fit
 from .report import Report
 
 SCHEMA, KIND = 1, "pyro_unsup fit"
-GROUPS = ("weights", "points", "params", "unconstrained")
+GROUPS = ("weights", "points", "params", "unconstrained", "state")
 #: What every row of a history has.
 COLUMNS = ("iteration", "objective", "log_likelihood", "change", "seconds")
 _NOT_FINITE: dict[str, Any] = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
@@ -98,7 +98,7 @@ def check(fit: Fit) -> None:
             raise TableError(f"table '{name}': expected log-weights in float64 or float32, actual {w.dtype}")
         if bool(torch.isnan(w).any()) or bool((w == torch.inf).any()):
             raise TableError(f"table '{name}' holds NaN or +inf")
-    for group in ("points", "params", "unconstrained"):
+    for group in ("points", "params", "unconstrained", "state"):
         for name, x in getattr(fit, group).items():
             if x.is_floating_point() and bool(torch.isnan(x.double()).any()):
                 raise TableError(f"'{name}' holds NaN")

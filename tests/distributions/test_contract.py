@@ -13,11 +13,14 @@ from torch import Tensor
 
 from pyro_unsup.distributions.semiring import LOG, MAX, SAMPLE
 
+from .alignment_case import ALIGNMENT
 from .bracketing_case import BRACKETING
 from .chain_case import CHAIN
 from .contract import Case, Instance
+from .mixture_case import MIXTURE
+from .segmentation_case import SEGMENTATION
 
-CASES = [CHAIN, BRACKETING]
+CASES = [CHAIN, BRACKETING, MIXTURE, SEGMENTATION, ALIGNMENT]
 
 on_every_structure = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
@@ -167,6 +170,39 @@ def test_gradients_of_any_order(case: Case, data: st.DataObject) -> None:
     weights = [w.clone().requires_grad_() for w in instance.dist.weights.values()]
     assert torch.autograd.gradcheck(log_z, weights, eps=1e-6, atol=1e-5)
     assert torch.autograd.gradgradcheck(log_z, weights, eps=1e-6, atol=1e-4)
+
+
+@on_every_structure
+@thorough(40)
+@given(data=st.data(), power=st.sampled_from([1e-3, 0.3, 1.0, 2.5]))
+def test_a_raised_distribution_is_one_with_raised_weights(case: Case, data: st.DataObject, power: float) -> None:
+    """Whatever way a structure takes to raise its weights; the gradient is in the weights before that."""
+    instance = data.draw(case.instances)
+    weights = {name: w.clone().requires_grad_() for name, w in instance.dist.weights.items()}
+    quick = instance.dist.with_weights(weights).raised(power)
+    plain = instance.dist.with_weights({name: w * power for name, w in weights.items()})
+    for one, other in ((quick, plain), (quick.raised(2.0), plain.raised(2.0)), (quick.with_weights({}), plain)):
+        for name, w in other.weights.items():
+            close(one.weights[name].detach(), w.detach(), 1e-12)
+        found, expected = one.log_prob(instance.value), other.log_prob(instance.value)
+        close(found.detach(), expected.detach(), 1e-10, 1e-12)
+        alive = expected > -torch.inf
+        pairs = [
+            torch.autograd.grad(
+                total[alive].sum(), list(weights.values()), allow_unused=True, materialize_grads=True, retain_graph=True
+            )
+            for total in (found, expected)
+        ]
+        for a, b in zip(*pairs, strict=True):
+            close(a, b, 1e-9, 1e-9)
+        p, q = one.posterior(instance.value), other.posterior(instance.value)
+        close(p.marginals, q.marginals, 1e-9, 1e-9)
+        close(p.entropy, q.entropy, 1e-8, 1e-8)
+        structure = q.mode()
+        if bool(alive.all()):
+            close(one.score(instance.value, structure).detach(), other.score(instance.value, structure).detach(), 1e-10)
+        for name, counts in q.counts.items():
+            close(p.counts[name], counts, 1e-9, 1e-9)
 
 
 def _mild(instance: Instance) -> bool:

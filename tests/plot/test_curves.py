@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import same_color
 
 from pyro_unsup.errors import UnsupError
-from pyro_unsup.plot import learning_curve
+from pyro_unsup.plot import learning_curve, learning_curves
 
 COLUMNS = {"iteration": [0, 1, 2, 3], "objective": [-90.5, -40.25, -30.0, -29.5], "many_to_one": [0.2, 0.5, 0.6, 0.55]}
 
@@ -149,3 +149,69 @@ def test_a_fit_brings_its_history():
         np.testing.assert_array_equal(ours.lines[0].get_xydata(), theirs.lines[0].get_xydata())
     frame = pd.DataFrame({**COLUMNS, "rows": [1, 2, 3, 4]})  # a column of that name is no history
     assert learning_curve(frame).lines[0].get_xydata().shape == (4, 2)
+
+
+RUNS = {
+    "EM": [
+        {"iteration": 0, "log_likelihood": -9.0, "accuracy": 0.1, "seconds": 0.5},
+        {"iteration": 1, "log_likelihood": -8.0, "accuracy": None, "seconds": 1.0},
+        {"iteration": 2, "log_likelihood": -7.5, "accuracy": 0.3, "seconds": 1.5},
+    ],
+    "stepwise": pd.DataFrame(
+        {"passes": [0.0, 0.5, 1.0], "iteration": [0, 10, 20], "log_likelihood": [-9.0, -7.0, -6.5], "accuracy": 0.4}
+    ),
+}
+
+
+def drawn(ax):
+    return {line.get_label(): line.get_xydata().tolist() for line in ax.lines}
+
+
+def test_runs_side_by_side_by_passes_over_the_data():
+    axes = learning_curves(RUNS, "accuracy")
+    assert [ax.get_ylabel() for ax in axes] == ["accuracy", "log likelihood"]
+    assert axes[-1].get_xlabel() == "passes"
+    assert axes[0].figure.axes == axes
+    assert drawn(axes[0]) == {"EM": [[0, 0.1], [2, 0.3]], "stepwise": [[0, 0.4], [0.5, 0.4], [1, 0.4]]}
+    assert drawn(axes[1])["stepwise"] == [[0, -9], [0.5, -7], [1, -6.5]]
+    assert [text.get_text() for text in axes[0].get_legend().get_texts()] == ["EM", "stepwise"]
+    assert not same_color(*(line.get_color() for line in axes[0].lines))
+    axes[0].figure.canvas.draw()
+
+
+def test_a_log_time_axis_leaves_the_start_out():
+    (ax,) = learning_curves(RUNS, log=True)
+    assert ax.get_xscale() == "log"
+    assert drawn(ax) == {"EM": [[1, -8], [2, -7.5]], "stepwise": [[0.5, -7], [1, -6.5]]}
+    ax.figure.canvas.draw()
+
+
+def test_other_columns_and_given_axes():
+    _, (upper, lower) = plt.subplots(2)
+    runs = {"a$b$": SimpleNamespace(rows=RUNS["EM"])}
+    assert learning_curves(runs, "accuracy", value="log_likelihood", x="seconds", axes=[upper, lower]) == [upper, lower]
+    assert drawn(lower) == {"a$b$": [[0.5, -9], [1, -8], [1.5, -7.5]]}
+    assert lower.get_xlabel() == "seconds"
+    lower.figure.canvas.draw()
+
+
+@pytest.mark.parametrize(
+    ("runs", "options", "message"),
+    [
+        ({}, {}, "there is no run to draw"),
+        (RUNS, {"score": "f1"}, "run 'EM': history has no column 'f1', it has iteration, log_likelihood, accuracy"),
+        (RUNS, {"x": "seconds"}, "run 'stepwise': history has no column 'seconds'"),
+        ({"a": []}, {}, "run 'a': history is empty"),
+        ({"a": RUNS["EM"][:1]}, {"log": True}, "run 'a': history has no finite value of 'log_likelihood' to draw"),
+        (
+            {"a": {"iteration": [0, 1], "log_likelihood": [1.0]}},
+            {},
+            "run 'a': 'log_likelihood' has 1 values, expected 2",
+        ),
+        (RUNS, {"score": "accuracy", "axes": [None]}, r"axes for 2 panels \(accuracy, log_likelihood\), found 1"),
+    ],
+)
+def test_bad_runs(runs, options, message):
+    with pytest.raises(UnsupError, match=message):
+        learning_curves(runs, **options)
+    assert plt.get_fignums() == []

@@ -80,7 +80,7 @@ def scores(fit: Fit, gold: Corpus, decoded: Decoded) -> dict[str, float]:
 
     Words that training never met make ``bits_per_word`` infinite, unless the model smooths.
     """
-    tags, same = gold_tags(gold), _same_tags(fit, gold)
+    tags, same = gold_labels(gold), _same_tags(fit, gold)
     return tagging_report(
         tags if same is None else same[tags],
         decoded.structure.numpy(),
@@ -128,7 +128,7 @@ def _encode(fit: Fit, text: Corpus, known: object) -> tuple[Corpus, int]:
     return replace(text, words=words, vocab=vocab), int(missing[text.words].sum())
 
 
-def gold_tags(gold: Corpus) -> np.ndarray[Any, Any]:
+def gold_labels(gold: Corpus) -> np.ndarray[Any, Any]:
     """The tags of a corpus that has some."""
     if gold.tags is None or gold.tagset is None:
         raise UnsupError("the gold corpus has no tags: read a tagged file")

@@ -1,0 +1,144 @@
+"""The mixture on CPU: log Z and counts in one pass over bags of words, each a run of (word, times) cells.
+
+The words of a bag are looked up one by one, and all clusters at once, so a word's log-weights lie side by side. A sum
+of logs cannot overflow or underflow: there is nothing to scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from numba import njit
+from torch import Tensor
+
+from .threads import even_cuts, map_threads, threads_for
+
+Array = np.ndarray[Any, Any]
+_Result = TypeVar("_Result")
+
+#: Bags that are scored before any of them is counted. Weights and counts are tables of the same size: going to and fro
+#: between them bag by bag, each would push the other's frequent words out of the cache.
+BLOCK = 8192
+
+
+def mixture_pass(
+    cluster: Tensor,  # (K,)
+    words: Tensor,  # (K, V)
+    bags: Array,  # (cells, 2) int: word, times
+    offsets: Array,  # (B + 1,) int64
+    scale: Array | None = None,  # (B,) float64
+    want_counts: bool = True,
+) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
+    """log Z of each bag, and the expected counts of all of them (each weighed by ``scale``), shaped as the weights."""
+    prior, rows = _logs(cluster, words)
+    B = len(offsets) - 1
+    log_z, weigh = np.empty(B), np.ones(B) if scale is None else scale
+
+    def work(first: int, last: int) -> tuple[Array, Array]:
+        sums = np.zeros(prior.shape), np.zeros(rows.shape if want_counts else (0, 0))
+        block = np.empty((min(BLOCK, last - first), len(prior)))
+        for start in range(first, last, BLOCK):
+            end = min(start + BLOCK, last)
+            # One call each: inside of one compiled function the loops over clusters would not become vector code.
+            _score(prior, rows, bags, offsets, start, end, block)
+            _posteriors(block, weigh, start, end, log_z)
+            if want_counts:
+                _count(bags, offsets, start, end, block, *sums)
+        return sums
+
+    (n_cluster, n_words), *others = _in_shards(work, offsets)
+    for more_cluster, more_words in others:  # always in the same order
+        n_cluster += more_cluster
+        n_words += more_words
+    if not want_counts:
+        return torch.from_numpy(log_z), None
+    counts = [torch.from_numpy(n).to(words.dtype) for n in (n_cluster, n_words)]
+    return torch.from_numpy(log_z), (counts[0], counts[1].T)
+
+
+def mixture_scores(cluster: Tensor, words: Tensor, bags: Array, offsets: Array) -> Tensor:  # (B, K) float64
+    """The log-weight of each bag together with each cluster."""
+    prior, rows = _logs(cluster, words)
+    scores = np.empty((len(offsets) - 1, len(prior)))
+
+    def work(first: int, last: int) -> None:
+        _score(prior, rows, bags, offsets, first, last, scores[first:last])
+
+    _in_shards(work, offsets)
+    return torch.from_numpy(scores)
+
+
+@njit(cache=True, nogil=True)
+def bags_within(bags: Array, types: int) -> bool:  # (cells, 2)
+    """Whether every cell has a word below this number, at least once."""
+    for i in range(len(bags)):  # noqa: SIM110 (numba compiles loops, not generators)
+        if bags[i, 0] < 0 or bags[i, 0] >= types or bags[i, 1] < 1:
+            return False
+    return True
+
+
+def _logs(cluster: Tensor, words: Tensor) -> tuple[Array, Array]:  # (K,), (V, K)
+    # Counts come back word by word too, and so do weights made of them: from the second iteration on nothing moves.
+    return cluster.double().contiguous().numpy(), words.T.contiguous().numpy()
+
+
+def _in_shards(work: Callable[[int, int], _Result], offsets: Array) -> list[_Result]:
+    """Run a pass over ranges of the bags, one thread each."""
+    B = len(offsets) - 1
+    shards = min(threads_for(int(offsets[-1])), max(B, 1))
+    if shards == 1:  # as a small mini-batch is: it should cost no more than its words
+        return [work(0, B)]
+    cuts = np.minimum(even_cuts(np.diff(offsets) + 1, shards), B)
+    return map_threads(lambda shard: work(cuts[shard], cuts[shard + 1]), range(shards))
+
+
+@njit(cache=True, nogil=True)
+def _score(prior, rows, bags, offsets, first, last, out):  # type: ignore[no-untyped-def]
+    """log p(bag, cluster), (last - first, K)."""
+    K = len(prior)
+    for b in range(first, last):
+        score = out[b - first]
+        for k in range(K):
+            score[k] = prior[k]
+        for i in range(offsets[b], offsets[b + 1]):
+            times, row = float(bags[i, 1]), rows[bags[i, 0]]
+            for k in range(K):
+                score[k] += times * row[k]
+
+
+@njit(cache=True, nogil=True)
+def _posteriors(scores, scale, first, last, log_z):  # type: ignore[no-untyped-def]
+    """From log-weights, (last - first, K), to posteriors times the scale of each bag, in place; and log Z, (B,)."""
+    for b in range(first, last):
+        score = scores[b - first]
+        top = -np.inf
+        for k in range(len(score)):
+            top = max(top, score[k])
+        log_z[b] = top
+        if top == -np.inf:
+            score[:] = 0.0
+            continue
+        total = 0.0
+        for k in range(len(score)):
+            score[k] = np.exp(score[k] - top)
+            total += score[k]
+        for k in range(len(score)):
+            score[k] *= scale[b] / total
+        log_z[b] += np.log(total)
+
+
+@njit(cache=True, nogil=True)
+def _count(bags, offsets, first, last, posterior, n_cluster, n_words):  # type: ignore[no-untyped-def]
+    """Add posteriors, (last - first, K), to the counts of clusters, (K,), and words, (V, K)."""
+    K = len(n_cluster)
+    for b in range(first, last):
+        p = posterior[b - first]
+        for k in range(K):
+            n_cluster[k] += p[k]
+        for i in range(offsets[b], offsets[b + 1]):
+            times, row = float(bags[i, 1]), n_words[bags[i, 0]]
+            for k in range(K):
+                row[k] += times * p[k]

@@ -1,0 +1,177 @@
+"""The clusterer: naive Bayes without labels, a mixture of multinomials over the words of documents."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sized
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import pyro
+import torch
+from torch import Tensor
+
+from ..distributions import Mixture
+from ..distributions.ragged import offsets_of
+from ..errors import StructureError
+from ..tables import Declaration, Layout, declare
+from .sentences import as_flat
+
+
+@dataclass(frozen=True, eq=False)
+class Bags:
+    """Documents as the model sees them.
+
+    :param cells: (cells, 2) a word and how often it occurs, document by document.
+    :param lengths: (B,) cells of each document.
+    """
+
+    cells: Tensor
+    lengths: Tensor
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @cached_property
+    def offsets(self) -> Tensor:  # (B + 1,)
+        """Where each document begins, and where the last one ends."""
+        return offsets_of(self.lengths)
+
+    def select(self, indices: Any) -> Bags:
+        """The documents at these places, in this order."""
+        chosen = torch.as_tensor(indices, dtype=torch.long)
+        lengths = self.lengths[chosen]
+        shift = self.offsets[chosen] - offsets_of(lengths)[:-1]
+        places = torch.arange(int(lengths.sum())) + torch.repeat_interleave(shift, lengths)
+        return Bags(self.cells[places], lengths)
+
+
+class Clusterer:
+    """A mixture of multinomials over bags of words, as an ordinary Pyro model.
+
+        cluster ~ Dirichlet,  words[z] ~ Dirichlet
+        for each document:  a cluster by ``cluster``, every word by the row ``words`` of that cluster; clusters summed
+                            out
+
+    Tables: ``cluster`` (K,), ``words`` (K, V). A cluster that loses all its documents keeps its words, and has
+    weight zero.
+
+    :param clusters: how many.
+    :param vocab: how many words, or the vocabulary itself.
+    :param prior: Dirichlet concentration, one for both tables or by name.
+
+    Documents may come with the counts of their words (anything with flat ``words``, ``counts`` and ``offsets``) or as
+    sentences do (:func:`.as_flat`)::
+
+        >>> import pyro_unsup as pu
+        >>> documents = [[0, 1, 0, 0], [0, 0, 1], [2, 3, 3], [3, 2, 2, 3, 1]]
+        >>> fit = pu.EM(Clusterer(clusters=2, vocab=4)).run(documents, iterations=20)
+        >>> first, second, third, fourth = fit.posterior(documents).mode().tolist()
+        >>> first == second, second != third, third == fourth
+        (True, True, True)
+
+    **References:** [1] P. Liang and D. Klein (2009) "Online EM for unsupervised models", section 2.
+    """
+
+    def __init__(self, clusters: int, vocab: int | Sized, prior: float | Mapping[str, float] = 1.0) -> None:
+        if type(clusters) is not int or clusters < 1:
+            raise StructureError(f"clusters must be a whole number, 1 or more, actual = {clusters!r:.80}")
+        self.clusters, self.vocab = clusters, vocab
+        self.states = clusters
+        self.words = vocab if isinstance(vocab, int) else len(vocab)
+        shapes = {"cluster": (clusters,), "words": (clusters, self.words)}
+        given = prior if isinstance(prior, Mapping) else dict.fromkeys(shapes, prior)
+        if unknown := given.keys() - shapes.keys():
+            raise StructureError(f"prior names tables that this clusterer does not have: {sorted(unknown)}")
+        self._tables = {
+            name: Declaration(
+                name,
+                Layout.dense(*shape),
+                torch.tensor(given.get(name, 1.0), dtype=torch.float64),
+                "keep" if name == "words" else "error",
+            )
+            for name, shape in shapes.items()
+        }
+        self._last: tuple[Any, Bags] | None = None
+
+    def __call__(self, documents: Any = None, lengths: Any = None) -> Tensor:
+        """The model. Without documents it draws words, as many as ``lengths`` says for each document."""
+        words, cells = self._tables["words"], None
+        if documents is None:
+            sizes = torch.as_tensor(lengths)
+        else:
+            bags = self.index(documents, lengths)
+            cells, sizes = bags.cells, bags.lengths
+            if len(cells) < self.words:  # a mini-batch touches only some columns
+                touched, which = torch.unique(cells[:, 0], return_inverse=True)
+                words = replace(words, touched=touched.long())
+                cells = torch.stack([which.to(cells.dtype), cells[:, 1]], 1)
+        mixture = Mixture(declare(self._tables["cluster"]), declare(words), sizes)
+        with pyro.plate("documents", len(sizes)):
+            drawn: Tensor = pyro.sample("bags", mixture, obs=cells)
+        return drawn
+
+    def index(self, documents: Any, lengths: Any = None) -> Bags:
+        """Documents as the model sees them. What a collection looks like is remembered until another one comes."""
+        if isinstance(documents, Bags):
+            return documents
+        if self._last is not None and self._last[0]() is documents:
+            return self._last[1]
+        _check_vocab(getattr(documents, "vocab", None), self.vocab)
+        words, sizes = as_flat(documents, lengths)
+        if len(words) == 0:
+            raise StructureError("no words: expected at least one document with a word in it")
+        if int(words.min()) < 0 or int(words.max()) >= self.words:
+            raise StructureError(
+                f"word numbers must lie in 0 .. {self.words - 1}, actual range {int(words.min())} .. {int(words.max())}"
+            )
+        if hasattr(documents, "counts"):
+            bags = Bags(torch.stack([words, torch.as_tensor(documents.counts)], 1), sizes)
+        else:
+            bags = _counted(words, sizes, self.words)
+        if hasattr(documents, "offsets"):  # a collection never changes; lists and tensors may
+            self._last = (weakref.ref(documents), bags)
+        return bags
+
+    def declarations(self) -> dict[str, Declaration]:
+        """The tables, by name."""
+        return dict(self._tables)
+
+    def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """What it takes to build this model again: plain values, and tensors (here none)."""
+        vocab: Any = self.vocab
+        if not isinstance(vocab, int):
+            vocab = {"types": list(vocab), "unknown": getattr(vocab, "unknown", None)}
+        prior = {name: float(table.prior) for name, table in self._tables.items()}
+        return {"clusters": self.clusters, "vocab": vocab, "prior": prior}, {}
+
+    @classmethod
+    def from_settings(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Clusterer:
+        """Build a model from its :meth:`settings`."""
+        if plain.keys() != {"clusters", "vocab", "prior"}:
+            raise StructureError(f"the settings should be clusters, vocab and prior, actual {sorted(plain)!s:.200}")
+        return cls(**plain)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_last": None}  # a copy in another process meets its own documents
+
+    def __repr__(self) -> str:
+        return f"Clusterer(clusters={self.clusters}, vocab={self.words})"
+
+
+def _counted(words: Tensor, lengths: Tensor, types: int) -> Bags:  # (tokens,), (B,)
+    """Words that lie end to end, counted document by document."""
+    owner = torch.repeat_interleave(torch.arange(len(lengths)), lengths)
+    cells, times = torch.unique(owner * types + words, return_counts=True)
+    found = torch.stack([cells % types, times], 1).int()
+    return Bags(found, torch.bincount(cells // types, minlength=len(lengths)))
+
+
+def _check_vocab(given: Any, known: Any) -> None:
+    if given is None or isinstance(known, int) or given is known or list(given) == list(known):
+        return
+    raise StructureError(
+        "the documents number their words by another vocabulary than the model's: re-encode them, "
+        "documents.with_vocab(model.vocab)"
+    )

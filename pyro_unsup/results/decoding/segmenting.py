@@ -1,0 +1,113 @@
+"""A segmenter on text that it was not trained on: symbols and segments that it never met.
+
+Maximum likelihood gives those probability zero, and a sentence that needs one is impossible. Such sentences are still
+segmented, with every zero that training left made a tiny weight: one for the segment, and one for each of its symbols.
+As little as possible is then unknown, and that in few pieces. Sentences that are possible are not touched by this, and
+log-likelihoods are never taken from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from pyro import poutine
+from torch import Tensor
+
+from ...data import Corpus
+from ...data.segmented import Segmented
+from ...distributions import Segmentation
+from ...distributions.segmentation_posterior import SegmentationPosterior
+from ...errors import UnsupError
+from ...evaluate.segmentation import segmentation_report
+from ...handlers import given
+from ...models import Segmenter
+from ...models.segment_types import Segments
+from ..fit import Fit
+
+#: The log-weight of what training holds impossible: no product of weights above zero is likely to come near it.
+FLOOR = -1e6
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """Segmentations of a text.
+
+    :param structure: (symbols,) 1 where a segment ends, 0 inside one.
+    :param posterior: of those segmentations, for their probabilities.
+    :param log_likelihood: (sentences,) under the fit as it is, -inf for an impossible sentence.
+    :param unseen: symbols that the fit's vocabulary does not have.
+    """
+
+    structure: Tensor
+    posterior: SegmentationPosterior
+    log_likelihood: Tensor
+    unseen: int
+
+
+def decode(fit: Fit, text: Segmented | Corpus | Segments, how: str = "viterbi") -> Decoded:
+    """Segment a text by a fit of a segmenter.
+
+    :param text: by any vocabulary; its symbols are looked up in that of the fit, in lower case if the fit was trained
+        so. Or a text that ``fit.model`` has indexed.
+    :param how: ``"viterbi"``, the most probable segmentation; or ``"mbr"``, the one with the most expected right
+        segments.
+    """
+    if how not in ("viterbi", "mbr"):
+        raise UnsupError(f"how must be 'viterbi' or 'mbr', actual {how!r}")
+    if not isinstance(fit.model, Segmenter):
+        raise UnsupError(f"expected the fit of a segmenter, actual {fit.model!r}")
+    segments, unseen = (text, 0) if isinstance(text, Segments) else _index(fit, fit.model, text)
+    site = poutine.trace(given(fit.model, fit.weights)).get_trace(segments).nodes["symbols"]
+    segmentation, cells = site["fn"], site["value"]
+    posterior = segmentation.posterior(cells)
+    log_likelihood = posterior.log_partition.double()
+    if bool((log_likelihood == -torch.inf).any()):
+        posterior = _floored(segmentation, cells)
+    structure = posterior.mode() if how == "viterbi" else posterior.mbr()
+    return Decoded(structure, posterior, log_likelihood, unseen)
+
+
+def scores(fit: Fit, gold: Segmented, decoded: Decoded) -> dict[str, float]:
+    """``token_precision``, ``token_recall``, ``token_f1``, the same of ``boundary`` and ``lexicon``, and
+    ``loglik_per_token``, the log-likelihood by the number of symbols.
+
+    Fractions of 1, but for the log-likelihood, in nats. Symbols and segments that training never met may make it
+    infinite, unless the fit smooths.
+    """
+    ends = getattr(gold, "ends", None)
+    if ends is None:
+        raise UnsupError("the gold text does not say where its words end: read lines with gold spaces, read_segmented")
+    if len(ends) != len(decoded.structure):
+        raise UnsupError(
+            f"the gold text has {len(ends)} symbols, {len(decoded.structure)} were segmented: score the same text"
+        )
+    found = segmentation_report(ends, decoded.structure, gold.words, gold.lengths)
+    found["loglik_per_token"] = float(decoded.log_likelihood.sum()) / len(ends)
+    return found
+
+
+def _index(fit: Fit, model: Segmenter, text: Segmented | Corpus) -> tuple[Segments, int]:
+    """The text as the model sees it, and how many of its symbols it never met."""
+    if isinstance(model.vocab, int):  # symbols are but numbers
+        words = np.minimum(text.words, model.symbols)
+    elif text.vocab is model.vocab:
+        return model.index(text), 0
+    else:
+        number = {name: k for k, name in enumerate(model.vocab)}  # type: ignore[arg-type, var-annotated]
+        names = [one.lower() for one in text.vocab] if fit.config.get("lowercase") is True else list(text.vocab)
+        words = np.array([number.get(name, model.symbols) for name in names], np.int64)[text.words]
+    unseen = int((words == model.symbols).sum())
+    lengths = torch.from_numpy(np.asarray(text.lengths))
+    return model.types.find(torch.from_numpy(words), lengths, model.max_length), unseen
+
+
+def _floored(segmentation: Segmentation, cells: Tensor) -> SegmentationPosterior:
+    """The posterior with no zeros. Every segment has a weight of its own, for the tiny ones go by the length."""
+    weights = {name: w.double() for name, w in segmentation.weights.items()}
+    tiny = FLOOR * torch.arange(2.0, cells.shape[1] + 2, dtype=torch.float64)  # of a segment and its symbols
+    weights["segments"] = torch.maximum(weights["segments"][cells.long().clamp(min=0)], tiny).reshape(-1)
+    weights["stop"] = weights["stop"].clamp(min=FLOOR)
+    own = torch.arange(cells.numel(), dtype=torch.int32).reshape(cells.shape)
+    return segmentation.with_weights(weights).posterior(torch.where(cells >= 0, own, -1))
