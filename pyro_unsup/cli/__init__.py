@@ -13,12 +13,11 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from .by_kind import ByKind, described
 from .common import BAD_INPUT, INTERRUPTED, utf8_stdout
 from .demo import demo
-from .evaluate import evaluate
-from .fit import fit
-from .predict import predict
-from .show import show
+from .kinds import KINDS
+from .options import apart
 
 __all__ = ["app"]
 
@@ -50,7 +49,7 @@ class _Commands(TyperGroup):
         except OSError as error:
             _refuse(": ".join(str(part) for part in (error.filename, error.strerror or error) if part is not None))
         except MemoryError:
-            _refuse("out of memory: take fewer tags, a lower order, or a smaller text")
+            _refuse("out of memory: take fewer tags or clusters, a lower order, or a smaller text")
         except KeyboardInterrupt:
             typer.echo("interrupted", err=True)
             raise typer.Exit(INTERRUPTED) from None
@@ -83,11 +82,28 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
+fit = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
+
+
+@fit.callback()
+def _models() -> None:
+    """Train a model on a text, and save it.
+
+    While it trains, checkpoints go to DIR.checkpoint every few seconds. Ctrl-C keeps the last one; the same command
+    with --resume goes on from it, to the same result as without the break.
+    """
+
+
+for _name, _kind in KINDS.items():
+    fit.command(_name)(apart(_kind.fit))
 app.command()(demo)
 app.add_typer(fit, name="fit")
-app.command()(predict)
-app.command()(evaluate)
-app.command()(show)
+for _name, _summary in {
+    "predict": "Find the hidden structure of new text by a model, and write it out.",
+    "evaluate": "Score a model on data with gold structure.",
+    "show": "Show what a model is and what it has learned.",
+}.items():
+    app.command(_name, cls=ByKind, no_args_is_help=True)(described(_name, _summary))
 
 
 @app.callback()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ..infer.loop import Info
 
-ITERATION, OBJECTIVE, CHANGE, STATE = range(4)
+ITERATION, OBJECTIVE, CHANGE, BETA, STATE = COLUMNS = range(5)
 WAITING, RUNNING, DONE = range(3)
 REFRESH_A_SECOND = 5
 BAR_WIDTH = 24
@@ -38,12 +38,13 @@ class Board:
     iterations: int
 
     @property
-    def _cells(self) -> Any:  # (restarts + 1, 4)
-        return np.memmap(self.path, dtype=np.float64, mode="r+", shape=(self.restarts + 1, 4))
+    def _cells(self) -> Any:  # (restarts + 1, columns)
+        return np.memmap(self.path, dtype=np.float64, mode="r+", shape=(self.restarts + 1, len(COLUMNS)))
 
     def note(self, restart: int, info: Info) -> bool:
         """Write down an iteration. True if the run is to stop."""
-        self._cells[restart] = info.iteration, info.objective, info.change, RUNNING
+        beta = np.nan if info.beta is None else info.beta
+        self._cells[restart] = info.iteration, info.objective, info.change, beta, RUNNING
         return self.stopped
 
     def finish(self, restart: int) -> None:
@@ -71,11 +72,13 @@ class Board:
         cells = self._cells[:-1].copy()
         table = Table.grid(padding=(0, 2))
         for restart in np.flatnonzero(cells[:, STATE] == RUNNING):
-            iteration, objective, change, _ = cells[restart]
+            iteration, objective, change, beta, _ = cells[restart]
+            annealed = not np.isnan(beta)
+            total, completed = (1, min(beta, 1)) if annealed else (max(self.iterations, 1), iteration)
             table.add_row(
                 f"start {restart + 1}" if self.restarts > 1 else "training",
-                ProgressBar(total=max(self.iterations, 1), completed=iteration, width=BAR_WIDTH),
-                f"{iteration:.0f}/{self.iterations}",
+                ProgressBar(total=total, completed=completed, width=BAR_WIDTH),
+                f"{iteration:.0f} at beta {beta:.3g}" if annealed else f"{iteration:.0f}/{self.iterations}",
                 f"objective {objective:,.1f}",
                 f"change {change:.1e}",
             )
@@ -95,7 +98,7 @@ def board_of(restarts: int, iterations: int) -> Iterator[Board]:
 
     with tempfile.TemporaryDirectory(prefix="pyro-unsup-") as folder:
         path = Path(folder) / "board"
-        path.write_bytes(np.zeros((restarts + 1, 4)).tobytes())
+        path.write_bytes(np.zeros((restarts + 1, len(COLUMNS))).tobytes())
         board = Board(path, restarts, iterations)
         screen = console(stderr=True)
         if not screen.is_terminal:

@@ -1,65 +1,30 @@
-"""What the commands share: reading files and models, talking to the reader, and printing JSON."""
+"""What the commands share: reading text, talking to the reader, and printing JSON."""
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from collections.abc import Mapping
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ..errors import InputError
+from ..errors import InputError, UnsupError
+from .options import Column, Format
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from ..data import Corpus
-    from ..models import Tagger
     from ..results import Fit
 
 
 BAD_INPUT, INTERRUPTED = 2, 130  # exit codes
+#: Copies of a table that an iteration needs at once: old and new weights, counts, and their scaled forms.
+COPIES = 6
 MAX_SEED = 2**63 - 1 - 1000  # what generators take, less room for restarts to count up from it
-
-
-class Format(StrEnum):
-    """How a file says what it says."""
-
-    AUTO = "auto"
-    CONLLU = "conllu"
-    BRACKETS = "brackets"
-    TAGGED = "tagged"
-    LINES = "lines"
-
-
-class Column(StrEnum):
-    """Where CoNLL-U keeps the tags."""
-
-    XPOS = "xpos"
-    UPOS = "upos"
-
-
-class How(StrEnum):
-    """How to decode."""
-
-    VITERBI = "viterbi"
-    MBR = "mbr"
-
-
-FORMATS = (
-    "auto, conllu, brackets, tagged or lines. auto goes by the name: .conllu .conllx .conll; .mrg .ptb .brackets; "
-    ".tagged .tag .pos .tsv (word TAG a line, or word/TAG); .txt .text .tok (plain lines); each perhaps with .gz .bz2 "
-    ".xz after it."
-)
-ModelArgument = Annotated[str, typer.Argument(metavar="DIR", help="A model that `pyro-unsup fit` wrote.")]
-FormatOption = Annotated[Format, typer.Option("--format", metavar="FORMAT", help=f"The format of FILE: {FORMATS}")]
-ColumnOption = Annotated[Column, typer.Option("--column", help="With CoNLL-U, the column that holds the tags.")]
-HowOption = Annotated[
-    How, typer.Option("--how", help="viterbi: the best tag sequence; mbr: the best tag of each word on its own.")
-]
 
 
 def say(text: str = "") -> None:
@@ -118,7 +83,7 @@ def read(path: str, format: Format, column: Column | None = None, option: str = 
             raise InputError(f"the name does not tell the format; give one with {option}: {known}", path) from error
     if format is Format.CONLLU:
         options["tags"] = None if column is None else str(column)
-        options["allow_multiple_roots"] = True  # heads do not matter to a tagger
+        options["allow_multiple_roots"] = True  # nobody here looks at heads
     return data.read(path, format.value, **options)
 
 
@@ -130,22 +95,26 @@ def read_gold(path: str, format: Format, column: Column, option: str = "--format
     return corpus
 
 
-def load_tagger(folder: str) -> tuple[Fit, Tagger]:
-    """A fit of a tagger that knows its words."""
-    from ..models import Tagger
-    from ..results import load
-
-    fit = load(folder)
-    if not isinstance(fit.model, Tagger):
-        raise InputError(f"expected a tagger, found {type(fit.model).__name__}", folder)
-    if isinstance(fit.model.vocab, int):
-        raise InputError("this model knows its words by number only, so it cannot read text", folder)
-    return fit, fit.model
+def setting(fit: Fit, name: str, kind: Any, default: Any = None) -> Any:
+    """What a fit remembers of how its text was read. It comes from a file, so it may be anything."""
+    value = fit.config.get(name, default)
+    if not isinstance(value, kind):
+        raise UnsupError(f"the model has {value!r:.40} for its setting {name}, which makes no sense; train it again")
+    return value
 
 
-def state_names(fit: Fit, states: int) -> list[str]:
-    """What to call the states: their labels, or their numbers."""
-    return [str(k) for k in range(states)] if fit.labels is None else list(fit.labels)
+def check_memory(cells: int, what: str, fix: str) -> None:
+    """Refuse what cannot fit into memory, before anything is allocated.
+
+    :param cells: numbers in the tables of a model.
+    """
+    needed = COPIES * 8 * cells
+    try:
+        there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not every system tells
+        return
+    if needed > there:
+        raise UnsupError(f"{what} need about {needed / 2**30:,.0f} GiB, of {there / 2**30:,.0f}; {fix}")
 
 
 def utf8_stdout() -> None:

@@ -1,85 +1,47 @@
-"""``pyro-unsup fit``: train a model on a text."""
+"""What training is for every kind of model: its options, where it may write, and how it ends."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..errors import FitError, UnsupError
-from .building import DEFAULT_TAGS, build, dictionary_of, read_dictionary, with_listed
-from .common import FORMATS, INTERRUPTED, MAX_SEED, Column, Format, printable, read, say
+from .common import INTERRUPTED, MAX_SEED, say
+from .engines import Algorithm, finite, noisy, said, spelt
+from .options import OUTPUT, TRAINING
 
 if TYPE_CHECKING:
-    from ..data import Corpus
-    from ..models import Tagger
-
-MODEL, TRAINING, OUTPUT = "The model", "Training", "Text and output"
-
-fit = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Train a model on a text, and save it.")
+    from ..estimate import Estimator
+    from ..infer import Initial
+    from ..results import Fit
 
 
-@fit.callback()
-def _models() -> None:
-    """Train a model on a text, and save it."""
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """The options of every ``fit`` that say how long to train, from where, and into what."""
 
-
-@fit.command()
-def tagger(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The text; tags in it are not looked at. - is stdin.")],
-    out: Annotated[
-        str, typer.Option("--out", "-o", metavar="DIR", help="The new folder for the model.", rich_help_panel=OUTPUT)
-    ],
-    tags: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            show_default=f"{DEFAULT_TAGS}, or as the dictionary has",
-            help="How many tags to induce.",
-            rich_help_panel=MODEL,
-        ),
-    ] = None,
-    order: Annotated[
-        int, typer.Option(metavar="N", min=1, max=2, help="1: bigram, 2: trigram.", rich_help_panel=MODEL)
-    ] = 1,
-    stop: Annotated[
-        bool, typer.Option("--stop/--no-stop", help="Whether tags predict the end.", rich_help_panel=MODEL)
-    ] = False,
-    dictionary: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Which tags a word may have: `word TAG TAG ...` a line, or .json. Words not in it may have any tag.",
-            rich_help_panel=MODEL,
-        ),
-    ] = None,
-    dictionary_from: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="A tagged text to take the dictionary from instead.", rich_help_panel=MODEL),
-    ] = None,
-    dictionary_format: Annotated[
-        Format,
-        typer.Option(metavar="FORMAT", help="The format of that tagged text, as --format.", rich_help_panel=MODEL),
-    ] = Format.AUTO,
-    dictionary_min_count: Annotated[
-        int,
-        typer.Option(metavar="N", min=1, help="Words that it has fewer times may have any tag.", rich_help_panel=MODEL),
-    ] = 1,
-    column: Annotated[
-        Column, typer.Option(help="With CoNLL-U, the column of its tags.", rich_help_panel=MODEL)
-    ] = Column.XPOS,
     smooth: Annotated[
         float,
         typer.Option(
             min=0, metavar="LAMBDA", help="Add this to every expected count; 0 is plain EM.", rich_help_panel=TRAINING
         ),
-    ] = 0.0,
+    ] = 0.0
     iterations: Annotated[
-        int, typer.Option(metavar="N", min=0, help="The most to make.", rich_help_panel=TRAINING)
-    ] = 100,
+        int | None,
+        typer.Option(
+            "--iterations",
+            "--passes",
+            metavar="N",
+            min=0,
+            help="The most to make; with --stepwise, passes over the text.",
+            show_default="100; with --anneal 10000, with --stepwise 20",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None
     tolerance: Annotated[
         float,
         typer.Option(
@@ -88,13 +50,23 @@ def tagger(
             help="Stop when the objective's relative change is this small.",
             rich_help_panel=TRAINING,
         ),
-    ] = 1e-6,
+    ] = 1e-6
+    noise: Annotated[
+        float | None,
+        typer.Option(
+            metavar="X",
+            min=0,
+            help="How far starts lie from the even one, at random.",
+            show_default="tagger 1, or 0.001 with --anneal; clusterer 0.001; others 0",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None
     restarts: Annotated[
         int,
         typer.Option(
             metavar="N", min=1, help="How many starts to try; the best objective wins.", rich_help_panel=TRAINING
         ),
-    ] = 1,
+    ] = 1
     processes: Annotated[
         int | None,
         typer.Option(
@@ -104,7 +76,7 @@ def tagger(
             show_default="as many as cores",
             rich_help_panel=TRAINING,
         ),
-    ] = None,
+    ] = None
     seed: Annotated[
         int,
         typer.Option(
@@ -114,78 +86,98 @@ def tagger(
             help="Same seed, same result; restarts count up from it.",
             rich_help_panel=TRAINING,
         ),
-    ] = 0,
+    ] = 0
     resume: Annotated[
         bool,
         typer.Option("--resume", help="Go on from DIR.checkpoint of an interrupted run.", rich_help_panel=TRAINING),
-    ] = False,
-    format: Annotated[
-        Format, typer.Option(metavar="FORMAT", help=f"The format of FILE: {FORMATS}", rich_help_panel=OUTPUT)
-    ] = Format.AUTO,
-    min_count: Annotated[
-        int,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Words seen fewer times become one, `<unk>`, unless a dictionary lists them.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = 1,
-    lowercase: Annotated[
-        bool, typer.Option("--lowercase", help="Fold words to lower case.", rich_help_panel=OUTPUT)
-    ] = False,
+    ] = False
+    out: Annotated[
+        str, typer.Option("--out", "-o", metavar="DIR", help="The new folder for the model.", rich_help_panel=OUTPUT)
+    ]
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a model that is in DIR.", rich_help_panel=OUTPUT)
-    ] = False,
-) -> None:
-    """Induce the tags of a text by a hidden Markov model and EM.
+    ] = False
 
-    Without a dictionary the tags are anonymous, numbered from 0; with one they are those of the dictionary. While it
-    trains, checkpoints go to DIR.checkpoint every few seconds. Ctrl-C keeps the last one; the same command with
-    --resume goes on from it, to the same result as without the break.
+    @property
+    def target(self) -> Path:
+        """The folder for the model."""
+        return Path(self.out) if Path(self.out).name not in ("", "..") else Path(self.out).resolve()
+
+    def check(self) -> None:
+        """Refuse what cannot end well, before anything is read."""
+        from ..results.storage import may_write
+        from .training import Checkpoint
+
+        may_write(self.target, self.overwrite)
+        Checkpoint.may_start(Checkpoint.beside(self.target), self.resume, self.overwrite)
+        for name in ("tolerance", "smooth", "noise"):
+            finite(name, getattr(self, name))
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a kind of model brings to its training.
+
+    :param kind: its name.
+    :param data: what the engine is given.
+    :param tokens: how many words (or symbols) those are.
+    :param options: what else makes a run the same run, by option.
+    :param checksums: the same of what has no short name, such as the text.
+    :param remembered: settings that predictions will need.
+    :param start: where training starts; None where states are interchangeable, and only noise can tell them apart.
+    :param noise: on that start, if the options do not tell; None leaves it to the engine.
+    :param estimate: how counts become weights, if ``--smooth`` does not say it all.
+    :param betas: where the schedule of annealing starts, and its factor.
+    :param toward: what skewed annealing starts from.
     """
-    from .. import EM, AddLambda, Normalise
-    from ..results.storage import may_write
+
+    kind: str
+    model: Callable[..., Any]
+    data: Any
+    tokens: int
+    options: dict[str, Any]
+    checksums: dict[str, str]
+    remembered: dict[str, Any] = field(default_factory=dict)
+    start: Initial | None = None
+    estimate: Estimator | None = None
+    noise: float | None = None
+    betas: tuple[float, float] = (1e-4, 1.2)
+    toward: str | None = None
+
+
+def learn(task: Task, training: Training, algorithm: Algorithm) -> None:
+    """Train a model and save it. An interrupt leaves a checkpoint, and nothing else."""
+    from ..estimate import AddLambda, Normalise
     from .training import Checkpoint, Interrupted, train
 
-    target = Path(out) if Path(out).name not in ("", "..") else Path(out).resolve()
-    may_write(target, overwrite)
-    beside = Checkpoint.beside(target)
-    Checkpoint.may_start(beside, resume, overwrite)
-    if dictionary is not None and dictionary_from is not None:
-        raise UnsupError("--dictionary and --dictionary-from are two ways to say the same; give one of them")
-    for name, value in (("--tolerance", tolerance), ("--smooth", smooth)):
-        if not math.isfinite(value):
-            raise UnsupError(f"{name} must be a finite number, actual {value}")
-    with_dictionary = dictionary is not None or dictionary_from is not None
-    text = read(file, format, lowercase=lowercase, min_count=1 if with_dictionary else min_count)
-    known = None
-    if dictionary is not None:
-        known = read_dictionary(dictionary, lowercase)
-    elif dictionary_from is not None:
-        known = dictionary_of(dictionary_from, dictionary_format, column, lowercase, dictionary_min_count)
-    seen = len(text.vocab)
-    if known is not None:
-        text = with_listed(text, known, min_count)
-    model = build(text, tags, order, stop, known, dictionary or dictionary_from)
-    say(f"{printable(file)}: {len(text):,} sentences, {text.tokens:,} words, {seen:,} types; {model!r}")
-
-    checkpoint = Checkpoint(beside, identity(model, text, smooth, seed))
-    resumed = checkpoint.open(resume)
+    noise = task.noise if training.noise is None else training.noise
+    start = task.start if noise is None else noisy(task.start, noise)
+    if training.restarts > 1 and task.start is not None and not noise and not algorithm.stepwise:
+        raise UnsupError(f"--restarts {training.restarts} would all start at the same place; give --noise 0.1 to set "
+                         "them apart, or leave it out")  # fmt: skip
+    estimate = task.estimate or (AddLambda(training.smooth) if training.smooth else Normalise())
+    with said():
+        engine = algorithm.engine(task.model, estimate, start, task.betas, task.start is None, task.toward)
+    iterations = engine.ITERATIONS if training.iterations is None else training.iterations
+    beside = Checkpoint.beside(training.target)
+    checkpoint = Checkpoint(beside, _identity(task, training, algorithm))
+    resumed = checkpoint.open(training.resume)
     if resumed:
         say(f"going on from {beside}")
-    elif resume:
+    elif training.resume:
         say(f"{beside} is not there: starting from the beginning")
     try:
         found = train(
-            EM(model, AddLambda(smooth) if smooth else Normalise()),
-            text,
+            engine,
+            task.data,
+            task.tokens,
             checkpoint,
             iterations=iterations,
-            tolerance=tolerance,
-            restarts=restarts,
-            processes=processes,
-            seed=seed,
+            tolerance=training.tolerance,
+            restarts=training.restarts,
+            processes=training.processes,
+            seed=training.seed,
+            order_seed=algorithm.order_seed,
         )
     except Interrupted:
         if checkpoint.reached:
@@ -198,28 +190,27 @@ def tagger(
         # After an error of ours the same would happen again; after any other, what was reached is worth keeping.
         if not resumed and (isinstance(error, UnsupError) or not checkpoint.reached):
             checkpoint.remove()
-        if isinstance(error, FitError) and not smooth:
+        if isinstance(error, FitError) and not training.smooth:
             raise FitError(f"{error}. On the command line, --smooth 0.1 often helps") from error
         raise
-    found.config |= {"lowercase": lowercase, "min_count": min_count}
-    found.save(target, overwrite)
+    found.config |= task.remembered | ({"viterbi": True} if algorithm.viterbi else {})
+    found.save(training.target, training.overwrite)
     checkpoint.remove()
     say(str(found.report))
-    say(f"saved in {out}; see it with: pyro-unsup show {out}")
+    _warn(found)
+    say(f"saved in {training.out}; see it with: pyro-unsup show {training.out}")
 
 
-def identity(model: Tagger, text: Corpus, smooth: float, seed: int) -> dict[str, Any]:
+def _warn(found: Fit) -> None:
+    schedule, beta = found.config.get("schedule"), found.rows[-1].get("beta")
+    if isinstance(schedule, list) and beta is not None and beta < schedule[-1]:
+        say(f"warning: annealing ended at beta = {beta:g}, before 1, where likelihood is maximised; give it more "
+            "--iterations, or a larger --beta-factor")  # fmt: skip
+
+
+def _identity(task: Task, training: Training, algorithm: Algorithm) -> dict[str, Any]:
     """What makes a run the same run."""
-    from .training import digest
-
-    mask = model.declarations()["emission"].layout.support
-    names = [] if isinstance(model.tags, int) else list(model.tags)  # type: ignore[call-overload]
-    return {
-        "--tags": model.states,
-        "--order": model.order,
-        "--stop": model.stop,
-        "--smooth": smooth,
-        "--seed": seed,
-        "text": digest(text.words.tobytes(), text.offsets.tobytes(), "\n".join(text.vocab).encode()),
-        "dictionary": digest("\n".join(names).encode(), b"" if mask is None else mask.numpy().tobytes()),
-    }
+    shared = {name: getattr(training, name) for name in ("smooth", "noise", "seed")}
+    how = {one.name: getattr(algorithm, one.name) for one in fields(algorithm)}
+    options = {spelt(name): value for name, value in (shared | how).items()}
+    return {"model": task.kind, **task.options, **options, **task.checksums}

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .evaluate import MEANING, shown
+from .kinds.tagger import MEANING
+from .tables import shown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -121,10 +122,10 @@ def sample(screen: Console, text: Corpus, states: Any) -> None:
 def tags_page(screen: Console, text: Corpus, states: Any, fit: Fit) -> None:
     """What each induced tag has become."""
     from ..evaluate import contingency
-    from .show import top_words
+    from .kinds.tagger import top_words
 
     assert text.tagset is not None
-    names, likeliest = _names(text, states), top_words(fit, fit.model, TOP)  # type: ignore[arg-type]
+    names, likeliest = _names(text, states), top_words(fit, fit.model, TOP)
     counts = contingency(text.tags, states, len(text.tagset), len(likeliest))  # type: ignore[arg-type]
     share, purity = counts.sum(0) / text.tokens, counts.max(0) / np.maximum(counts.sum(0), 1)
     screen.rule("[bold]What the induced tags are", align="left")

@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import threading
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,8 +20,7 @@ from ..results import Fit, Report, load
 from .board import Board, board_of
 
 if TYPE_CHECKING:
-    from ..data import Corpus
-    from ..infer import EM
+    from ..infer.engine import Engine
 
 RUN, KIND = "run.json", "pyro_unsup run"
 UNFINISHED = "checkpoint"
@@ -92,7 +92,7 @@ class Checkpoint:
         for name, now in self.settings.items():
             then = before.get(name)
             if then != now:
-                what = f"another {name}" if name in ("text", "dictionary") else f"{name} {then!r:.40}, not {now!r:.40}"
+                what = f"{name} {then!r:.40}, not {now!r:.40}" if name.startswith("--") else f"another {name}"
                 raise InputError(f"is of a run with {what}; give the same again, or start anew with --overwrite",
                                  self.folder)  # fmt: skip
 
@@ -105,11 +105,12 @@ class Checkpoint:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def digest(*parts: bytes) -> str:
-    """A checksum of some arrays or texts."""
+def digest(*parts: Any) -> str:
+    """A checksum of some arrays, and of vocabularies and other lists of strings."""
     found = hashlib.sha256()
     for part in parts:
-        found.update(len(part).to_bytes(8, "little") + part)
+        raw = part.tobytes() if hasattr(part, "tobytes") else "\n".join(part).encode()
+        found.update(len(raw).to_bytes(8, "little") + raw)
     return found.hexdigest()[:16]
 
 
@@ -117,16 +118,17 @@ def digest(*parts: bytes) -> str:
 class _Restart:
     """An engine that goes on from its own checkpoint if there is one, notes where it is, and stops when told to."""
 
-    em: EM
+    engine: Engine
     board: Board
     first_seed: int
+    order_seed: int | None
     owner: int
 
     @property
     def model(self) -> Any:
-        return self.em.model
+        return self.engine.model
 
-    def run(self, text: Corpus, *, seed: int, checkpoint: Path, iterations: int, tolerance: float, **_: Any) -> Fit:
+    def run(self, data: Any, *, seed: int, checkpoint: Path, iterations: int, tolerance: float, **_: Any) -> Fit:
         restart = seed - self.first_seed
         if os.getpid() != self.owner:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process; the board tells when to stop
@@ -136,16 +138,23 @@ class _Restart:
         old = load(checkpoint, self.model) if (checkpoint / "fit.json").is_file() else None
         fit = old
         if old is None or not _is_over(old, iterations, tolerance):
-            fit = self.em.run(
-                text,
-                iterations=iterations,
-                tolerance=tolerance,
-                seed=seed,
-                progress=False,
-                checkpoint=checkpoint,
-                resume=old,
-                callbacks=[lambda info: self.board.note(restart, info)],
+            ordered = hasattr(self.engine, "order_seed")
+            order: dict[str, Any] = (
+                {"order_seed": seed if self.order_seed is None else self.order_seed} if ordered else {}
             )
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "annealing ended at")  # by Ctrl-C, or else it is said at the end
+                fit = self.engine.run(
+                    data,
+                    iterations=iterations,
+                    tolerance=tolerance,
+                    seed=seed,
+                    progress=False,
+                    checkpoint=checkpoint,
+                    resume=old,
+                    callbacks=[lambda info: self.board.note(restart, info)],
+                    **order,
+                )
         assert fit is not None
         if fit.report.reason == "stopped by a callback":
             fit.report.reason = UNFINISHED
@@ -161,8 +170,9 @@ def _is_over(fit: Fit, iterations: int, tolerance: float) -> bool:
 
 
 def train(
-    em: EM,
-    text: Corpus,
+    engine: Engine,
+    data: Any,
+    tokens: int,
     checkpoint: Checkpoint,
     *,
     iterations: int,
@@ -170,6 +180,7 @@ def train(
     restarts: int,
     processes: int | None,
     seed: int,
+    order_seed: int | None = None,
 ) -> Fit:
     """Train with progress on the terminal. Ctrl-C stops after the iteration that is running, a second one at once.
 
@@ -180,14 +191,14 @@ def train(
 
     settings: dict[str, Any] = {"iterations": iterations, "tolerance": tolerance}
     with board_of(restarts, iterations) as board, _stopping(board):
-        engine = _Restart(em, board, seed, os.getpid())
+        one = _Restart(engine, board, seed, order_seed, os.getpid())
         try:
             if restarts == 1:
-                with _threads(threads_for(text.tokens)):
-                    fit = engine.run(text, seed=seed, checkpoint=checkpoint.folder / f"seed-{seed}", **settings)
+                with _threads(threads_for(tokens)):
+                    fit = one.run(data, seed=seed, checkpoint=checkpoint.folder / f"seed-{seed}", **settings)
             else:
                 with _no_workers_left():
-                    fit = best_of(engine, restarts, processes, seed, False, checkpoint.folder, settings, (text,), {})
+                    fit = best_of(one, restarts, processes, seed, False, checkpoint.folder, settings, (data,), {})
         except KeyboardInterrupt:
             raise Interrupted(checkpoint.reached) from None
         except Exception:

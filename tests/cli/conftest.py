@@ -9,7 +9,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pyro_unsup.cli import app
-from pyro_unsup.data import toy, write_tagged
+from pyro_unsup.cli.board import Board
+from pyro_unsup.data import Links, toy, write_brackets, write_links, write_tagged
+from pyro_unsup.infer.loop import Info
 
 Run = Callable[..., Result]
 
@@ -53,3 +55,54 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def contents(folder: Path) -> dict[str, bytes | None]:
     """Everything in a folder, to see that nothing has changed."""
     return {str(one.relative_to(folder)): one.read_bytes() if one.is_file() else None for one in folder.rglob("*")}
+
+
+def tensors(folder: Path) -> bytes:
+    (found,) = folder.glob("*.safetensors")
+    return found.read_bytes()
+
+
+@pytest.fixture
+def stop_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[int | None, int], None]:
+    """Make runs stop as if the user had asked to, when this restart reaches this iteration; None lets them run."""
+    note = Board.note
+
+    def set_stop(restart: int | None, iteration: int = 0) -> None:
+        def stopping(board: Board, number: int, info: Info) -> bool:
+            if (number, info.iteration) == (restart, iteration):
+                board.stop()
+            return note(board, number, info)
+
+        monkeypatch.setattr(Board, "note", stopping)
+
+    return set_stop
+
+
+#: A text for each kind of model but taggers, and how to fit one to it.
+TEXTS: dict[str, tuple[object, ...]] = {
+    "ccm": ("trees.mrg", "--smooth", 0.1),
+    "clusterer": ("documents.txt", "--clusters", 3, "--drop-frequent", 4, "--min-count", 2, "--smooth", 0.1),
+    "segmenter": ("lines.txt", "--max-length", 6),
+    "aligner": ("pairs.txt",),
+}
+
+
+@pytest.fixture(scope="session")
+def zoo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the texts of all kinds of models, and a model of each text by the name of its kind."""
+    folder = tmp_path_factory.mktemp("zoo")
+    write_brackets(toy.sentences(60, seed=3), None, folder / "trees.mrg")
+    (folder / "lines.txt").write_text("".join(f"{line}\n" for line in toy.utterances(40, seed=3).segmented))
+    corpus, labels, topics = toy.documents(40, seed=3, topics=3)
+    rows = (f"{topics[label]}\t{' '.join(corpus.sentence(i))}\n" for i, label in enumerate(labels))
+    (folder / "documents.txt").write_text("".join(rows))
+    source, target, links = toy.bitext(50, seed=3)
+    sides = [[" ".join(text.sentence(i)) for i in range(50)] for text in (source, target)]
+    (folder / "pairs.txt").write_text("".join(f"{one} ||| {other}\n" for one, other in zip(*sides, strict=True)))
+    for name, lines in zip(("source.txt", "target.txt"), sides, strict=True):
+        (folder / name).write_text("".join(f"{line}\n" for line in lines))
+    write_links(Links(50, links), folder / "links.wa", "wa")  # type: ignore[arg-type]
+    for kind, (text, *options) in TEXTS.items():
+        result = run_command("fit", kind, folder / str(text), *options, "--iterations", 12, "--out", folder / kind)
+        assert result.exit_code == 0, result.stderr
+    return folder

@@ -15,8 +15,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from .conftest import Run
-from .test_training import tensors
+from pyro_unsup.cli.board import COLUMNS
+
+from .conftest import Run, tensors
 
 COMMAND = (sys.executable, "-m", "pyro_unsup")
 PATIENCE = 90  # seconds
@@ -56,7 +57,7 @@ def wait_for(condition: Callable[[], object], process: subprocess.Popen[bytes]) 
 def least(scratch: Path, restarts: int) -> float:
     """The iteration that all of the first restarts have reached."""
     boards = list(scratch.glob("pyro-unsup-*/board"))
-    return np.fromfile(boards[0]).reshape(-1, 4)[:restarts, 0].min(initial=np.inf) if boards else 0
+    return np.fromfile(boards[0]).reshape(-1, len(COLUMNS))[:restarts, 0].min(initial=np.inf) if boards else 0
 
 
 def iterations(folder: Path) -> int:

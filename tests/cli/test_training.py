@@ -9,32 +9,10 @@ from typing import Any
 
 import pytest
 
-from pyro_unsup.cli.board import Board, board_of
+from pyro_unsup.cli.board import board_of
 from pyro_unsup.infer.loop import Info
 
-from .conftest import Run, contents
-
-
-def tensors(folder: Path) -> bytes:
-    (found,) = folder.glob("*.safetensors")
-    return found.read_bytes()
-
-
-@pytest.fixture
-def stop_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[int | None, int], None]:
-    """Make runs stop as if the user had asked to, when this restart reaches this iteration; None lets them run."""
-    note = Board.note
-
-    def set_stop(restart: int | None, iteration: int = 0) -> None:
-        def stopping(board: Board, number: int, info: Info) -> bool:
-            if (number, info.iteration) == (restart, iteration):
-                board.stop()
-            return note(board, number, info)
-
-        monkeypatch.setattr(Board, "note", stopping)
-
-    return set_stop
-
+from .conftest import Run, contents, tensors
 
 FIT: tuple[Any, ...] = ("--tags", 4, "--iterations", 12, "--tolerance", 0, "--seed", 5)
 
@@ -151,7 +129,7 @@ def test_training_that_fails_leaves_nothing(tmp_path: Path, run: Run, restarts: 
 
 
 def test_board() -> None:
-    with board_of(2, 10) as board:
+    with board_of(3, 10) as board:
         assert not board.stopped
         assert not board.note(1, Info(3, -20.0, -20.0, 0.5))
         board.finish(1)
@@ -160,7 +138,11 @@ def test_board() -> None:
         board.stop()
         assert board.note(0, Info(5, -10.0, -10.0, 0.5))
         assert board.render().row_count == 3  # one running, one done, and the news that it stops
+        assert board.note(2, Info(6, -9.0, -9.0, 0.5, beta=0.25))
+        table = board.render()
+        assert "6 at beta 0.25" in list(table.columns[2].cells)
         board.finish(0)
+        board.finish(2)
         assert board.finished
     assert not board.path.exists()
 

@@ -1,0 +1,23 @@
+"""Kinds of models, a file each: ``fit``, ``predict``, ``evaluate`` and ``show`` as commands."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from . import aligner, ccm, clusterer, segmenter, tagger
+
+#: By the name on the command line, which is that of the class in lower case.
+KINDS: dict[str, ModuleType] = {
+    "tagger": tagger,
+    "ccm": ccm,
+    "clusterer": clusterer,
+    "segmenter": segmenter,
+    "aligner": aligner,
+}
+
+
+def name_of(model: Any) -> str | None:
+    """The kind that a model of the library is of, if the command line knows it."""
+    found = type(model).__name__.lower()
+    return found if found in KINDS else None

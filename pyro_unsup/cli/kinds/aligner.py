@@ -1,0 +1,233 @@
+"""Aligners: which word of a sentence translates which word of its translation."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ...errors import UnsupError
+from ..common import print_json, printable, say
+from ..engines import Algorithm
+from ..fit import Task, Training, learn
+from ..options import MODEL, OUTPUT, FitArgument, JsonOption, LowercaseOption, OutFileOption, ScoresJsonOption
+from ..tables import Likely, fit_record, likeliest, print_fit, print_likeliest, print_scores
+
+if TYPE_CHECKING:
+    from ...data import Bitext
+    from ...results import Fit
+
+#: What each score says.
+MEANING = {
+    "aer": "alignment error rate; low is good",
+    "precision": "links found that are possible",
+    "recall": "sure links that are found",
+    "loglik_per_token": "of both directions; natural logarithm",
+}
+FileArgument = Annotated[
+    str, typer.Argument(metavar="FILE", help="`source ||| target` a line, or the source sentences. - is stdin.")
+]
+TargetArgument = Annotated[
+    str | None, typer.Argument(metavar="[FILE2]", help="The target sentences, if FILE has none.", show_default=False)
+]
+
+
+class Agreement(StrEnum):
+    """How the two directions learn from each other."""
+
+    PRODUCT = "product"
+    Y2008 = "2008"
+    NONE = "none"
+
+
+class Links(StrEnum):
+    """How links are written."""
+
+    PHARAOH = "pharaoh"
+    NAACL = "naacl"
+
+
+class Way(StrEnum):
+    """How the two directions are put together."""
+
+    INTERSECTION = "intersection"
+    UNION = "union"
+    THRESHOLD = "threshold"
+    GROW = "grow-diag-final-and"
+    FORWARD = "forward"
+    BACKWARD = "backward"
+
+
+WayOption = Annotated[
+    Way,
+    typer.Option("--how", help="How the best links of the two directions are put together; threshold: by posteriors."),
+]
+ThresholdOption = Annotated[
+    float | None,
+    typer.Option(
+        "--threshold",
+        metavar="P",
+        min=0,
+        max=1,
+        help="With --how threshold, the least mean posterior of a link.",
+        show_default="0.5",
+    ),
+]
+
+
+def fit(
+    file: FileArgument,
+    training: Training,
+    algorithm: Algorithm,
+    target: TargetArgument = None,
+    agreement: Annotated[
+        Agreement,
+        typer.Option(
+            help="How the two directions learn from each other: by the product of their posteriors, as in Liang, Klein "
+            "and Jordan (2008), or not at all.",
+            rich_help_panel=MODEL,
+        ),
+    ] = Agreement.PRODUCT,
+    null: Annotated[
+        float | None,
+        typer.Option(
+            metavar="P",
+            min=0,
+            help="The probability that a word translates none.",
+            show_default="as that of each other word",
+            rich_help_panel=MODEL,
+        ),
+    ] = None,
+    min_count: Annotated[
+        int,
+        typer.Option(metavar="N", min=1, help="Words seen fewer times become one, `<unk>`.", rich_help_panel=OUTPUT),
+    ] = 1,
+    lowercase: LowercaseOption = False,
+) -> None:
+    """Learn which words translate which, by IBM Model 1 in both directions."""
+    from ...infer import uniform
+    from ...models import Aligner
+    from ..training import digest
+
+    training.check()
+    algorithm.check()
+    if null is not None and not null < 1:
+        raise UnsupError(f"--null must be a probability below 1, actual {null}")
+    text = _read(file, target, lowercase=lowercase, min_count=min_count)
+    model = Aligner.of(text, None if agreement is Agreement.NONE else agreement.value, null)
+    tokens = text.source.tokens + text.target.tokens
+    say(f"{printable(file)}: {len(text):,} pairs, {text.source.tokens:,} and {text.target.tokens:,} words; {model!r}")
+    task = Task(
+        "aligner",
+        model,
+        text,
+        tokens,
+        {"--agreement": str(agreement), "--null": null},
+        {"text": digest(*(part for one in (text.source, text.target) for part in (one.words, one.offsets, one.vocab)))},
+        {"lowercase": lowercase, "min_count": min_count},
+        start=uniform(),
+    )
+    learn(task, training, algorithm)
+
+
+def predict(
+    fit: FitArgument,
+    file: FileArgument,
+    target: TargetArgument = None,
+    out: OutFileOption = "-",
+    output_format: Annotated[
+        Links, typer.Option(help="pharaoh: `0-0 1-2`, a pair a line, from 0; naacl: `1 1 1 S`, a link a line, from 1.")
+    ] = Links.PHARAOH,
+    how: WayOption = Way.INTERSECTION,
+    threshold: ThresholdOption = None,
+) -> None:
+    """Align pairs of sentences, and write the links between their words."""
+    from ...data import write_links
+    from ...results.decoding.aligning import decode
+
+    options = _threshold(how, threshold)
+    text = _read(file, target)
+    decoded = decode(fit, text, how.value, **options)
+    write_links(decoded.links, out, "wa" if output_format is Links.NAACL else "pharaoh")
+    sys.stdout.flush()
+    _say_unseen(decoded.unseen, text)
+
+
+def evaluate(
+    fit: FitArgument,
+    file: FileArgument,
+    gold: Annotated[
+        str, typer.Option("--gold", metavar="FILE", help="The gold links, NAACL (.wa) or Pharaoh; see `predict`.")
+    ],
+    target: TargetArgument = None,
+    how: WayOption = Way.INTERSECTION,
+    threshold: ThresholdOption = None,
+    as_json: ScoresJsonOption = False,
+) -> None:
+    """Score an aligner on pairs of sentences with gold links."""
+    from ...results.decoding.aligning import decode, scores
+
+    options = _threshold(how, threshold)
+    text = _read(file, target, links=gold)
+    decoded = decode(fit, text, how.value, **options)
+    found = scores(fit, text, decoded)
+    if as_json:
+        tokens = text.source.tokens + text.target.tokens
+        print_json({**found, "pairs": len(text), "tokens": tokens, "unknown_tokens": sum(decoded.unseen)})
+        return
+    print_scores(found, MEANING)
+    _say_unseen(decoded.unseen, text)
+
+
+def show(
+    fit: FitArgument,
+    words: Annotated[int, typer.Option(min=0, help="How many source words to show.")] = 20,
+    top: Annotated[int, typer.Option(min=0, help="How many translations of each.")] = 4,
+    as_json: JsonOption = False,
+) -> None:
+    """Show an aligner: how its training ended, and the likeliest translations of its first words."""
+    model: Any = fit.model
+    rows = _translations(fit, words, top)
+    if not as_json:
+        print_fit(fit)
+        print_likeliest("word", "likeliest translations", rows)
+        return
+    facts = {"model": "Aligner", "source_words": model.source_words, "target_words": model.target_words}
+    facts |= {"agreement": model.agreement, "null": model.null}
+    listed = [
+        {"word": word, "translations": [{"word": other, "probability": p} for other, p in row]} for word, row in rows
+    ]
+    print_json({**facts, **fit_record(fit), "translations": listed})
+
+
+def _read(file: str, target: str | None, **options: Any) -> Bitext:
+    from ...data import read_bitext
+
+    return read_bitext(file, target, **options)
+
+
+def _threshold(how: Way, threshold: float | None) -> dict[str, Any]:
+    if threshold is None:
+        return {}
+    if how is not Way.THRESHOLD:
+        raise UnsupError("--threshold belongs to --how threshold; add that, or leave it out")
+    return {"threshold": threshold}
+
+
+def _translations(fit: Fit, words: int, n: int) -> list[tuple[str, Likely]]:
+    """The first source words of the vocabulary, with their likeliest translations."""
+    model: Any = fit.model
+    forward, offsets = fit.weights["translation_forward"], model.lexicon.offsets.tolist()
+    found: list[tuple[str, Likely]] = []
+    for k in range(min(words, model.source_words)):
+        met = [model.target[word] for word in model.lexicon.met[offsets[k] : offsets[k + 1]].tolist()]
+        found.append((model.source[k], likeliest(forward[offsets[k] : offsets[k + 1]], met, n)))
+    return found
+
+
+def _say_unseen(unseen: tuple[int, int], text: Bitext) -> None:
+    if any(unseen):
+        say(f"{unseen[0]:,} of {text.source.tokens:,} source words and {unseen[1]:,} of {text.target.tokens:,} target "
+            "words are unknown to the model")  # fmt: skip

@@ -1,0 +1,136 @@
+"""From the options of ``pyro-unsup fit tagger`` to its dictionary and its model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ...errors import InputError, UnsupError
+from ..common import check_memory, printable, read_gold, say
+from ..options import MODEL, Column, Format
+
+if TYPE_CHECKING:
+    from ...data import Corpus, TagDictionary
+    from ...models import Tagger
+
+DEFAULT_TAGS = 45
+
+
+@dataclass(frozen=True, kw_only=True)
+class Allowed:
+    """The options that say which tags a word may have."""
+
+    dictionary: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Which tags a word may have: `word TAG TAG ...` a line, or .json. Words not in it may have any tag.",
+            rich_help_panel=MODEL,
+        ),
+    ] = None
+    dictionary_from: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="A tagged text to take the dictionary from instead.", rich_help_panel=MODEL),
+    ] = None
+    dictionary_format: Annotated[
+        Format,
+        typer.Option(metavar="FORMAT", help="The format of that tagged text, as --format.", rich_help_panel=MODEL),
+    ] = Format.AUTO
+    dictionary_min_count: Annotated[
+        int,
+        typer.Option(metavar="N", min=1, help="Words that it has fewer times may have any tag.", rich_help_panel=MODEL),
+    ] = 1
+    column: Annotated[Column, typer.Option(help="With CoNLL-U, the column of its tags.", rich_help_panel=MODEL)] = (
+        Column.XPOS
+    )
+
+    @property
+    def given(self) -> str | None:
+        """The file that the dictionary comes from, if there is one."""
+        return self.dictionary or self.dictionary_from
+
+    def check(self) -> None:
+        """Refuse two dictionaries."""
+        if self.dictionary is not None and self.dictionary_from is not None:
+            raise UnsupError("--dictionary and --dictionary-from are two ways to say the same; give one of them")
+
+    def read(self, lowercase: bool) -> TagDictionary | None:
+        """The dictionary, if there is one."""
+        from ...data import TagDictionary
+
+        if self.dictionary is not None:
+            return _read(self.dictionary, lowercase)
+        if self.dictionary_from is None:
+            return None
+        options: dict[str, Any] = {"option": "--dictionary-format", "lowercase": lowercase}
+        gold = read_gold(self.dictionary_from, self.dictionary_format, self.column, **options)
+        return TagDictionary.from_corpus(gold, self.dictionary_min_count)
+
+
+def _read(path: str, lowercase: bool) -> TagDictionary:
+    """A dictionary file: JSON by its name, else lines."""
+    from ...data import TagDictionary
+
+    found = TagDictionary.load(path) if path.endswith(".json") else TagDictionary.read(path)
+    if not lowercase:
+        return found
+    import numpy as np
+
+    from ...data import Vocab
+
+    folded = Vocab(dict.fromkeys(word.lower() for word in found.words))
+    table = np.zeros((len(found.tagset), len(folded)), dtype=np.bool_)
+    np.logical_or.at(table.T, folded.encode(word.lower() for word in found.words), found.table.T)
+    return TagDictionary(found.tagset, folded, table)
+
+
+def with_listed(text: Corpus, known: TagDictionary, min_count: int) -> Corpus:
+    """The text by a vocabulary that has every word which the dictionary lists, seen or not, rare or not.
+
+    So these words keep their tags in new text. Other words seen fewer than ``min_count`` times become one.
+    """
+    import numpy as np
+
+    from ...data import Vocab
+    from ...data.lines import UNKNOWN
+
+    unknown = UNKNOWN if min_count > 1 else None
+    counts = np.bincount(text.words, minlength=len(text.vocab)).tolist()
+    kept = [word for word, count in zip(text.vocab, counts, strict=True) if count >= min_count]
+    words = dict.fromkeys([*kept, *known.words, *([] if unknown is None else [unknown])])
+    return text.with_vocab(Vocab(words, unknown=unknown))
+
+
+def build(
+    text: Corpus, tags: int | None, order: int, stop: bool, known: TagDictionary | None, path: str | None
+) -> Tagger:
+    """The model, if it makes sense and fits into memory.
+
+    :param text: with a dictionary, by a vocabulary that has its words too (:func:`with_listed`).
+    :param known: the dictionary, if there is one; the tags then are those of it that some word may have.
+    :param path: where it came from.
+    """
+    from ...data import Vocab
+    from ...models import Tagger
+
+    if known is None:
+        tags = DEFAULT_TAGS if tags is None else tags
+        _check_size(tags, len(text.vocab), order)
+        return Tagger(tags, text.vocab, order, stop=stop)
+    if tags is not None and tags != len(known.tagset):
+        raise InputError(f"has {len(known.tagset)} tags, which --tags {tags} contradicts; leave --tags out", path)
+    mask = known.mask(text.vocab)  # (tags, words)
+    used = [k for k, row in enumerate(mask) if row.any()]
+    _check_size(len(used), len(text.vocab), order)
+    names = Vocab(known.tagset.decode(used))
+    if len(names) < len(known.tagset):
+        idle = ", ".join(printable(tag) for tag in known.tagset if tag not in names)
+        say(f"left out, since no word may have them: {idle}")
+    return Tagger(names, text.vocab, order, mask[used], stop)
+
+
+def _check_size(tags: int, words: int, order: int) -> None:
+    what = f"{tags:,} tags of order {order} over {words:,} words"
+    check_memory(tags ** (order + 1) + tags * words, what, "take fewer tags, --order 1 or a higher --min-count")
