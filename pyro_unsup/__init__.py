@@ -8,10 +8,25 @@ is hidden, and every algorithm runs on every model.
 from . import data, distributions, estimate, evaluate, handlers, infer, models, plot, results, tables
 from .distributions import Categorical, Chain
 from .errors import FitError, InputError, StructureError, TableError, UnsupError
-from .estimate import AddLambda, DirichletMAP, Normalise
+from .estimate import AddLambda, DirichletMAP, DirichletVB, Normalise
 from .handlers import given, harden, skew, temper
-from .infer import EM, Anneal, from_labelled, from_weights, geometric, linear, noise, quench, uniform
-from .results import Fit, Report, load
+from .infer import (
+    EM,
+    Anneal,
+    CollapsedGibbs,
+    Cooling,
+    IncrementalEM,
+    StepwiseEM,
+    from_labelled,
+    from_weights,
+    geometric,
+    linear,
+    noise,
+    quench,
+    select_steps,
+    uniform,
+)
+from .results import Fit, Report, Samples, load
 from .tables import multinomial
 
 __version__ = "0.1.0.dev0"
@@ -22,12 +37,18 @@ __all__ = [
     "Anneal",
     "Categorical",
     "Chain",
+    "CollapsedGibbs",
+    "Cooling",
     "DirichletMAP",
+    "DirichletVB",
     "Fit",
     "FitError",
+    "IncrementalEM",
     "InputError",
     "Normalise",
     "Report",
+    "Samples",
+    "StepwiseEM",
     "StructureError",
     "TableError",
     "UnsupError",
@@ -50,6 +71,7 @@ __all__ = [
     "plot",
     "quench",
     "results",
+    "select_steps",
     "skew",
     "tables",
     "temper",

@@ -9,30 +9,52 @@ from types import ModuleType
 from typing import Any, Literal
 
 from pyro_unsup.data import tagmaps
-from pyro_unsup.data.brackets import read_brackets
+from pyro_unsup.data.bitext import Bitext, read_bitext
+from pyro_unsup.data.brackets import read_brackets, short_tag_sequences
+from pyro_unsup.data.brackets_out import nltk_trees, write_brackets
 from pyro_unsup.data.conllu import read_conllu
 from pyro_unsup.data.corpus import Corpus
 from pyro_unsup.data.dictionary import TagDictionary
+from pyro_unsup.data.document_files import read_documents
+from pyro_unsup.data.documents import Documents, write_labels
 from pyro_unsup.data.lines import read_lines
+from pyro_unsup.data.links import Links, read_links, write_links
 from pyro_unsup.data.opening import Limits
+from pyro_unsup.data.segmented import Segmented, read_segmented, write_segmented
+from pyro_unsup.data.spans import bracket_rows
 from pyro_unsup.data.tagged import read_tagged, write_tagged
 from pyro_unsup.data.vocab import Vocab
 from pyro_unsup.errors import InputError
 
 __all__ = [
+    "Bitext",
     "Corpus",
+    "Documents",
     "Limits",
+    "Links",
+    "Segmented",
     "TagDictionary",
     "Vocab",
+    "bracket_rows",
     "format_of",
+    "nltk_trees",
     "read",
+    "read_bitext",
     "read_brackets",
     "read_conllu",
+    "read_documents",
     "read_lines",
+    "read_links",
+    "read_segmented",
     "read_tagged",
     "remote",
+    "short_tag_sequences",
     "tagmaps",
     "toy",
+    "write_brackets",
+    "write_labels",
+    "write_links",
+    "write_segmented",
     "write_tagged",
 ]
 

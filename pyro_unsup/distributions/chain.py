@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -9,9 +10,11 @@ from torch import Size, Tensor
 from torch.distributions import constraints
 
 from ..errors import StructureError
+from ..kernels.threads import TOKENS_A_THREAD
 from .chain_posterior import ChainPosterior
+from .chain_stepwise import ChainStretch
 from .chain_sum import ChainParts, log_partition, reference_log_partition
-from .ragged import check_lengths, flatten, pad
+from .ragged import check_lengths, flatten, offsets_of, pad
 from .structured import Structured
 
 
@@ -162,6 +165,17 @@ class Chain(Structured):
         names = {name: w.detach() for name, w in self.weights.items()}
         shape = None if self.flat else value.shape
         return ChainPosterior(names, self._parts.squeezed().detach(), words, lengths, shape)
+
+    def stepwise(self, value: Tensor, touched: Mapping[str, Tensor | None], batch_size: int) -> ChainStretch | None:
+        words, lengths = self._data(value)
+        large = len(words) * batch_size >= TOKENS_A_THREAD * len(lengths)  # better done by several threads
+        one_table = self.start.dim() == 1 and self.transition.dim() == self.emission.dim() == 2
+        if large or not one_table or self.second is not None or words.device.type != "cpu":
+            return None
+        self._check_words(words)
+        columns = touched["emission"]
+        words = words.long() if columns is None else columns[words.long()]
+        return ChainStretch(words.numpy(), offsets_of(lengths).numpy())
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Draw words of the given lengths, from the chain's weights restricted to those lengths."""

@@ -1,7 +1,8 @@
 """Estimators: how expected counts become weights."""
 
-from .base import Estimator
+from .base import Additive, Estimator
 from .dirichlet import AddLambda, DirichletMAP
 from .normalise import Normalise
+from .variational import DirichletVB
 
-__all__ = ["AddLambda", "DirichletMAP", "Estimator", "Normalise"]
+__all__ = ["AddLambda", "Additive", "DirichletMAP", "DirichletVB", "Estimator", "Normalise"]

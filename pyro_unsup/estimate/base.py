@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -18,6 +19,21 @@ class Estimator(Protocol):
 
     def log_prior(self, declaration: Declaration, log_weights: Tensor) -> Tensor | float:
         """What this estimator adds to the log-likelihood, so that the sum is what it maximises."""
+
+
+@runtime_checkable
+class Additive(Protocol):
+    """An estimator whose weights are ``link(count + pseudo-count) - link(the same of the row)``.
+
+    Engines that update a few counts at a time then read single weights, where other estimators look at whole tables.
+    """
+
+    @property
+    def link(self) -> Callable[[Tensor], Tensor]:
+        """The logarithm, for relative frequencies."""
+
+    def pseudo_counts(self, declaration: Declaration) -> Tensor:
+        """What is added to the counts, broadcastable to the table's shape; structural zeros get none."""
 
 
 def normalise_rows(declaration: Declaration, counts: Tensor, old: Tensor) -> Tensor:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -23,7 +22,6 @@ class AddLambda:
     """
 
     amount: float = 0.1
-    link: ClassVar[Callable[[Tensor], Tensor]] = torch.log
 
     def __post_init__(self) -> None:
         if not 0 <= self.amount < float("inf"):
@@ -43,6 +41,10 @@ class AddLambda:
     def log_prior(self, declaration: Declaration, log_weights: Tensor) -> Tensor:
         return _log_prior(declaration, log_weights, self.pseudo_counts(declaration))
 
+    @property
+    def link(self) -> Callable[[Tensor], Tensor]:
+        return torch.log
+
     def pseudo_counts(self, declaration: Declaration) -> Tensor:
         return torch.as_tensor(self.amount, dtype=torch.float64)
 
@@ -56,13 +58,16 @@ class DirichletMAP:
     """
 
     concentration: float | None = None
-    link: ClassVar[Callable[[Tensor], Tensor]] = torch.log
 
     def weights(self, declaration: Declaration, counts: Tensor, old: Tensor) -> Tensor:
         return _smoothed(declaration, counts, old, self.pseudo_counts(declaration))
 
     def log_prior(self, declaration: Declaration, log_weights: Tensor) -> Tensor:
         return _log_prior(declaration, log_weights, self.pseudo_counts(declaration))
+
+    @property
+    def link(self) -> Callable[[Tensor], Tensor]:
+        return torch.log
 
     def pseudo_counts(self, declaration: Declaration) -> Tensor:
         own = self.concentration

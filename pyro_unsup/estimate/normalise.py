@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from ..tables import Declaration
@@ -13,6 +15,13 @@ from .base import normalise_rows
 @dataclass(frozen=True)
 class Normalise:
     """Relative frequencies of the expected counts; with batch counts this is plain EM."""
+
+    @property
+    def link(self) -> Callable[[Tensor], Tensor]:
+        return torch.log
+
+    def pseudo_counts(self, declaration: Declaration) -> Tensor:
+        return torch.zeros((), dtype=torch.float64)
 
     def weights(self, declaration: Declaration, counts: Tensor, old: Tensor) -> Tensor:
         return normalise_rows(declaration, counts, old)

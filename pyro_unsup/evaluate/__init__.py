@@ -1,7 +1,21 @@
 """Scores of what was learned against gold annotation, and tests of whether a difference is real."""
 
+from pyro_unsup.evaluate.alignment import alignment_error_rate, alignment_report
+from pyro_unsup.evaluate.clustering import clustering_report
 from pyro_unsup.evaluate.labels import Confusion, confusion, contingency, relabel
+from pyro_unsup.evaluate.parsing import (
+    BracketCounts,
+    bracket_counts,
+    bracket_scores,
+    left_branching,
+    right_branching,
+    sign_test_parses,
+    upper_bound,
+)
+from pyro_unsup.evaluate.resampling import Jackknife, jackknife, random_parts
+from pyro_unsup.evaluate.segmentation import segmentation_report
 from pyro_unsup.evaluate.significance import SignTest, sign_test_sentences, sign_test_tokens
+from pyro_unsup.evaluate.symmetrisation import above_threshold, link_rows, symmetrise
 from pyro_unsup.evaluate.tagging import (
     accuracy,
     accuracy_ambiguous,
@@ -14,23 +28,43 @@ from pyro_unsup.evaluate.tagging import (
     v_measure,
     variation_of_information,
 )
+from pyro_unsup.evaluate.variance import SeedVariance, seed_variance
 
 __all__ = [
+    "BracketCounts",
     "Confusion",
+    "Jackknife",
+    "SeedVariance",
     "SignTest",
+    "above_threshold",
     "accuracy",
     "accuracy_ambiguous",
+    "alignment_error_rate",
+    "alignment_report",
     "bits_per_word",
+    "bracket_counts",
+    "bracket_scores",
+    "clustering_report",
     "clusters_used",
     "confusion",
     "contingency",
+    "jackknife",
+    "left_branching",
+    "link_rows",
     "many_to_one",
     "one_to_one",
+    "random_parts",
     "relabel",
+    "right_branching",
+    "seed_variance",
+    "segmentation_report",
+    "sign_test_parses",
     "sign_test_sentences",
     "sign_test_tokens",
+    "symmetrise",
     "tag_entropy",
     "tagging_report",
+    "upper_bound",
     "v_measure",
     "variation_of_information",
 ]

@@ -2,17 +2,33 @@
 
 from .anneal import Anneal
 from .em import EM
+from .gibbs import CollapsedGibbs
+from .hyperparameters import Flat, Gamma, LogUniform
+from .incremental import IncrementalEM
 from .initial import Initial, from_labelled, from_weights, noise, uniform
 from .jackknife import Trials, jackknife_fits
 from .loop import Callback, Info
 from .schedules import geometric, linear, quench
+from .select import Selection, select_steps
+from .stepwise import StepwiseEM
+from .temperatures import Cooling
+from .walk import Sweep
 
 __all__ = [
     "EM",
     "Anneal",
     "Callback",
+    "CollapsedGibbs",
+    "Cooling",
+    "Flat",
+    "Gamma",
+    "IncrementalEM",
     "Info",
     "Initial",
+    "LogUniform",
+    "Selection",
+    "StepwiseEM",
+    "Sweep",
     "Trials",
     "from_labelled",
     "from_weights",
@@ -21,5 +37,6 @@ __all__ = [
     "linear",
     "noise",
     "quench",
+    "select_steps",
     "uniform",
 ]

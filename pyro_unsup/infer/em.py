@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from typing import Any
 
 from torch import Tensor
@@ -56,7 +57,8 @@ class EM(Engine):
         """The E step."""
         assert self._marginal is not None
         others = bool(self._params or self._points.unconstrained)
-        with naming(self.iteration):
+        # Where kernels do the sums, torch has but small things to do.
+        with naming(self.iteration), plain_torch() if self._by_kernel else nullcontext():
             found = self._expected = self._marginal.expect(self.weights, *self._data, others=others)
         if math.isnan(found.log_marginal):
             raise FitError(f"iteration {self.iteration}: the log marginal is NaN: {self._marginal.trouble()}")

@@ -14,9 +14,11 @@ from pyro import poutine
 from pyro.infer import config_enumerate
 from torch import Tensor
 
+from ..distributions import Structured
 from ..errors import FitError
 from ..estimate import Estimator, Normalise
 from ..handlers import DeclaredMessenger
+from ..handlers.temper import weighs_structure
 from ..results import Fit
 from ..results.storage import may_write
 from ..tables import Declaration
@@ -68,6 +70,7 @@ class Engine:
         self._params: list[str] = []
         self._data: tuple[Any, Any] = ((), {})
         self._exact = True
+        self._by_kernel = False
 
     # -- what an algorithm says of itself
 
@@ -126,6 +129,11 @@ class Engine:
         found = self.init(self.declarations, generator)
         self.weights = {name: d.layout.check(name, found[name].to(self.dtype)) for name, d in self.declarations.items()}
         self._exact = all(getattr(site.get("fn"), "exact", True) for site in trace.nodes.values())
+        self._by_kernel = all(
+            isinstance(site["fn"], Structured)
+            for site in trace.nodes.values()
+            if site["type"] == "sample" and weighs_structure(site)
+        )
         plates = (f.dim for site in trace.nodes.values() for f in site.get("cond_indep_stack", ()) if f.vectorized)
         self._marginal = Marginal(posed, self._points, self.dtype, max((-dim for dim in plates), default=0))
 
@@ -211,7 +219,7 @@ class Engine:
         def scored(info: Info) -> None:
             assert score is not None
             found = score(fit_of([info], "running", self._state()))
-            info.scores = {**found} if isinstance(found, Mapping) else {"score": float(found)}
+            info.scores |= {**found} if isinstance(found, Mapping) else {"score": float(found)}
 
         callbacks = [*([] if score is None else [scored]), *callbacks]
         keep = None if checkpoint is None else Checkpoints(snapshot)

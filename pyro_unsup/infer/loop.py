@@ -111,7 +111,7 @@ def iterate(
     """
     rows, moves = list(rows), 0
     began = time.perf_counter() - (rows[-1].seconds if rows else 0.0)
-    with tqdm(total=iterations, delay=SHOW_AFTER_SECONDS, disable=not progress, unit="it") as bar, _kept(checkpoint):
+    with tqdm(total=iterations, delay=SHOW_AFTER_SECONDS, disable=not progress, unit="it") as bar, kept(checkpoint):
         while True:
             info = engine.look()
             info.seconds = time.perf_counter() - began
@@ -153,7 +153,7 @@ def _reason(settled: bool, stopped: bool, over: bool) -> str | None:
 
 
 @contextmanager
-def _kept(checkpoint: Checkpoints | None) -> Iterator[None]:
+def kept(checkpoint: Checkpoints | None) -> Iterator[None]:
     try:
         yield
     except BaseException:

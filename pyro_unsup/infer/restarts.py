@@ -49,7 +49,7 @@ def best_of(
 
 def _one(engine: Any, seed: int, checkpoint: str | PathLike[str] | None, settings: Any, args: Any, kwargs: Any) -> Fit:
     own = None if checkpoint is None else Path(checkpoint) / f"seed-{seed}"
-    with _one_thread(), pyro.get_param_store().scope():
+    with one_thread(), pyro.get_param_store().scope():
         fit: Fit = _fresh(engine).run(*args, seed=seed, progress=False, checkpoint=own, **settings, **kwargs)
     return fit
 
@@ -62,7 +62,7 @@ def _fresh(engine: Any) -> Any:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

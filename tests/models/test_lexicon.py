@@ -78,13 +78,14 @@ def test_numbers_are_those_of_sorted_pairs(texts: Texts, more: Texts) -> None:
 @given(sentences.filter(meetings), st.data())
 def test_turned_tables_have_the_same_cells(texts: Texts, data: st.DataObject) -> None:
     lexicon = Lexicon.of(*flat(texts), SOURCE, TARGET)
-    known, (sizes, place) = meetings(texts), lexicon.turned
+    known = meetings(texts)
+    sizes, place = lexicon.turned_sizes, lexicon.turned[: len(known)]
     by_target = sorted(known, key=lambda pair: pair[::-1])
     assert [by_target[k] for k in place.tolist()] == known
     assert sizes.tolist() == [sum(f == word for _, f in known) for word in range(TARGET)]
     table = torch.randn(len(known) + SOURCE).requires_grad_()
     turned = lexicon.from_turned(table)
-    assert turned.tolist() == [*table[place].tolist(), *table[len(known) :].tolist()]
+    assert turned.tolist() == [*table[place.long()].tolist(), *table[len(known) :].tolist()]
     assert torch.autograd.gradcheck(lexicon.from_turned, table)
     assert torch.autograd.gradgradcheck(lexicon.from_turned, table)
     many = torch.stack([table, 2 * table])
@@ -129,3 +130,19 @@ def test_errors_say_what_was_expected() -> None:
     for met in ([0, 1, 1, 0], [0, 1, 0, 2], [0, 0, 0, 1]):
         with pytest.raises(StructureError, match=r"should rise, within 0 .. 1"):
             Lexicon(2, 2, good.sizes, torch.tensor(met, dtype=torch.int32))
+
+
+@settings(max_examples=30, derandomize=True, deadline=None, database=None)
+@given(sentences.filter(meetings), sentences)
+def test_a_few_pairs_have_numbers_of_their_own(texts: Texts, more: Texts) -> None:
+    lexicon = Lexicon.of(*flat(texts), SOURCE, TARGET)
+    for new in (texts[:2], [([*s, SOURCE], t) for s, t in more]):
+        pairs = lexicon.find(*flat(new))
+        few, links, targets, sources = lexicon.renumber(pairs)
+        row, column = pairs.grid.parts()
+        for edge, null in ((pairs.grid.place[row] == 0, targets), (column == 0, sources)):
+            whole = torch.cat([links, null, torch.tensor([-1])])
+            mine = edge | ((pairs.grid.place[row] > 0) & (column > 0))
+            assert torch.equal(whole[few.cells[mine].long()], pairs.cells[mine].long())
+            assert len(set(whole.tolist())) == len(whole)
+        assert lexicon.renumber(pairs)[1].tolist() == links.tolist()  # it has tidied up

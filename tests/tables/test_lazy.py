@@ -110,12 +110,24 @@ def test_a_step_of_one_forgets_everything(layout: Layout) -> None:
 
 
 def test_a_row_without_counts_is_an_error_and_never_nan() -> None:
-    table = LazyTable(Layout.ragged([2, 1]), torch.ones(3))
-    table.update(torch.ones(2), 1.0, torch.tensor([0, 1]))
+    table = LazyTable(Layout.ragged([2, 1]), torch.tensor([1.0, 1.0, 0.0]))
     assert table.log_weights(torch.tensor([1, 0])).exp().tolist() == pytest.approx([0.5, 0.5])
     for touched in (None, torch.tensor([2])):
         with pytest.raises(TableError, match="a row has no counts: start with counts in every row"):
             table.log_weights(touched)
+
+
+@cases
+@pytest.mark.parametrize("step", [0.5, 1.0])
+def test_a_row_that_nothing_visits_keeps_its_proportions(layout: Layout, step: float) -> None:
+    table = LazyTable(layout, start(layout))
+    before = table.log_weights()
+    visited = torch.arange(layout.rows.numel()).reshape(layout.rows) == layout.rows.numel() - 1
+    visited = layout.spread(visited).expand(layout.shape)
+    for _ in range(3000):  # three times through the exponent range, if it were not for the floor
+        table.update(fresh(layout, None) * visited, step)
+    torch.testing.assert_close(table.log_weights()[~visited], before[~visited], rtol=1e-10, atol=1e-10)
+    assert not torch.equal(table.log_weights()[visited], before[visited])
 
 
 def test_a_step_of_zero_changes_nothing() -> None:

@@ -1,0 +1,154 @@
+"""Collapsed Gibbs sampling: tags drawn a second, against topics drawn by ``lda``, and how long the paper's runs take.
+
+    python -m benchmarks.gibbs           # a minute or two
+    python -m benchmarks.gibbs --whole   # also the 20,000 sweeps of Goldwater & Griffiths (2007), measured
+
+24,000 tokens. With a dictionary: 45 tags, 2.3 of them a token and 55% of the tokens ambiguous, as in the paper (random
+tags are added to a random dictionary until it has so many). Without: 17 tags, all of them open to every word. The peer
+is the PyPI package ``lda`` (``pip install lda``; without it its rows are left out), collapsed Gibbs too, on the same
+tokens with the same number of outcomes: for the dictionary 2 topics, which is fewer than 2.3. Its set-up is not timed:
+the difference of two numbers of sweeps is. An update is a token of the corpus on both sides; where a dictionary leaves
+no choice there is nothing to draw, which is part of what makes it fast, so the time for a token with a choice is told
+too. The sample of the WSJ (in ``PYRO_UNSUP_DATA``, or ``../shared/data``) has its own dictionary, of 1.7 tags a token.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+import pyro_unsup as pu
+from pyro_unsup.infer.gibbs_tags import TagState
+from pyro_unsup.models import Tagger
+
+from .ccm import DATA
+from .common import figure, peers_data, report, side_by_side
+
+SWEEPS = 20
+
+
+def text() -> pu.data.Corpus:
+    lines = [line.split() for line in (peers_data() / "gibbs.txt").read_text(encoding="utf-8").splitlines()]
+    vocab = pu.data.Vocab(sorted({word for line in lines for word in line}))
+    offsets = np.concatenate([[0], np.cumsum([len(line) for line in lines])])
+    return pu.data.Corpus(vocab.encode([word for line in lines for word in line]), offsets, vocab)
+
+
+def dictionary(corpus: pu.data.Corpus, tags: int = 45, per_token: float = 2.3, ambiguous: float = 0.55) -> torch.Tensor:
+    """A mask (tags, words) with so many tags a token, on so many ambiguous tokens."""
+    rng = np.random.default_rng(0)
+    V = len(corpus.vocab)
+    times = np.bincount(corpus.words, minlength=V)
+    mask = np.zeros((tags, V), np.bool_)
+    mask[rng.integers(tags, size=V), np.arange(V)] = True
+    mask[np.arange(tags), rng.integers(V, size=tags)] = True
+    order = rng.permutation(V)
+    chosen = order[: np.searchsorted(np.cumsum(times[order]), ambiguous * corpus.tokens)]
+    while mask.sum(0) @ times < per_token * corpus.tokens:
+        mask[rng.integers(tags, size=len(chosen)), chosen] |= rng.random(len(chosen)) < 0.2
+    return torch.from_numpy(mask)
+
+
+def sweeps(model: Tagger, corpus: pu.data.Corpus, how: Any, power: float = 1.0) -> tuple[Callable[[], None], TagState]:
+    state, rng = TagState(model, corpus), np.random.default_rng(0)
+    state.draw_start(rng)
+    alpha, beta = np.full(model.order + 1, 0.003), np.ones(model.states)
+
+    def run() -> None:
+        for _ in range(SWEEPS):
+            state.sweep(how, alpha, beta, power, rng)
+
+    return run, state
+
+
+def lda_sweeps(corpus: pu.data.Corpus, topics: int) -> Callable[[int], None] | None:
+    """So many sweeps of lda, on sentences as documents."""
+    try:
+        import lda
+    except ImportError:
+        return None
+    logging.getLogger("lda").setLevel(logging.ERROR)
+    counts = np.zeros((len(corpus), len(corpus.vocab)), np.int64)
+    np.add.at(counts, (np.repeat(np.arange(len(corpus)), corpus.lengths), corpus.words), 1)
+    return lambda n: lda.LDA(topics, n_iter=n, random_state=1, refresh=10**6).fit(counts) and None
+
+
+def updates(corpus: pu.data.Corpus) -> None:
+    mask = dictionary(corpus)
+    models = {
+        "full dictionary": (Tagger(45, corpus.vocab, 2, mask, stop=True), 2),
+        "17 open tags": (Tagger(17, corpus.vocab, 2, stop=True), 17),
+    }
+    for name, (model, topics) in models.items():
+        run, state = sweeps(model, corpus, "pointwise")
+        runs: dict[str, Callable[[], Any]] = {"ours": run}
+        peer = lda_sweeps(corpus, topics)
+        if peer is not None:
+            runs |= {"few": lambda peer=peer: peer(5), "many": lambda peer=peer: peer(5 + SWEEPS)}
+        taken = side_by_side(runs)
+        ours = taken["ours"] / SWEEPS
+        about = {
+            "updates_per_s": round(corpus.tokens / ours),
+            "tags_a_token": round(float(np.diff(state.at)[state.words].mean()), 2),
+            "ns_a_choice": round(1e9 * ours / len(state.open)),
+        }
+        if peer is None:
+            figure(f"trigram sweep, {name}", ours_s=round(ours, 6), **about)
+        else:
+            theirs = (taken["many"] - taken["few"]) / SWEEPS
+            report(f"trigram sweep, {name}", ours, f"lda, {topics} topics", theirs, **about)
+    for how in ("blocked", "uncollapsed"):
+        for name, (model, _) in models.items():
+            run, _ = sweeps(model, corpus, how)
+            seconds = side_by_side({"ours": run}, repeats=1)["ours"] / SWEEPS
+            figure(
+                f"trigram sweep, {name}, {how}", ours_s=round(seconds, 6), updates_per_s=round(corpus.tokens / seconds)
+            )
+
+
+def chains(corpus: pu.data.Corpus) -> None:
+    kernel = pu.CollapsedGibbs(Tagger(45, corpus.vocab, 2, dictionary(corpus), stop=True), 0.003, 1.0)
+
+    def run(n: int) -> Callable[[], Any]:
+        return lambda: kernel.run(corpus, sweeps=400, burn_in=399, chains=n, parallel=n, progress=False)
+
+    taken = side_by_side({"one": run(1), "two": run(2)})
+    figure("two chains on two cores", one_s=round(taken["one"], 3), two_s=round(taken["two"], 3),
+           speed_up=round(2 * taken["one"] / taken["two"], 2), cores=os.cpu_count())  # fmt: skip
+
+
+def paper(whole: bool) -> None:
+    path = DATA / "wsj_nltk.mrg.xz"
+    if not path.exists():
+        figure(f"the WSJ sample is not at {path}: set PYRO_UNSUP_DATA")
+        return
+    corpus = pu.data.read_brackets(path)
+    listed = pu.data.TagDictionary.from_corpus(corpus)
+    first = corpus.select(np.arange(np.searchsorted(corpus.offsets, 24_000)))
+    model = Tagger(corpus.tagset, corpus.vocab, 2, listed, stop=True)  # type: ignore[arg-type]
+    for name, hyper in (("fixed", "fixed"), ("BHMM1", "shared"), ("BHMM2", "separate")):
+        kernel = pu.CollapsedGibbs(model, 0.003, 1.0, hyper=hyper, temperature=pu.Cooling())  # type: ignore[arg-type]
+        kernel.run(first, sweeps=2, progress=False)  # compiles
+        n = 20_000 if whole else 500
+        began = time.perf_counter()
+        samples = kernel.run(first, sweeps=n, burn_in=n - 1, progress=False)
+        seconds = time.perf_counter() - began
+        accuracy = samples.evaluate(first)["accuracy"]["mean"]
+        figure(f"24k words of the WSJ sample, annealed, {name}", sweeps=n, seconds=round(seconds, 2),
+               seconds_for_20000=round(seconds * 20_000 / n, 1), accuracy=round(100 * accuracy, 1))  # fmt: skip
+
+
+if __name__ == "__main__":
+    figure("machine", cores=os.cpu_count(), torch=torch.__version__)
+    corpus = text()
+    figure("text", tokens=corpus.tokens, types=len(corpus.vocab))
+    updates(corpus)
+    chains(corpus)
+    paper("--whole" in sys.argv)

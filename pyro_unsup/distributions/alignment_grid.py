@@ -1,0 +1,127 @@
+"""Grids of words: how the pairs of sentences that are to be aligned lie in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from ..errors import StructureError
+from .ragged import check_lengths, offsets_of
+
+if TYPE_CHECKING:
+    from ..kernels.alignment import Rows
+
+
+#: Rows lie pair by pair, in one shard.
+NOT_GIVEN = torch.empty(0)
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Pairs of sentences, each as a grid: source words down, target words across, the null word first in both.
+
+    A pair of I source and J target words has I + 1 rows of J + 1 cells. Cells lie row by row, and rows pair by pair,
+    unless told otherwise: any order of all rows will do, and that of the vocabulary is by far the fastest for a large
+    table (rows that use the same part of it are neighbours then).
+
+    :param source_lengths: (B,) I of each pair.
+    :param target_lengths: (B,) J of each pair.
+    :param pair: (rows,) the pair that each row belongs to.
+    :param place: (rows,) which source word it is, from 1; 0 is the null word.
+    :param cuts: (shards + 1,) cuts the rows into runs that have no cell of the table in common; each may have a thread
+        of its own.
+
+    >>> grid = Grid(torch.tensor([1, 2]), torch.tensor([2, 1]))
+    >>> grid.place.tolist(), grid.starts.tolist()
+    ([0, 1, 0, 1, 2], [0, 3, 6, 8, 10, 12])
+    """
+
+    source_lengths: Tensor
+    target_lengths: Tensor
+    pair: Tensor = NOT_GIVEN
+    place: Tensor = NOT_GIVEN
+    cuts: Tensor = NOT_GIVEN
+
+    def __post_init__(self) -> None:
+        for name in ("source_lengths", "target_lengths"):
+            lengths = check_lengths(getattr(self, name))
+            if lengths.dim() != 1:
+                raise StructureError(f"{name} should have shape (B,), actual shape {tuple(lengths.shape)}")
+            object.__setattr__(self, name, lengths)
+        if len(self.source_lengths) != len(self.target_lengths):
+            raise StructureError(
+                f"{len(self.source_lengths)} source sentences but {len(self.target_lengths)} target sentences: "
+                "they should come in pairs"
+            )
+        if self.pair is NOT_GIVEN:
+            object.__setattr__(self, "pair", torch.repeat_interleave(self.source_lengths + 1))
+            first = offsets_of(self.source_lengths + 1)
+            object.__setattr__(self, "place", torch.arange(len(self.pair)) - first[self.pair])
+        rows = int(self.source_lengths.sum()) + len(self.source_lengths)
+        if self.pair.shape != (rows,) or self.place.shape != (rows,):
+            raise StructureError(f"expected {rows} rows with a pair and a place each, actual {tuple(self.pair.shape)}")
+        if self.cuts is NOT_GIVEN:
+            object.__setattr__(self, "cuts", torch.tensor([0, rows]))
+
+    def __len__(self) -> int:
+        return len(self.source_lengths)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {key: value for key, value in self.__dict__.items() if key != "fitting"}  # it refers to values
+
+    @property
+    def cells(self) -> int:
+        """How many cells there are in all."""
+        return int(((self.source_lengths + 1) * (self.target_lengths + 1)).sum())
+
+    @cached_property
+    def starts(self) -> Tensor:  # (rows + 1,)
+        """Where the cells of each row begin, and where the last ones end."""
+        return offsets_of(self.target_lengths[self.pair] + 1)
+
+    @cached_property
+    def targets(self) -> Tensor:  # (B + 1,)
+        """Where the target words of each pair begin."""
+        return offsets_of(self.target_lengths)
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The same for the kernels."""
+        from ..kernels.alignment import Rows
+
+        null = (self.place == 0).numpy()
+        return Rows(self.starts.numpy(), self.pair.numpy(), null, self.targets.numpy(), self.cuts.numpy())
+
+    @cached_property
+    def fitting(self) -> dict[bool, tuple[Callable[[], Tensor | None], int, int]]:
+        """Which value was found to fit a table of which size, by direction: it need not be looked at in every sweep."""
+        return {}
+
+    def parts(self) -> tuple[Tensor, Tensor]:  # (cells,), (cells,)
+        """The row and the column of every cell; column 0 is the null word."""
+        row = torch.repeat_interleave(self.target_lengths[self.pair] + 1)
+        return row, torch.arange(len(row)) - self.starts[row]
+
+    @cached_property
+    def _by_pair(self) -> tuple[Tensor, Tensor]:  # (rows,), (B,)
+        """Rows pair by pair, by their place; and where the rows of each pair begin among them."""
+        widest = int(self.source_lengths.max()) + 1 if len(self) else 1
+        return torch.argsort(self.pair * widest + self.place), offsets_of(self.source_lengths + 1)[:-1]
+
+    def select(self, pairs: Tensor) -> tuple[Grid, Tensor]:  # (n,) -> its grids, (their cells,)
+        """The grids of some pairs, rows pair by pair; and where their cells lie in this one."""
+        order, first = self._by_pair
+        rows = order[_ranges(first[pairs], self.source_lengths[pairs] + 1)]
+        cells = _ranges(self.starts[rows], self.target_lengths[self.pair[rows]] + 1)
+        return Grid(self.source_lengths[pairs], self.target_lengths[pairs]), cells
+
+
+def _ranges(starts: Tensor, sizes: Tensor) -> Tensor:  # (n,), (n,) -> (sum of sizes,)
+    """All numbers from each start on, so many of each."""
+    shift = starts - offsets_of(sizes)[:-1]
+    return torch.arange(int(sizes.sum())) + torch.repeat_interleave(shift, sizes)

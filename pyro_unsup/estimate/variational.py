@@ -1,0 +1,135 @@
+"""Variational Bayes for Dirichlet priors: weights that carry the uncertainty about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..errors import TableError
+from ..tables import Declaration, Layout
+
+#: Rows that sum to one up to this have no variance: they are a point, not a Dirichlet.
+POINT = 1e-13
+#: Relative error that sums of double precision may have.
+ROUNDING = 1e-15
+
+
+@dataclass(frozen=True)
+class DirichletVB:
+    """Mean-field variational Bayes: each row has a posterior Dirichlet(counts + concentration), and its weights are
+
+        exp(E[log theta]) = exp(digamma(counts + concentration) - digamma(their sum)),
+
+    below their mean, the more so the fewer the counts. Rows sum to less than one.
+
+    Under :class:`.EM` the objective is the evidence lower bound, which never falls: log Z of these weights minus the
+    Kullback-Leibler divergence of the rows from their prior. Under :class:`.StepwiseEM` this is stochastic variational
+    inference [1]. Initial weights that sum to one are point masses, which no Dirichlet is near: their bound is -inf.
+
+    :param concentration: of the prior, positive; None takes the one that the model declared for the table.
+
+        >>> layout = Layout.dense(3)
+        >>> table = Declaration("coin", layout, torch.tensor(0.5, dtype=torch.float64))
+        >>> w = DirichletVB().weights(table, torch.tensor([5.0, 2.0, 0.0], dtype=torch.float64), layout.uniform())
+        >>> w.exp()
+        tensor([0.6256, 0.2524, 0.0175], dtype=torch.float64)
+
+    **References:**
+
+    [1] M. Hoffman, D. Blei, C. Wang and J. Paisley (2013) "Stochastic variational inference".
+    [2] D. MacKay (1997) "Ensemble learning for hidden Markov models".
+    """
+
+    concentration: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.concentration is not None and not 0 < self.concentration < float("inf"):
+            raise TableError(f"DirichletVB: the concentration must be positive and finite, actual {self.concentration}")
+
+    @property
+    def link(self) -> Callable[[Tensor], Tensor]:
+        return torch.digamma
+
+    def pseudo_counts(self, declaration: Declaration) -> Tensor:
+        own = self.concentration
+        return declaration.prior.double() if own is None else torch.as_tensor(own, dtype=torch.float64)
+
+    def weights(self, declaration: Declaration, counts: Tensor, old: Tensor) -> Tensor:
+        layout = declaration.layout
+        posterior = counts + self._prior(declaration).to(counts.dtype)
+        return layout.mask(torch.digamma(posterior) - layout.spread(torch.digamma(layout.row_sum(posterior))))
+
+    def log_prior(self, declaration: Declaration, log_weights: Tensor) -> Tensor:
+        layout, prior = declaration.layout, self._prior(declaration)
+        posterior = concentration_of(layout, log_weights.double())
+        if posterior is None:
+            return torch.tensor(-torch.inf, dtype=torch.float64)
+        return -divergence(layout, posterior, prior, log_weights.double())
+
+    def _prior(self, declaration: Declaration) -> Tensor:  # layout.shape, zero outside of the support
+        return self.pseudo_counts(declaration).expand(declaration.layout.shape) * declaration.layout.allowed()
+
+
+def divergence(layout: Layout, posterior: Tensor, prior: Tensor, expected_logs: Tensor) -> Tensor:
+    """KL(Dirichlet(posterior) || Dirichlet(prior)), summed over rows. Structural zeros count for nothing."""
+    allowed = layout.allowed()
+
+    def log_norm(alpha: Tensor) -> Tensor:
+        return torch.lgamma(alpha[allowed]).sum() - torch.lgamma(layout.row_sum(alpha)).sum()
+
+    cross = (posterior - prior)[allowed] * expected_logs[allowed]
+    return log_norm(prior) - log_norm(posterior) + cross.sum()
+
+
+def concentration_of(layout: Layout, expected_logs: Tensor) -> Tensor | None:  # layout.shape
+    """The Dirichlet rows that have these E[log theta], structural zeros being 0; None if a row is that of no Dirichlet.
+
+    With s the sum of a row, digamma(alpha) = E[log theta] + digamma(s): each cell follows from s by inverting the
+    digamma function, and s is where the cells add up to it. Newton's method finds it, starting from the expansion for
+    large s, and kept within what is known to be too small or too large.
+    """
+    cells = layout.row_sum((expected_logs > -torch.inf).double())
+    missing = 1 - layout.row_sum(expected_logs.exp())
+    single = cells <= 1  # one outcome is certain, whatever its concentration
+    if bool(((missing <= POINT) & ~single).any()):
+        return None
+    s = torch.where(single, 1.0, (cells - 1).clamp(min=1) / (2 * missing.clamp(min=POINT)))
+    low, high = torch.zeros_like(s), torch.full_like(s, torch.inf)
+    alpha: Tensor | None = None
+    for _ in range(100):
+        alpha = _inverse_digamma(expected_logs + layout.spread(torch.digamma(s)), alpha)
+        excess = layout.row_sum(alpha) - s
+        slope = torch.polygamma(1, s) * layout.row_sum(_over_trigamma(alpha)) - 1
+        low, high = torch.where(excess > 0, s, low), torch.where(excess < 0, s, high)
+        between = torch.where(high < torch.inf, torch.where(low > 0, (low * high).sqrt(), high / 8), low * 8)
+        newton = s - excess / slope
+        new = torch.where((newton > low) & (newton < high), newton, between)
+        new = new.where(~single & (excess.abs() > ROUNDING * s), s)
+        change = float(((new - s).abs() / s).max())
+        s = new
+        if change <= ROUNDING:
+            break
+        alpha = alpha if change < 1e-3 else None
+    return _inverse_digamma(expected_logs + layout.spread(torch.digamma(s)), alpha)
+
+
+def _inverse_digamma(y: Tensor, near: Tensor | None) -> Tensor:
+    """x with digamma(x) = y, by Newton's method; 0 for -inf."""
+    steps = 2
+    if near is None:  # T. Minka (2000) "Estimating a Dirichlet distribution", appendix C
+        near = torch.where(y >= -2.22, y.exp() + 0.5, -1 / (y - torch.digamma(torch.ones((), dtype=y.dtype))))
+        steps = 5
+    finite = y > -torch.inf
+    x = near.where(finite, 1.0)
+    for _ in range(steps):
+        new = x - (torch.digamma(x) - y) / torch.polygamma(1, x)
+        x = torch.where(new > 0, new, x / 8).where(finite, 1.0)
+    return x.where(finite, 0.0)
+
+
+def _over_trigamma(x: Tensor) -> Tensor:
+    """1 / trigamma(x), and 0 at 0."""
+    return torch.where(x > 0, 1 / torch.polygamma(1, x.where(x > 0, 1.0)), 0.0)

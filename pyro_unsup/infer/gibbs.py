@@ -1,0 +1,281 @@
+"""Collapsed Gibbs sampling, as a kernel of Pyro's MCMC and with chains of its own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections import OrderedDict
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import torch
+from pyro.infer.mcmc.mcmc_kernel import MCMCKernel
+from torch import Tensor
+
+from ..errors import FitError
+from ..results.samples import Samples
+from .gibbs_tags import How
+from .hyperparameters import Hyperparameters, Hyperprior, Learn, hyperprior
+from .sampling import COLUMNS, Plan, SweepCallback, run_chains
+from .temperatures import Temperature, at_sweep
+from .walk import Walk, state_of
+
+Array = np.ndarray[Any, Any]
+
+
+class CollapsedGibbs(MCMCKernel):
+    """Samples the hidden labels of a model, its tables integrated out: the tags of a tagger [1], the clusters of a
+    clusterer.
+
+    The target is the posterior of the Pyro program itself: the Dirichlet tables of :class:`.Tagger` are integrated out
+    in closed form, and what is left is p(tags | words, alpha, beta). How the boundary of a sentence is read is the
+    model's ``stop``. With it, ending is one of K + 1 outcomes that the tags predict; without, the boundary is only a
+    context, and there are K. (The paper prints K and leaves the rest open. Some count a second event after the end,
+    (b, end, end); it is certain, so it is no part of the model here.) The number of words W that a tag may have is that
+    of the model's dictionary over the model's vocabulary.
+
+    ``how`` the labels move; at temperature 1 all of these are exact:
+
+    - ``"pointwise"``: one at a time, each from its exact conditional [1]. The fastest sweep.
+    - ``"blocked"``: a sentence at a time, proposed by forward filtering and backward sampling from the counts of all
+      others, and accepted by Metropolis-Hastings, which makes it exact.
+    - ``"uncollapsed"``: draws the tables given the tags, then the tags of all sentences given the tables, side by side
+      on several threads with the same result.
+
+    At another temperature T the first two leave p(labels | ...)^(1/T) invariant; the third draws tags from their
+    tempered posterior given tables, a heuristic. Concentrations always move at temperature 1.
+
+    :param model: a :class:`.Tagger` or a :class:`.Clusterer` (``"pointwise"`` only).
+    :param alpha: concentration of the tables that labels come from; by default what the model's ``prior`` says.
+    :param beta: of the tables that words come from, a number or one a label; by default likewise.
+    :param hyper: ``"fixed"``; ``"shared"``: one alpha and one beta are sampled (the paper's BHMM1); ``"separate"``: one
+        alpha, and a beta for each label (BHMM2).
+    :param hyperprior: of alpha and beta: ``"gamma"`` for Gamma(1, 1), ``"log_uniform"``, anything with
+        ``log_density(x)``, or the paper's ``"flat"``, which is improper.
+    :param temperature: a number, or a function of (sweep, sweeps) such as :class:`.Cooling`. Under ``MCMC`` it runs
+        over the warm-up, and stays where that ends.
+    :param width: of the proposals of alpha and beta, relative to their value.
+    :param hyper_steps: of Metropolis-Hastings in each sweep.
+    :param keep_labels: under ``MCMC``, hand out the labels of every draw as ``diagnostics()["labels"]``. (As a sample
+        they would be cast to floats, and an R-hat of labels means nothing.)
+
+    On its own::
+
+        >>> import pyro_unsup as pu
+        >>> corpus = pu.data.toy.sentences(50, seed=1)
+        >>> kernel = CollapsedGibbs(pu.models.Tagger(tags=5, vocab=corpus.vocab), hyper="shared")
+        >>> samples = kernel.run(corpus, sweeps=40, burn_in=20, chains=2, seed=0, progress=False)
+        >>> samples.labels.shape == (2, 20, corpus.tokens)
+        True
+
+    Under Pyro, with the same draws::
+
+        >>> from pyro.infer import MCMC
+        >>> mcmc = MCMC(kernel, num_samples=20, warmup_steps=20, disable_progbar=True, initial_params=kernel.seeds(0))
+        >>> mcmc.run(corpus)
+        >>> bool(mcmc.get_samples()["alpha"][-1] == samples.alpha[0, -1])
+        True
+
+    **References:**
+
+    [1] S. Goldwater and T. Griffiths (2007) "A fully Bayesian approach to unsupervised part-of-speech tagging".
+    [2] J. Gao and M. Johnson (2008) "A comparison of Bayesian estimators for unsupervised hidden Markov model POS
+        taggers" (blocked and uncollapsed).
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        alpha: float | None = None,
+        beta: float | Sequence[float] | None = None,
+        hyper: Learn = "fixed",
+        hyperprior: Hyperprior | str = "gamma",
+        how: How = "pointwise",
+        temperature: Temperature = 1.0,
+        width: float = 0.1,
+        hyper_steps: int = 1,
+        keep_labels: bool = True,
+    ) -> None:
+        self.model = model
+        self.transforms: dict[str, Any] = {}
+        self._alpha, self._beta, self._learn, self._how = alpha, beta, hyper, how
+        self._prior = _hyperprior(hyperprior)
+        self._temperature, self._width, self._hyper_steps = temperature, width, hyper_steps
+        self._keep_labels = keep_labels
+        if how not in ("pointwise", "blocked", "uncollapsed"):
+            raise FitError(f"how must be 'pointwise', 'blocked' or 'uncollapsed', actual {how!r}")
+        at_sweep(temperature, 0, 2)
+        self._given: dict[str, Tensor] = {}
+        self._walk: Walk | None = None
+        self._hyperparameters(np.ones(1), np.ones(1))  # better refused now than at the first sweep
+
+    def _hyperparameters(self, alpha: Array, beta: Array) -> Hyperparameters:
+        if self._alpha is not None:
+            alpha = np.full(len(alpha), self._alpha, np.float64)
+        if self._beta is not None:
+            given = np.asarray(self._beta, np.float64)
+            if given.ndim and len(beta) > 1 and given.shape != beta.shape:
+                raise FitError(f"beta must be a number or {len(beta)} of them, one a label, actual shape {given.shape}")
+            beta = np.array(np.broadcast_to(given, beta.shape)) if given.ndim == 0 or len(beta) > 1 else given
+        return Hyperparameters(alpha, beta, self._learn, self._prior, self._width, self._hyper_steps)
+
+    def _begin(self, data: Any, sweeps: int, seed: int, labels: Any = None, chain: int = 0) -> Walk:
+        state = state_of(self.model, data)
+        start = None if labels is None else np.asarray(labels)
+        hyper = self._hyperparameters(*state.concentrations)
+        return Walk(state, hyper, self._how, self._temperature, sweeps, seed, start, chain)
+
+    def run(
+        self,
+        data: Any,
+        sweeps: int = 1000,
+        burn_in: int | None = None,
+        thin: int = 1,
+        chains: int = 1,
+        parallel: int | None = None,
+        seed: int = 0,
+        initial: Any = None,
+        callbacks: Sequence[SweepCallback] = (),
+        progress: bool = True,
+        checkpoint: str | PathLike[str] | None = None,
+        resume: bool = False,
+        checkpoint_seconds: float = 30.0,
+    ) -> Samples:
+        """Sample the labels of these data.
+
+        :param sweeps: in all, for each chain.
+        :param burn_in: how many of them to leave out; by default half.
+        :param thin: keep every so many of the others.
+        :param parallel: how many chains at a time; by default as many as there are cores. The draws are the same.
+        :param seed: of the first chain; the others have the next ones.
+        :param initial: labels to start every chain from; by default drawn evenly from what the dictionary allows.
+        :param callbacks: called with every :class:`.Sweep`; a true answer, or an error, interrupts all chains.
+        :param checkpoint: a folder in which to keep the chains, written every so many seconds, when the run is
+            interrupted, and at the end.
+        :param resume: go on from what ``checkpoint`` holds. The result is that of an uninterrupted run, bit for bit.
+        """
+        if chains < 1 or seed < 0:
+            raise FitError(f"expected one chain or more and a seed that is not negative, actual {chains} and {seed}")
+        plan = Plan(sweeps, sweeps // 2 if burn_in is None else burn_in, thin)
+        walks = [self._begin(data, sweeps, seed + i, initial, i) for i in range(chains)]
+        threads = min(chains, parallel or os.cpu_count() or 1)
+        settings = self.settings() | ({} if initial is None else {"initial": np.asarray(initial).tolist()})
+        traces = run_chains(
+            self.model, walks, plan, settings, threads, callbacks, progress, checkpoint, resume, checkpoint_seconds
+        )
+        first = walks[0].state
+        return Samples(
+            self.model,
+            draws={name: np.stack([trace.draws[name] for trace in traces]) for name in traces[0].draws},
+            path={name: np.stack([trace.path[:, i] for trace in traces]) for i, name in enumerate(COLUMNS)},
+            kept=plan.kept,
+            best=np.stack([walk.best for walk in walks]),
+            best_log_joint=np.array([walk.best_log_joint for walk in walks]),
+            last=np.stack([walk.state.labels for walk in walks]),
+            data=first.data,
+            tables=first.tables,
+            config={
+                **settings,
+                "sweeps": sweeps,
+                "burn_in": plan.burn_in,
+                "thin": thin,
+                "chains": chains,
+                "seed": seed,
+            },
+        )
+
+    def settings(self) -> dict[str, Any]:
+        """How it samples, in plain values."""
+        t = self._temperature
+        return {
+            "alpha": self._alpha,
+            "beta": self._beta if self._beta is None else np.asarray(self._beta).tolist(),
+            "hyper": self._learn,
+            "hyperprior": repr(self._prior),
+            "how": self._how,
+            "temperature": (t if isinstance(t, int | float) else getattr(t, "__qualname__", None) or repr(t)),
+            "width": self._width,
+            "hyper_steps": self._hyper_steps,
+        }
+
+    # What Pyro's MCMC asks of a kernel.
+
+    def seeds(self, seed: int, chains: int = 1) -> dict[str, Tensor]:
+        """``initial_params`` for :class:`pyro.infer.MCMC` that give each chain a generator of its own.
+
+        Then the draws are those of :meth:`run` by the same seed, in sequence or in parallel. Without them, chains are
+        seeded by Pyro's generator, and MCMC seeds that otherwise in sequence than in parallel.
+        """
+        found = {"seed": torch.full((chains,), seed), "chain": torch.arange(chains)}
+        return {name: x[0] for name, x in found.items()} if chains == 1 else found
+
+    @property
+    def initial_params(self) -> dict[str, Tensor]:
+        return self._params()
+
+    @initial_params.setter
+    def initial_params(self, params: dict[str, Tensor]) -> None:
+        if params.keys() != {"seed", "chain"}:
+            raise FitError(f"initial_params should be kernel.seeds(seed, chains), actual {sorted(params)}")
+        self._given = dict(params)
+
+    def setup(self, warmup_steps: int, *args: Any, **kwargs: Any) -> None:
+        """Begin a chain on these data."""
+        (data,) = (*args, *kwargs.values())
+        seed = int(self._given["seed"]) + self._chain() if self._given else int(torch.randint(2**31, ()))
+        self._walk = self._begin(data, warmup_steps, seed)
+        self._warmup, self._labels, self._rates = warmup_steps, list[Tensor](), list[dict[str, float]]()
+
+    def _chain(self) -> int:
+        # MCMC's workers are named after their chains, and all have the initial_params of the last one.
+        name = multiprocessing.current_process().name
+        worker = multiprocessing.parent_process() is not None and name.isdigit()
+        return int(name) if worker else int(self._given["chain"])
+
+    def sample(self, params: dict[str, Tensor]) -> dict[str, Tensor]:
+        """One sweep. The chain goes on from where it is, which is what ``params`` tell of."""
+        assert self._walk is not None
+        found = self._walk.step()
+        if found.sweep > self._warmup:
+            self._rates.append(found.rates)
+            if self._keep_labels:
+                self._labels.append(torch.from_numpy(self._walk.state.labels))
+        return self._params()
+
+    def _params(self) -> dict[str, Tensor]:
+        """Numbers that mean the same however the labels are called, as far as there are any."""
+        assert self._walk is not None
+        dtype = torch.get_default_dtype()
+        sampled = {name: torch.as_tensor(x).to(dtype) for name, x in self._walk.hyper.sampled.items()}
+        sizes = np.bincount(self._walk.state.labels, minlength=self._walk.state.K)
+        return {
+            **sampled,
+            "cluster_sizes": torch.from_numpy(np.sort(sizes)[::-1].copy()).to(dtype),
+            "log_joint": torch.tensor(self._walk.log_joint, dtype=dtype),
+        }
+
+    def logging(self) -> OrderedDict[str, str]:
+        assert self._walk is not None
+        walk = self._walk
+        now = at_sweep(self._temperature, min(walk.sweep, max(walk.sweeps - 1, 0)), walk.sweeps)
+        return OrderedDict([("temperature", f"{now:.3g}"), ("log joint", f"{walk.log_joint:.1f}")])
+
+    def diagnostics(self) -> dict[str, Any]:
+        """Acceptance rates after the warm-up, the best and the last labels, and those of every draw."""
+        assert self._walk is not None
+        names = self._rates[0] if self._rates else {}
+        found: dict[str, Any] = {
+            "acceptance rate": {name: float(np.mean([rates[name] for rates in self._rates])) for name in names},
+            "best": torch.from_numpy(self._walk.best),
+            "best log joint": self._walk.best_log_joint,
+            "last": torch.from_numpy(self._walk.state.labels),
+        }
+        return {**found, "labels": torch.stack(self._labels)} if self._labels else found
+
+    def cleanup(self) -> None:
+        self._given = {}
+
+
+_hyperprior = hyperprior  # the argument of the same name hides it

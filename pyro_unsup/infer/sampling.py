@@ -1,0 +1,241 @@
+"""Chains from start to end: burn-in, thinning, progress, checkpoints, and exact resumption."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from os import PathLike
+from pathlib import Path
+from threading import Event, Lock
+from typing import Any
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from ..errors import FitError, InputError
+from ..results import sample_storage
+from ..results.building import describe_model
+from ..results.record import WRONG
+from .loop import SHOW_AFTER_SECONDS
+from .walk import Sweep, Walk
+
+Array = np.ndarray[Any, Any]
+#: Called after every sweep; a true answer ends the run as an interrupt would.
+SweepCallback = Callable[[Sweep], object]
+KIND = "pyro_unsup chain"
+#: What is noted of every sweep.
+COLUMNS = ("log_joint", "temperature", "rate_labels", "rate_alpha", "rate_beta")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long chains are and which of their sweeps are kept.
+
+    :param sweeps: in all.
+    :param burn_in: the first ones, of which none is kept.
+    :param thin: of the others every so many are kept.
+    """
+
+    sweeps: int
+    burn_in: int
+    thin: int = 1
+
+    def __post_init__(self) -> None:
+        if not (self.sweeps >= 1 and 0 <= self.burn_in < self.sweeps and 1 <= self.thin <= self.sweeps - self.burn_in):
+            raise FitError(
+                "expected sweeps of 1 or more, burn_in below that, and thin from 1 to the sweeps after it, actual "
+                f"{self.sweeps}, {self.burn_in}, {self.thin}"
+            )
+
+    @property
+    def kept(self) -> Array:  # (draws,)
+        """The sweeps that are kept, counted from 0."""
+        return np.arange(self.burn_in + self.thin - 1, self.sweeps, self.thin)
+
+
+class Trace:
+    """What a chain leaves behind, as far as it has come."""
+
+    def __init__(self, walk: Walk, plan: Plan) -> None:
+        K, draws = walk.state.K, len(plan.kept)
+        small = next(kind for kind in (np.int8, np.int16, np.int32) if np.iinfo(kind).max >= K)
+        self.draws = {
+            "labels": np.zeros((draws, len(walk.state)), small),
+            "alpha": np.zeros((draws, len(walk.hyper.alpha))),
+            "beta": np.zeros((draws, K)),
+        }
+        self.path = np.ones((plan.sweeps, len(COLUMNS)))
+        self.plan = plan
+
+    def note(self, walk: Walk, found: Sweep) -> None:
+        """Take down a sweep."""
+        done = found.sweep
+        self.path[done - 1, :2] = found.log_joint, found.temperature
+        for name, rate in found.rates.items():
+            self.path[done - 1, COLUMNS.index(f"rate_{name}")] = rate
+        past = done - self.plan.burn_in
+        if past > 0 and past % self.plan.thin == 0:
+            values = {"labels": walk.state.labels, "alpha": walk.hyper.alpha, "beta": walk.hyper.beta}
+            for name, value in values.items():
+                self.draws[name][past // self.plan.thin - 1] = value
+
+    def filled(self, done: int) -> dict[str, Array]:
+        """What there is after so many sweeps."""
+        draws = max(0, done - self.plan.burn_in) // self.plan.thin
+        return {"path": self.path[:done], **{f"draws/{name}": x[:draws] for name, x in self.draws.items()}}
+
+    def refill(self, arrays: dict[str, Array]) -> None:
+        """Take back what :meth:`filled` told."""
+        self.path[: len(arrays["path"])] = arrays["path"]
+        for name, x in self.draws.items():
+            x[: len(arrays[f"draws/{name}"])] = arrays[f"draws/{name}"]
+
+
+class Keeper:
+    """Keeps a chain in a folder: every so many seconds, when it is interrupted, and at its end.
+
+    :param told: what the chain is of, in plain values; a chain of anything else is not resumed.
+    """
+
+    def __init__(self, folder: Path, told: dict[str, Any], seconds: float) -> None:
+        self.folder, self.told, self.seconds = folder, told, seconds
+        self._last = time.perf_counter()
+        self._kept: tuple[dict[str, Any], dict[str, Array]] | None = None
+
+    def note(self, walk: Walk, trace: Trace) -> None:
+        """Remember where the chain is after a whole sweep: an interrupt may come in the middle of the next."""
+        self._kept = walk.kept()
+        if time.perf_counter() - self._last >= self.seconds:
+            self.write(trace)
+
+    def write(self, trace: Trace) -> None:
+        """Write the last whole sweep that is not written yet."""
+        if self._kept is None:
+            return
+        plain, arrays = self._kept
+        kept = {**{f"state/{name}": x for name, x in arrays.items()}, **trace.filled(plain["sweep"])}
+        sample_storage.write(self.folder, KIND, {**self.told, "walk": plain}, kept)
+        self._kept, self._last = None, time.perf_counter()
+
+    def resume(self, walk: Walk, trace: Trace) -> None:
+        """Take the chain to where it was, if there is one; refuse one that is of something else."""
+        if not self.folder.exists():
+            return
+        record, arrays = sample_storage.read(self.folder, KIND)
+        for name, wanted in json.loads(json.dumps(self.told)).items():
+            if record.get(name) != wanted:
+                what = {"corpus": "another corpus", "model": "another model"}.get(name, "other settings")
+                detail = "" if name in ("corpus", "model") else f": {_difference(record.get(name), wanted)}"
+                raise InputError(
+                    f"holds a chain of {what}{detail}; resume with what it was started with, or start anew in another "
+                    "folder",
+                    self.folder,
+                )
+        try:
+            walk.restore(
+                record["walk"], {k.removeprefix("state/"): x for k, x in arrays.items() if k.startswith("state/")}
+            )
+            trace.refill(arrays)
+        except WRONG as error:
+            raise InputError(f"the record does not describe a chain: {error!r:.200}", self.folder) from error
+
+
+def _difference(found: Any, wanted: Any) -> str:
+    if not isinstance(found, dict) or not isinstance(wanted, dict):
+        return f"{found!r:.60}, now {wanted!r:.60}"
+    name = next(key for key in wanted if found.get(key) != wanted[key])
+    return f"{name} was {found.get(name)!r:.60}, now {wanted[name]!r:.60}"
+
+
+def digest(parts: dict[str, Array]) -> str:
+    """SHA-256 of arrays by name."""
+    found = hashlib.sha256()
+    for name, x in sorted(parts.items()):
+        found.update(f"{name} {x.dtype} {x.shape}\n".encode())
+        found.update(np.ascontiguousarray(x).tobytes())
+    return found.hexdigest()
+
+
+def identity(model: Any, walk: Walk, plan: Plan, settings: dict[str, Any]) -> dict[str, Any]:
+    """What a chain is of: corpus, model and settings, in plain values."""
+    plain, tensors = describe_model(model)
+    described = json.dumps(plain, sort_keys=True).encode() + digest({k: x.numpy() for k, x in tensors.items()}).encode()
+    return {
+        "corpus": digest(walk.state.data),
+        "model": hashlib.sha256(described).hexdigest(),
+        "settings": {**settings, **asdict(plan), "seed": walk.seed},
+    }
+
+
+def run_chains(
+    model: Any,
+    walks: Sequence[Walk],
+    plan: Plan,
+    settings: dict[str, Any],
+    parallel: int,
+    callbacks: Sequence[SweepCallback] = (),
+    progress: bool = True,
+    checkpoint: str | PathLike[str] | None = None,
+    resume: bool = False,
+    seconds: float = 30.0,
+) -> list[Trace]:
+    """Run chains to their end, so many at a time. Each has its own generator, so the order makes no difference.
+
+    Parallel chains are threads: kernels let go of Python's lock, so each has a core of its own, and all share the data.
+    """
+    halt, lock = Event(), Lock()
+    traces = [Trace(walk, plan) for walk in walks]
+    keepers: list[Keeper | None] = [None] * len(walks)
+    if checkpoint is not None:
+        for i, walk in enumerate(walks):
+            folder = Path(checkpoint) / f"chain-{i}"
+            keeper = keepers[i] = Keeper(folder, identity(model, walk, plan, settings), seconds)
+            if resume:
+                keeper.resume(walk, traces[i])
+            else:
+                sample_storage.may_hold(folder, overwrite=True)
+    elif resume:
+        raise FitError("resume needs the checkpoint folder of the run to go on with")
+    with tqdm(total=plan.sweeps * len(walks), delay=SHOW_AFTER_SECONDS, disable=not progress, unit="sweep") as bar:
+        bar.update(sum(walk.sweep for walk in walks))
+
+        def work(i: int) -> None:
+            walk, trace, keeper = walks[i], traces[i], keepers[i]
+            try:
+                while walk.sweep < plan.sweeps and not halt.is_set():
+                    found = walk.step()
+                    trace.note(walk, found)
+                    if keeper is not None:
+                        keeper.note(walk, trace)
+                    with lock:
+                        bar.set_postfix_str(
+                            f"chain {i}, temperature {found.temperature:.3g}, log joint {found.log_joint:.1f}", False
+                        )
+                        bar.update()
+                        answers = [callback(found) for callback in callbacks]
+                    if any(answers):
+                        raise KeyboardInterrupt(f"stopped by a callback at sweep {found.sweep}")
+            except BaseException:
+                halt.set()
+                raise
+            finally:
+                if keeper is not None:
+                    keeper.write(trace)
+
+        if parallel <= 1:
+            for i in range(len(walks)):
+                work(i)
+        else:
+            with ThreadPoolExecutor(parallel) as pool:
+                jobs = [pool.submit(work, i) for i in range(len(walks))]
+                try:
+                    for job in jobs:
+                        job.result()
+                except BaseException:
+                    halt.set()
+                    raise
+    return traces

@@ -1,0 +1,145 @@
+"""Running sufficient statistics of a model's tables, and the weights that they stand for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import FitError, TableError
+from ..estimate import Estimator
+from ..estimate.base import Additive
+from ..kernels.threads import plain_torch
+from ..tables import Declaration, LazyTable
+from .expectation import Expectation, Marginal, naming
+
+#: Counts of one mini-batch: by table, the columns or cells that it touches (None for all), and their counts.
+Parts = Mapping[str, tuple[Tensor | None, Tensor]]
+
+
+class Statistics:
+    """Counts that change a little at a time, and weights to go with them.
+
+    An estimator that adds pseudo-counts (:class:`.Additive`) is applied where a weight is read, so that an update costs
+    what it touches; any other sees whole tables at every update.
+
+    :param weights: where to start. They are current until the first update.
+    :param mass: counts of each row at the start, shared out by its initial weights.
+    """
+
+    def __init__(
+        self,
+        declarations: Mapping[str, Declaration],
+        estimator: Callable[[str], Estimator],
+        weights: Mapping[str, Tensor],
+        mass: float,
+    ) -> None:
+        self.declarations, self._estimator = declarations, estimator
+        self.current: dict[str, Tensor | LazyTable] = dict(weights)
+        self.tables = {
+            name: self._table(name, mass * declaration.layout.normalise(weights[name]).exp())
+            for name, declaration in declarations.items()
+        }
+        self._others = {n: how for n in declarations if not isinstance(how := estimator(n), Additive)}
+
+    def value(self, unit: float) -> None:
+        """Say what a count is worth against an estimator's pseudo-counts."""
+        for table in self.tables.values():
+            table.unit = unit
+
+    def update(self, parts: Parts, step: float) -> None:
+        """Every table forgets by ``step`` and takes in ``step`` times fresh counts."""
+        for name, table in self.tables.items():
+            touched, fresh = parts.get(name, (_nothing(), table.unscaled[..., :0]))
+            table.update(fresh, step, touched)
+        self.refresh()
+
+    def shift(self, parts: Parts) -> None:
+        """Add to the counts of every table, without forgetting."""
+        for name, (touched, change) in parts.items():
+            self.tables[name].shift(change, touched)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Make the weights that the counts stand for the current ones."""
+        for name, how in self._others.items():
+            table = self.tables[name]
+            self.current[name] = how.weights(self.declarations[name], table.counts() * table.unit, self._whole(name))
+        self._read_tables()
+
+    def weights(self) -> dict[str, Tensor]:
+        """The current weights, whole tables."""
+        return {name: self._whole(name) for name in self.declarations}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Copies of what it takes to go on from here."""
+        return {f"{name}.{key}": x for name, table in self.tables.items() for key, x in table.tensors().items()}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from :meth:`tensors`, the weights given being those that the counts stand for."""
+        for name, table in self.tables.items():
+            prefix = f"{name}."
+            try:
+                table.restore({key.removeprefix(prefix): x for key, x in state.items() if key.startswith(prefix)})
+            except TableError as error:
+                raise FitError(f"table '{name}': {error}") from None
+        self._read_tables()
+
+    def fill(self, totals: Mapping[str, Tensor]) -> None:
+        """Put these counts in place of the others. A row without any keeps the proportions of its weights."""
+        for name, declaration in self.declarations.items():
+            layout, counts = declaration.layout, totals[name]
+            empty = layout.row_sum(counts) == 0
+            if bool(empty.any()):
+                kept = self.tables[name].floor * layout.normalise(self._whole(name)).exp()
+                counts = counts.where(~layout.spread(empty).expand(layout.shape), kept)
+            self.tables[name] = self._table(name, counts)
+        self.refresh()
+
+    def _table(self, name: str, counts: Tensor) -> LazyTable:
+        declaration, how = self.declarations[name], self._estimator(name)
+        if not isinstance(how, Additive):
+            return LazyTable(declaration.layout, counts)
+        return LazyTable(declaration.layout, counts, how.pseudo_counts(declaration), how.link)
+
+    def _read_tables(self) -> None:
+        self.current |= {name: table for name, table in self.tables.items() if name not in self._others}
+
+    def _whole(self, name: str) -> Tensor:
+        now = self.current[name]
+        return now.log_weights() if isinstance(now, LazyTable) else now
+
+
+def expect_parts(
+    marginal: Marginal, current: Mapping[str, Tensor | LazyTable], args: Any, kwargs: Any, iteration: int
+) -> tuple[float, dict[str, tuple[Tensor | None, Tensor]]]:
+    """The E step of one mini-batch: its log marginal, and counts of what it touches."""
+    with naming(iteration):
+        found = marginal.expect(current, args, kwargs, whole=False)
+    refuse(found.log_marginal, marginal, iteration)
+    with plain_torch():
+        found.check(iteration)
+        return found.log_marginal, _parts(found)
+
+
+def refuse(log_marginal: float, marginal: Marginal, iteration: int) -> None:
+    """Raise if the data that were just looked at are impossible."""
+    if math.isnan(log_marginal):
+        raise FitError(f"iteration {iteration}: the log marginal is NaN: {marginal.trouble()}")
+    if log_marginal == -math.inf:
+        raise FitError(
+            f"iteration {iteration}: {marginal.trouble()}: smooth (AddLambda), forget more slowly (a higher power, "
+            "larger mini-batches), or widen the support that forbids it"
+        )
+
+
+def _parts(found: Expectation) -> dict[str, tuple[Tensor | None, Tensor]]:
+    # What rounding leaves below zero is zero.
+    return {name: (found.touched[name], counts.clamp(min=0)) for name, counts in found.counts.items()}
+
+
+def _nothing() -> Tensor:
+    return torch.zeros(0, dtype=torch.long)

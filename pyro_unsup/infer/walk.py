@@ -1,0 +1,125 @@
+"""One chain of a sampler: what it needs for the next sweep, and how far it has come."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..errors import FitError
+from ..models import Clusterer, Tagger
+from .gibbs_clusters import ClusterState
+from .gibbs_tags import TagState
+from .hyperparameters import Hyperparameters
+from .temperatures import Temperature, at_sweep
+
+Array = np.ndarray[Any, Any]
+
+
+class State(Protocol):
+    """Hidden labels of some data, with all the counts that moving them needs."""
+
+    K: int
+    tables: tuple[tuple[str, ...], str]
+    concentrations: tuple[Array, Array]
+    labels: Array
+
+    @property
+    def data(self) -> dict[str, Array]: ...
+
+    def __len__(self) -> int: ...
+
+    def draw_start(self, rng: np.random.Generator) -> None: ...
+
+    def log_choices(self, alpha: Array) -> float: ...
+
+    def log_emissions(self, beta: Array) -> Array: ...
+
+    def sweep(self, how: Any, alpha: Array, beta: Array, power: float, rng: np.random.Generator) -> float: ...
+
+
+def state_of(model: Any, data: Any) -> State:
+    """The labels of these data under a model that a sampler is known for."""
+    if isinstance(model, Tagger):
+        return TagState(model, data)
+    if isinstance(model, Clusterer):
+        return ClusterState(model, data)  # type: ignore[return-value]
+    raise FitError(f"collapsed Gibbs sampling is for a Tagger or a Clusterer without handlers, actual {model!r:.80}")
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What a sweep came to.
+
+    :param sweep: how many there have been.
+    :param log_joint: of labels and data, tables integrated out, and of the concentrations that are learned.
+    :param rates: the share of accepted proposals, of ``labels`` (1 where they are drawn exactly), ``alpha``, ``beta``.
+    """
+
+    chain: int
+    sweep: int
+    temperature: float
+    log_joint: float
+    rates: dict[str, float] = field(default_factory=dict)
+
+
+class Walk:
+    """A chain, which :meth:`step` moves by one sweep. The same seed gives the same chain.
+
+    :param sweeps: how many there will be, for the temperature; after that it stays as it is.
+    :param labels: where to start; by default drawn evenly from what is allowed.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        hyper: Hyperparameters,
+        how: str,
+        temperature: Temperature,
+        sweeps: int,
+        seed: int,
+        labels: Array | None = None,
+        chain: int = 0,
+    ) -> None:
+        self.state, self.hyper, self.how, self.temperature, self.sweeps = state, hyper, how, temperature, sweeps
+        self.rng = np.random.default_rng(seed)
+        self.chain, self.seed, self.sweep = chain, seed, 0
+        if labels is None:
+            state.draw_start(self.rng)
+        else:
+            state.labels = labels
+        self.log_joint = self._log_joint()
+        self.best, self.best_log_joint = state.labels, -math.inf
+
+    def _log_joint(self) -> float:
+        labels = self.state.log_choices(self.hyper.alpha) + float(self.state.log_emissions(self.hyper.beta).sum())
+        return labels + self.hyper.log_prior()
+
+    def step(self) -> Sweep:
+        """Move every label once, then the concentrations."""
+        temperature = at_sweep(self.temperature, min(self.sweep, max(self.sweeps - 1, 0)), self.sweeps)
+        rate = self.state.sweep(self.how, self.hyper.alpha, self.hyper.beta, 1 / temperature, self.rng)
+        rates = {"labels": rate, **self.hyper.step(self.state, self.rng)}
+        self.sweep += 1
+        self.log_joint = self._log_joint()
+        if math.isnan(self.log_joint):
+            raise FitError(f"sweep {self.sweep}: the log joint is NaN")
+        if self.log_joint > self.best_log_joint:
+            self.best, self.best_log_joint = self.state.labels, self.log_joint
+        return Sweep(self.chain, self.sweep, temperature, self.log_joint, rates)
+
+    def kept(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """All that the next sweep depends on, as plain values and arrays."""
+        plain = {"sweep": self.sweep, "rng": self.rng.bit_generator.state, "best_log_joint": self.best_log_joint}
+        arrays = {"labels": self.state.labels, "best": self.best, "alpha": self.hyper.alpha, "beta": self.hyper.beta}
+        return plain, arrays
+
+    def restore(self, plain: dict[str, Any], arrays: dict[str, Array]) -> None:
+        """Go back to what :meth:`kept` told."""
+        self.state.labels = arrays["labels"]
+        self.hyper.alpha, self.hyper.beta = arrays["alpha"].copy(), arrays["beta"].copy()
+        self.rng.bit_generator.state = plain["rng"]
+        self.sweep, self.best, self.best_log_joint = plain["sweep"], arrays["best"], float(plain["best_log_joint"])
+        self.log_joint = self._log_joint()

@@ -1,0 +1,118 @@
+"""Numbers of sampled labels that do not depend on what the labels are called, and how well chains agree on them."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..evaluate import variation_of_information
+from .arviz import from_groups
+
+if TYPE_CHECKING:
+    from .samples import Samples
+
+Array = np.ndarray[Any, Any]
+
+#: What R-hat would mean if it were taken of labels.
+R_HAT_OF_LABELS = (
+    "R-hat compares the spread of a number within chains with its spread between them. A label is a name, not a "
+    "number, and without a dictionary every renaming of the labels is equally probable: two chains that found the very "
+    "same clusters under other names would get a large R-hat, and one that is stuck in a single naming a small one. "
+    "Even with a dictionary the mean of tag numbers means nothing. So R-hat and ESS are given for numbers that survive "
+    "renaming (the log joint, the labels used, entropy, concentrations), and clusterings are compared by variation of "
+    "information. Small R-hats there do not prove that chains agree on clusters; a large VI between chains disproves "
+    "it."
+)
+
+
+def sizes(labels: Array, K: int) -> Array:  # (chains, draws, units) -> (chains, draws, K)
+    """How many have each label."""
+    chains, draws, _ = labels.shape
+    found = np.empty((chains, draws, K), np.int64)
+    for c in range(chains):
+        for d in range(draws):
+            found[c, d] = np.bincount(labels[c, d], minlength=K)
+    return found
+
+
+def invariants(samples: Samples) -> dict[str, Array]:  # (chains, draws) each
+    """``log_joint``, ``labels_used``, ``entropy`` (bits), ``largest`` (share), and shared concentrations if learned."""
+    counts = samples.token_counts
+    p = counts / counts.sum(-1, keepdims=True)
+    entropy = -(p * np.log2(p, where=p > 0, out=np.zeros_like(p))).sum(-1)
+    found = {
+        "log_joint": samples.log_joint,
+        "labels_used": (counts > 0).sum(-1).astype(np.float64),
+        "entropy": entropy,
+        "largest": p.max(-1),
+    }
+    if samples.learned != "fixed":
+        found["alpha"] = samples.alpha
+        found["beta"] = samples.beta if samples.learned == "shared" else np.sort(samples.beta, -1).mean(-1)
+    return found
+
+
+def diagnostics(samples: Samples) -> dict[str, dict[str, float]]:
+    """Mean, deviation, R-hat and effective sample size of each invariant number. NaN where a number never moves."""
+    values = invariants(samples)
+    moving = {name: x for name, x in values.items() if np.ptp(x) > 0}
+    r_hat, ess = _by_arviz(moving, "rhat"), _by_arviz(moving, "ess")
+    return {
+        name: {
+            "mean": float(x.mean()),
+            "sd": float(x.std()),
+            "r_hat": r_hat.get(name, float("nan")),
+            "ess": ess.get(name, float("nan")),
+        }
+        for name, x in values.items()
+    }
+
+
+def _by_arviz(values: dict[str, Array], what: str) -> dict[str, float]:
+    if not values or next(iter(values.values())).shape[1] < 4:  # too few draws to say anything
+        return {}
+    data = from_groups({"posterior": values})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of ArviZ on few draws, and on its own future
+        import arviz
+
+        found: Any = getattr(arviz, what)(data)
+    group = found["posterior"] if "posterior" in getattr(found, "children", {}) else found
+    return {name: float(group[name]) for name in values}
+
+
+def between_chains(labels: Array) -> Array:  # (chains, units) -> (chains, chains)
+    """Variation of information in bits between the clusterings of every two chains."""
+    chains = len(labels)
+    found = np.zeros((chains, chains))
+    for i in range(chains):
+        for j in range(i):
+            found[i, j] = found[j, i] = variation_of_information(labels[i], labels[j])
+    return found
+
+
+def to_arviz(samples: Samples) -> Any:
+    """An ArviZ object of everything but the labels themselves, which are integers and stay beside it."""
+    counts = samples.token_counts
+    posterior: dict[str, Any] = {
+        "cluster_sizes": -np.sort(-counts, -1),
+        "token_counts": counts,
+        "labels_used": (counts > 0).sum(-1),
+    }
+    if samples.learned != "fixed":
+        posterior |= {"alpha": samples.alpha, "beta": samples.beta}
+    at = samples.kept
+    stats = {
+        "lp": samples.log_joint,
+        "energy": -samples.log_joint,  # what plots of energy ask for
+        "temperature": samples.path["temperature"][:, at],
+        **{f"acceptance_{name}": samples.path[f"rate_{name}"][:, at] for name in samples.rates},
+    }
+    dims = {"token_counts": ["label"], "cluster_sizes": ["rank"], "beta": ["label"]}
+    return from_groups(
+        {"posterior": posterior, "sample_stats": stats},
+        coords={"label": samples.names},
+        dims={name: d for name, d in dims.items() if name in posterior and np.ndim(posterior[name]) == 3},
+    )

@@ -1,0 +1,232 @@
+"""What a sampler leaves behind: labels, draw by draw, and everything that can be said about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from ..errors import InputError, UnsupError
+from ..evaluate import clustering_report, tagging_report
+from . import sample_storage
+from .building import build_model, describe_model
+from .record import WRONG
+from .sample_checks import Statistic
+from .sample_statistics import R_HAT_OF_LABELS
+
+Array = np.ndarray[Any, Any]
+Which = Literal["best", "last"]
+KIND = "pyro_unsup samples"
+
+
+@dataclass(eq=False)
+class Samples:
+    """Draws of the labels of a corpus, from several chains.
+
+    Label numbers mean nothing without a dictionary: chains that found the same clusters may call them otherwise, and a
+    chain may rename them as it goes. :meth:`explain` says what that means for R-hat.
+
+    :param draws: ``labels`` (chains, draws, units) integers, ``alpha`` (chains, draws, kinds of rows), ``beta``
+        (chains, draws, K).
+    :param path: of every sweep, (chains, sweeps): ``log_joint``, ``temperature``, ``rate_labels``, ``rate_alpha``,
+        ``rate_beta``.
+    :param kept: (draws,) the sweeps that the draws are of, counted from 0.
+    :param best: (chains, units) the labels of the highest log joint of each chain, burn-in included.
+    :param last: (chains, units) the labels after the last sweep.
+    :param data: what the labels are of.
+    :param tables: the tables that alpha, by kind, and beta are the concentrations of.
+    """
+
+    model: Any
+    draws: dict[str, Array]
+    path: dict[str, Array]
+    kept: Array
+    best: Array
+    best_log_joint: Array
+    last: Array
+    data: dict[str, Array]
+    tables: tuple[tuple[str, ...], str]
+    config: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def labels(self) -> Array:  # (chains, draws, units)
+        """The labels of every draw."""
+        return self.draws["labels"]
+
+    @property
+    def learned(self) -> str:
+        """How concentrations were treated: ``"fixed"``, ``"shared"`` or ``"separate"``."""
+        return str(self.config.get("hyper", "fixed"))
+
+    @property
+    def alpha(self) -> Array:  # (chains, draws)
+        """Concentration of the rows that labels come from (of the transitions, if the model has several)."""
+        return self.draws["alpha"][..., 0]
+
+    @property
+    def beta(self) -> Array:  # (chains, draws), or (chains, draws, K) if each label has its own
+        """Concentration of the rows that words come from."""
+        return self.draws["beta"] if self.learned == "separate" else self.draws["beta"][..., 0]
+
+    @property
+    def log_joint(self) -> Array:  # (chains, draws)
+        """log p(labels, data | concentrations), plus the log prior of those that are learned."""
+        return self.path["log_joint"][:, self.kept]
+
+    @property
+    def rates(self) -> dict[str, Array]:  # (chains,) each
+        """Mean share of accepted proposals after the burn-in: of labels, and of concentrations if learned."""
+        names = ["labels"] if self.learned == "fixed" else ["labels", "alpha", "beta"]
+        first = int(self.config.get("burn_in", 0))
+        return {name: self.path[f"rate_{name}"][:, first:].mean(1) for name in names}
+
+    @property
+    def names(self) -> list[str]:
+        """What the labels are called."""
+        tags = getattr(self.model, "tags", self.model.states)
+        return [str(k) for k in range(self.model.states)] if isinstance(tags, int) else [str(tag) for tag in tags]
+
+    @cached_property
+    def token_counts(self) -> Array:  # (chains, draws, K)
+        """How many tokens (or documents) have each label."""
+        from .sample_statistics import sizes
+
+        return sizes(self.labels, self.model.states)
+
+    def predict(self, how: Which = "best", chain: int | None = None) -> Array:  # (units,)
+        """One labelling: the draw of the highest log joint, or the last one (the paper's result).
+
+        :param chain: of this chain; by default of the one whose labelling has the highest log joint.
+        """
+        if how not in ("best", "last"):
+            raise UnsupError(f"how must be 'best' or 'last', actual {how!r}")
+        scores = self.best_log_joint if how == "best" else self.path["log_joint"][:, -1]
+        at = int(scores.argmax()) if chain is None else chain
+        found: Array = (self.best if how == "best" else self.last)[at]
+        return found
+
+    def co_clustering(self, i: Any, j: Any) -> Any:
+        """Posterior probability that two tokens have the same label, which no renaming changes.
+
+        :param i: a token, or an array of them that broadcasts with ``j``.
+        """
+        first, second = np.broadcast_arrays(np.asarray(i), np.asarray(j))
+        same = (self.labels[..., first.ravel()] == self.labels[..., second.ravel()]).mean((0, 1)).reshape(first.shape)
+        return float(same) if same.ndim == 0 else same
+
+    def evaluate(self, gold: Any, how: Which = "last") -> dict[str, dict[str, Any]]:
+        """Scores of each chain's labelling against gold labels: ``mean``, ``deviation`` and ``chains`` of each score.
+
+        The scores are those of :func:`.tagging_report` (with ``accuracy``, and ``accuracy_ambiguous`` if there is a
+        dictionary, where the model's tags have the gold names) or :func:`.clustering_report`.
+        """
+        rows = [self._scores(gold, self.predict(how, chain)) for chain in range(len(self.last))]
+        found = {}
+        for name in rows[0]:
+            values = [row[name] for row in rows]
+            spread = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+            found[name] = {"mean": float(np.mean(values)), "deviation": spread, "chains": values}
+        return found
+
+    def _scores(self, gold: Any, labels: Array) -> dict[str, float]:
+        if hasattr(gold, "labels"):
+            if gold.labels is None:
+                raise UnsupError("the gold documents have no labels: read a labelled file")
+            return clustering_report(gold.labels, labels)
+        from .decoding.tagging import _same_tags, gold_labels
+
+        tags, same = gold_labels(gold), _same_tags(self, gold)  # type: ignore[arg-type]
+        support = self.model.declarations()["emission"].layout.support
+        ambiguous = None if support is None or same is None else (support.sum(0) > 1).numpy()[self.data["words"]]
+        return tagging_report(
+            tags if same is None else same[tags], labels, same_tags=same is not None, ambiguous=ambiguous
+        )
+
+    def variation_between_chains(self, how: Which = "last") -> Array:  # (chains, chains)
+        """Variation of information between the labellings of every two chains, in bits. 0 if they agree."""
+        from .sample_statistics import between_chains
+
+        return between_chains(self.best if how == "best" else self.last)
+
+    def invariants(self) -> dict[str, Array]:  # (chains, draws) each
+        """Numbers that survive a renaming of the labels, draw by draw."""
+        from .sample_statistics import invariants
+
+        return invariants(self)
+
+    def diagnostics(self) -> dict[str, dict[str, float]]:
+        """``mean``, ``sd``, ``r_hat`` and ``ess`` of each of the :meth:`invariants`, through ArviZ."""
+        from .sample_statistics import diagnostics
+
+        return diagnostics(self)
+
+    @staticmethod
+    def explain() -> str:
+        """What R-hat of labels would mean, and what is given instead."""
+        return R_HAT_OF_LABELS
+
+    def posterior_predictive(
+        self, statistics: Mapping[str, Statistic] | None = None, draws: int = 100, seed: int = 0
+    ) -> dict[str, dict[str, Any]]:
+        """Draw texts of the same sentence lengths from sampled tables, and compare them with the one observed.
+
+        :param statistics: functions of words (tokens,) by name; by default the number of types, of words that occur
+            once, and the share of words that follow themselves.
+        :return: for each, ``observed``, ``draws`` (draws,), and ``p``: the share of texts that have more of it (of ties
+            half). Near 0 or 1 means that the model does not capture it.
+        """
+        from .sample_checks import posterior_predictive
+
+        return posterior_predictive(self, statistics, draws, seed)
+
+    def sentences(self) -> list[list[int]]:
+        """The words, as the model takes them."""
+        return [part.tolist() for part in np.split(self.data["words"], self.data["offsets"][1:-1])]
+
+    def to_arviz(self) -> Any:
+        """Concentrations, log joint, cluster sizes, temperatures and acceptance rates for ArviZ 0.x and 1.x.
+
+        Plots of traces, ranks, autocorrelation and energy come from there. The labels stay here, as integers.
+        """
+        from .sample_statistics import to_arviz
+
+        return to_arviz(self)
+
+    def save(self, folder: str | PathLike[str], overwrite: bool = False) -> None:
+        """Write to a folder of safetensors and JSON, all or nothing."""
+        sample_storage.may_hold(folder, overwrite)
+        model, extra = describe_model(self.model)
+        said = {"model": model, "config": self.config, "tables": [list(self.tables[0]), self.tables[1]]}
+        groups = {"draws": self.draws, "path": self.path, "data": self.data, "own": {n: getattr(self, n) for n in _OWN}}
+        arrays = {f"{group}/{name}": x for group, members in groups.items() for name, x in members.items()}
+        sample_storage.write(folder, KIND, said, arrays | {f"model/{name}": x.numpy() for name, x in extra.items()})
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str]) -> Samples:
+        """Read what :meth:`save` wrote."""
+        import torch
+
+        record, arrays = sample_storage.read(folder, KIND)
+        groups: dict[str, dict[str, Array]] = {"draws": {}, "path": {}, "data": {}, "own": {}, "model": {}}
+        try:
+            for key, x in arrays.items():
+                group, _, name = key.partition("/")
+                groups[group][name] = x
+            model = build_model(record["model"], {n: torch.from_numpy(x) for n, x in groups.pop("model").items()})
+            rows, emitted = record["tables"]
+            return cls(model, tables=(tuple(rows), emitted), config=record["config"], **groups.pop("own"), **groups)  # type: ignore[arg-type]
+        except WRONG as error:
+            raise InputError(f"the record does not describe samples: {error!r:.200}", Path(folder)) from error
+
+    def __repr__(self) -> str:
+        chains, draws, units = self.labels.shape
+        best = f"{self.best_log_joint.max():.1f}"
+        return f"Samples of {self.model!r}: {chains} chains of {draws} draws, {units} labels; best log joint {best}"
+
+
+_OWN = ("kept", "best", "best_log_joint", "last")

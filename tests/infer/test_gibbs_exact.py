@@ -1,0 +1,229 @@
+"""The samplers of tags draw from the right distribution, and the tests would notice if they did not."""
+
+from __future__ import annotations
+
+import types
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numba import njit
+from pyro import poutine
+from scipy import stats
+
+from pyro_unsup.infer.gibbs_tags import TagState
+from pyro_unsup.kernels import gibbs_bigram, gibbs_trigram
+from pyro_unsup.models import Tagger
+
+from .gibbs_oracle import log_joint, posterior, ratio
+
+BOTH = pytest.mark.parametrize("order", [1, 2])
+BOUNDARY = pytest.mark.parametrize("stop", [False, True])
+
+
+def random_problem(rng: np.random.Generator, order: int, stop: bool) -> tuple[TagState, dict[str, Any], Any]:
+    K, V = int(rng.integers(2, 4)), int(rng.integers(1, 4))
+    allowed = rng.random((K, V)) < 0.8
+    allowed[rng.integers(K, size=V), np.arange(V)] = True
+    allowed[np.arange(K), rng.integers(V, size=K)] = True
+    lengths = rng.integers(0, 6, size=rng.integers(1, 4))
+    lengths[0] = max(lengths[0], 1)
+    words = rng.integers(V, size=lengths.sum())
+    sentences = [part.tolist() for part in np.split(words, np.cumsum(lengths)[:-1])]
+    state = TagState(Tagger(K, V, order, torch.from_numpy(allowed), stop), sentences)
+    state.draw_start(rng)
+    about = {
+        "alpha": rng.gamma(1, 1, order + 1) + 1e-3,
+        "beta": rng.gamma(1, 1, K) + 1e-3,
+        "order": order,
+        "stop": stop,
+    }
+    return state, about, (words, lengths, allowed)
+
+
+def weights_of(state: TagState, token: int, alpha: Any, beta: Any) -> Any:
+    """What the kernel gives each tag of a token that it has taken out."""
+    S, w = state.K + 1, state.words[token]
+    counts = (state.n, state.totals) if state.order == 1 else (state.n.reshape(S, S, S), state.totals.reshape(S, S))
+    found = np.empty(state.K)
+    size = state.at[w + 1] - state.at[w]
+    (gibbs_bigram if state.order == 1 else gibbs_trigram).lift(
+        state.places[token], state.at[w], size, state.cells[token], state.padded, state.tag_of, state.n_cell,
+        state.n_tag, *counts, alpha, alpha * state.outcomes, beta, beta * state.types, state.stop, found,
+    )  # fmt: skip
+    return found[:size] / found[:size].sum()
+
+
+@BOTH
+@BOUNDARY
+def test_conditional_is_the_ratio_of_joints(order: int, stop: bool) -> None:
+    rng = np.random.default_rng(order)
+    worst = 0.0
+    for _ in range(1000):  # 4,000 in all
+        state, about, (words, lengths, allowed) = random_problem(rng, order, stop)
+        tags, token = state.labels.copy(), int(rng.integers(len(words)))
+        logs = []
+        for c in np.flatnonzero(allowed[:, words[token]]):
+            tags[token] = c
+            logs.append(log_joint(tags, words, lengths, len(allowed), allowed.sum(1), **about))
+        found = weights_of(state, token, about["alpha"], about["beta"])
+        worst = max(worst, np.abs(found - ratio(logs)).max())
+    assert worst < 1e-12
+
+
+@BOTH
+@BOUNDARY
+def test_log_joint_is_that_of_the_urns(order: int, stop: bool) -> None:
+    rng = np.random.default_rng(order)
+    for _ in range(50):
+        state, about, (words, lengths, allowed) = random_problem(rng, order, stop)
+        wanted = log_joint(state.labels, words, lengths, len(allowed), allowed.sum(1), **about)
+        found = state.log_choices(about["alpha"]) + state.log_emissions(about["beta"]).sum()
+        assert found == pytest.approx(wanted, abs=1e-12)
+
+
+@BOTH
+@BOUNDARY
+@pytest.mark.parametrize("how", ["pointwise", "blocked", "uncollapsed"])
+def test_counts_stay_those_of_the_tags(how: Any, order: int, stop: bool) -> None:
+    rng = np.random.default_rng(order)
+    for power in (1.0, 0.5, 3.0):
+        state, about, _ = random_problem(rng, order, stop)
+        for _ in range(20):
+            state.sweep(how, about["alpha"], about["beta"], power, rng)
+        kept = [x.copy() for x in (state.labels, state.n, state.totals, state.n_cell, state.n_tag, state.cells)]
+        state.labels = state.labels
+        for before, after in zip(
+            kept, (state.labels, state.n, state.totals, state.n_cell, state.n_tag, state.cells), strict=True
+        ):
+            np.testing.assert_array_equal(before, after)
+
+
+#: One sentence of five and two tags: 32 states.
+WORDS, LENGTHS = np.array([0, 1, 0, 0, 1]), np.array([5])
+
+
+def chi_squared(
+    how: Any, order: int, stop: bool, sweep: Any = None, power: float = 1.0, kept: int = 20_000, thin: int = 5
+) -> float:
+    """p of the visits to each of 32 states against the exact posterior."""
+    about: Any = {"alpha": np.array([0.4, 0.6, 0.5][: order + 1]), "beta": np.array([0.7, 0.9])}
+    allowed = np.ones((2, 2), np.bool_)
+    exact = posterior(WORDS, LENGTHS, allowed, order=order, stop=stop, **about)
+    p = np.array(list(exact.values())) ** power
+    rng = np.random.default_rng(7)
+    state = TagState(Tagger(2, 2, order, stop=stop), [WORDS.tolist()])
+    state.draw_start(rng)
+    seen: Counter[tuple[int, ...]] = Counter()
+    for _ in range(kept):
+        for _ in range(thin):
+            if sweep is None:
+                state.sweep(how, about["alpha"], about["beta"], power, rng)
+            else:
+                sweep(state, about, rng)
+        seen[tuple(state.labels.tolist())] += 1
+    counts = np.array([seen[z] for z in exact])
+    return float(stats.chisquare(counts, kept * p / p.sum()).pvalue)
+
+
+@BOTH
+@BOUNDARY
+@pytest.mark.parametrize("how", ["pointwise", "blocked", "uncollapsed"])
+def test_chain_visits_states_as_often_as_it_should(how: Any, order: int, stop: bool) -> None:
+    assert chi_squared(how, order, stop, **({"kept": 4000, "thin": 2} if how == "uncollapsed" else {})) > 1e-4
+
+
+def without_indicators(order: int) -> Any:
+    """The sweep, compiled anew with conditionals that forget the token's own trigrams."""
+    module = gibbs_bigram if order == 1 else gibbs_trigram
+
+    @njit
+    def bigram(b, c, d, n2, n1, alpha, mass):  # type: ignore[no-untyped-def]
+        return (n2[c, d] + alpha[0]) / (n1[c] - (b == c) + mass[0])
+
+    @njit
+    def trigram(a, b, c, d, e, second, third, n3, n2, alpha, mass):  # type: ignore[no-untyped-def]
+        p = 1.0
+        if second:
+            first = 1 if b == len(n2) - 1 else 0
+            p = (n3[b, c, d] + alpha[first]) / (n2[b, c] - (a == b and b == c) + mass[first])
+        if third:
+            p *= (n3[c, d, e] + alpha[0]) / (n2[c, d] - (a == c and b == d) + mass[0])
+        return p
+
+    names = {**vars(module), "onward": bigram if order == 1 else trigram}
+    names["lift"] = njit(inline="always")(types.FunctionType(module.lift.py_func.__code__, names))
+    return njit(types.FunctionType(module.sweep.py_func.__code__, names))
+
+
+@BOTH
+def test_the_test_notices_when_the_indicators_are_left_out(order: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gibbs_bigram if order == 1 else gibbs_trigram, "sweep", without_indicators(order))
+    assert chi_squared("pointwise", order, stop=True) < 1e-10
+
+
+@BOTH
+@pytest.mark.parametrize("how", ["pointwise", "blocked"])
+def test_a_tempered_chain_visits_states_by_powers_of_their_probability(how: Any, order: int) -> None:
+    assert chi_squared(how, order, stop=True, power=2.0, kept=10_000) > 1e-4
+
+
+def test_longer_sentences_and_dictionaries_too() -> None:
+    """Two sentences, three tags, a dictionary: the exact posterior of every two neighbours."""
+    allowed = np.array([[1, 1, 0, 1], [0, 1, 1, 1], [1, 0, 1, 1]], np.bool_)
+    words, lengths = np.array([0, 3, 1, 2, 3, 1]), np.array([4, 2])
+    about: Any = {"alpha": np.array([0.3, 0.5, 0.4]), "beta": np.array([0.2, 0.5, 1.0])}
+    for stop in (False, True):
+        exact = posterior(words, lengths, allowed, order=2, stop=stop, **about)
+        model = Tagger(3, 4, 2, torch.from_numpy(allowed), stop)
+        for how, kept, thin in (("pointwise", 20_000, 3), ("blocked", 20_000, 3), ("uncollapsed", 1000, 15)):
+            rng = np.random.default_rng(3)
+            state = TagState(model, [[0, 3, 1, 2], [3, 1]])
+            state.draw_start(rng)
+            seen: Counter[tuple[int, ...]] = Counter()
+            for _ in range(kept):
+                for _ in range(thin):
+                    state.sweep(how, about["alpha"], about["beta"], 1.0, rng)  # type: ignore[arg-type]
+                seen[tuple(state.labels.tolist())] += 1
+            assert set(seen) <= set(exact)
+            counts, wanted = np.array([seen[z] for z in exact]), kept * np.array(list(exact.values()))
+            rare = wanted < 10  # pooled, as the test wants
+            counts = np.append(counts[~rare], counts[rare].sum())
+            wanted = np.append(wanted[~rare], wanted[rare].sum())
+            assert stats.chisquare(counts, wanted).pvalue > 1e-4, (how, stop)
+
+
+@BOTH
+@BOUNDARY
+def test_the_target_is_the_posterior_of_the_pyro_program(order: int, stop: bool) -> None:
+    """The mean of p(tags, words | tables) over the prior of the tables is what the urns say."""
+    about: Any = {"alpha": [0.8, 0.6, 1.2][: order + 1], "beta": [0.7, 0.7]}
+    names = ["transition", "second", "start"] if order == 2 else ["transition", "start"]
+    prior = {**dict(zip(names, about["alpha"], strict=True)), "emission": 0.7}
+    model = Tagger(2, 3, order, stop=stop, prior=prior)
+    words, tags, lengths = [0, 2, 1, 1], torch.tensor([0, 1, 1, 0]), [3, 1]
+    found = []
+    for _ in range(3000):
+        trace = poutine.trace(model).get_trace(torch.tensor(words), torch.tensor(lengths))
+        site = trace.nodes["words"]
+        found.append(float(site["fn"].score(site["value"], tags).sum().exp()))
+    wanted = np.exp(log_joint(tags.tolist(), words, lengths, 2, [3, 3], order=order, stop=stop, **about))
+    assert abs(np.mean(found) - wanted) < 4.5 * np.std(found) / len(found) ** 0.5
+    state = TagState(model, [[0, 2, 1], [1]])
+    np.testing.assert_allclose(state.concentrations[0], about["alpha"])
+    np.testing.assert_allclose(state.concentrations[1], about["beta"])
+
+
+def test_threads_draw_the_same_tags(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for threads in (1, 3):
+        monkeypatch.setattr("pyro_unsup.infer.gibbs_tags.threads_for", lambda tokens, n=threads: n)
+        rng = np.random.default_rng(5)
+        state = TagState(Tagger(4, 5, order=2), [rng.integers(5, size=n).tolist() for n in (5, 9, 1, 7, 3, 8)])
+        state.draw_start(rng)
+        for _ in range(5):
+            state.sweep("uncollapsed", np.full(3, 0.5), np.full(4, 0.5), 1.0, rng)
+        found.append(state.labels)
+    np.testing.assert_array_equal(*found)

@@ -1,0 +1,184 @@
+"""Concentrations are sampled from their posterior: Geweke's joint test, simulation-based calibration, and errors."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from pyro_unsup.errors import FitError
+from pyro_unsup.infer import hyperparameters
+from pyro_unsup.infer.gibbs_tags import TagState
+from pyro_unsup.infer.hyperparameters import Flat, Gamma, Hyperparameters, LogUniform, hyperprior, metropolis
+from pyro_unsup.models import Tagger
+
+SLOW = pytest.mark.skipif("PYRO_UNSUP_SLOW" not in os.environ, reason="takes minutes: set PYRO_UNSUP_SLOW")
+PRIOR = Gamma(2.0, 1.0)
+
+
+def story(rng: np.random.Generator, K: int, V: int, n: int, order: int, alpha: float, beta: Any) -> tuple[Any, Any]:
+    """Tags and words of one sentence, drawn from urns; the boundary is only a context."""
+    rows: dict[Any, Any] = {}
+
+    def draw(row: Any, outcomes: int, a: float) -> int:
+        urn = rows.setdefault(row, np.zeros(outcomes))
+        found = int(rng.choice(outcomes, p=(urn + a) / (urn + a).sum()))
+        urn[found] += 1
+        return found
+
+    tags: list[int] = []
+    for _ in range(n):
+        tags.append(draw(tuple(tags[-order:]), K, alpha))
+    return np.array(tags), np.array([draw(("word", k), V, beta[k]) for k in tags])
+
+
+def redraw_words(state: TagState, V: int, beta: Any, rng: np.random.Generator) -> None:
+    urns = np.zeros((state.K, V)) + beta[:, None]
+    tags, words = state.labels, np.empty(len(state), np.int64)
+    uniforms = rng.random(len(state))
+    for i, k in enumerate(tags):
+        words[i] = np.searchsorted(np.cumsum(urns[k]), uniforms[i] * urns[k].sum(), side="right")
+        urns[k, words[i]] += 1
+    state.words = words
+    state._open_words = words[state.open]
+    state._settle(state.at[words] + tags)
+
+
+def numbers(tags: Any, words: Any, hyper: Hyperparameters) -> list[float]:
+    same = float((tags[1:] == tags[:-1]).sum())
+    values = [hyper.alpha[0], np.log(hyper.alpha[0]), hyper.beta[0], np.log(hyper.beta[0])]
+    return [*values, same, float((words == 1).sum()), float((tags == words).sum())]
+
+
+def geweke(how: Any, order: int, learn: Any, chains: int = 4, sweeps: int = 300) -> float:
+    """The largest |z| between draws of everything from the story, and a chain that also redraws the words."""
+    rng = np.random.default_rng(order)
+    K, V, n = 2, 2, 4
+    forward, found = [], []
+    for _ in range(1500):
+        alpha, beta = rng.gamma(2.0, 1.0), rng.gamma(2.0, 1.0, K)
+        beta = beta[:1].repeat(K) if learn == "shared" else beta
+        hyper = Hyperparameters(np.full(order + 1, alpha), beta, learn, PRIOR)
+        forward.append(numbers(*story(rng, K, V, n, order, alpha, beta), hyper))
+    for _ in range(chains):
+        state = TagState(Tagger(K, V, order), [[0, 1, 0, 1]])
+        alpha, beta = rng.gamma(2.0, 1.0), rng.gamma(2.0, 1.0, K)
+        beta = beta[:1].repeat(K) if learn == "shared" else beta
+        hyper = Hyperparameters(np.full(order + 1, alpha), beta, learn, PRIOR, width=0.4, steps=5)
+        tags, words = story(rng, K, V, n, order, alpha, beta)
+        state.words = words
+        state._settle(state.at[words] + tags)
+        for _ in range(sweeps):
+            hyper.step(state, rng)
+            state.sweep(how, hyper.alpha, hyper.beta, 1.0, rng)
+            redraw_words(state, V, hyper.beta, rng)
+            found.append(numbers(state.labels, state.words, hyper))
+    ahead, chain = np.array(forward), np.array(found)
+    batches = chain.reshape(chains * 20, -1, chain.shape[1]).mean(1)
+    error = np.sqrt(ahead.var(0) / len(ahead) + batches.var(0, ddof=1) / len(batches))
+    return float(np.abs((ahead.mean(0) - chain.mean(0)) / error).max())
+
+
+@pytest.mark.parametrize(
+    ("how", "order", "learn"),
+    [("pointwise", 1, "separate"), ("pointwise", 2, "shared"), ("blocked", 1, "shared"), ("blocked", 2, "separate")],
+)
+def test_gewekes_joint_test(how: Any, order: int, learn: Any) -> None:
+    assert geweke(how, order, learn) < 4
+
+
+def test_gewekes_test_notices_a_missing_hastings_term(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hyperparameters, "hastings", lambda x, proposed, width: np.zeros_like(x))
+    assert geweke("pointwise", 2, "shared") > 8
+
+
+@SLOW
+@pytest.mark.parametrize("how", ["pointwise", "blocked", "uncollapsed"])
+@pytest.mark.parametrize("order", [1, 2])
+def test_gewekes_joint_test_at_length(how: Any, order: int) -> None:
+    assert geweke(how, order, "separate", sweeps=4000) < 4
+
+
+def ranks(how: Any, order: int, data_sets: int, draws: int, thin: int, burn_in: int) -> Any:
+    """Where the truth stands among draws from the posterior: log alpha, log beta and the log joint."""
+    rng = np.random.default_rng(10 * order + len(how))
+    K, V, n = 2, 3, 12
+    found = np.empty((data_sets, 3), np.int64)
+    for i in range(data_sets):
+        alpha, b = rng.gamma(2.0, 1.0, 2)
+        tags, words = story(rng, K, V, n, order, alpha, np.full(K, b))
+        state = TagState(Tagger(K, V, order), [words.tolist()])
+        state.labels = tags
+        truth = [alpha, b, log_joint(state, np.full(order + 1, alpha), np.full(K, b))]
+        hyper = Hyperparameters(np.ones(order + 1), np.ones(K), "shared", PRIOR, width=0.5, steps=2)
+        state.draw_start(rng)
+        below = np.zeros(3)
+        for t in range(burn_in + draws * thin):
+            state.sweep(how, hyper.alpha, hyper.beta, 1.0, rng)
+            hyper.step(state, rng)
+            if t >= burn_in and (t - burn_in + 1) % thin == 0:
+                now = [hyper.alpha[0], hyper.beta[0], log_joint(state, hyper.alpha, hyper.beta)]
+                # Equal log joints, of the same labels up to their names, are told apart by a coin.
+                below += np.array(now) + 1e-9 * rng.standard_normal(3) < np.array(truth)
+        found[i] = below
+    return found
+
+
+def log_joint(state: TagState, alpha: Any, beta: Any) -> float:
+    prior = sum(float(PRIOR.log_density(x[:1])[0]) for x in (alpha, beta))
+    return state.log_choices(alpha) + float(state.log_emissions(beta).sum()) + prior
+
+
+def uniform(found: Any, draws: int, bins: int) -> Any:
+    """p of each quantity's ranks being uniform."""
+    counts = [np.bincount(found[:, q] * bins // (draws + 1), minlength=bins) for q in range(found.shape[1])]
+    return np.array([stats.chisquare(n).pvalue for n in counts])
+
+
+@pytest.mark.parametrize(("how", "order"), [("pointwise", 1), ("pointwise", 2), ("blocked", 2)])
+def test_simulation_based_calibration(how: Any, order: int) -> None:
+    assert (uniform(ranks(how, order, data_sets=50, draws=9, thin=6, burn_in=30), 9, 5) > 1e-4).all()
+
+
+@SLOW
+@pytest.mark.parametrize("how", ["pointwise", "blocked", "uncollapsed"])
+@pytest.mark.parametrize("order", [1, 2])
+def test_simulation_based_calibration_at_length(how: Any, order: int) -> None:
+    assert (uniform(ranks(how, order, data_sets=500, draws=99, thin=10, burn_in=100), 99, 20) > 1e-4).all()
+
+
+def test_metropolis_finds_a_known_distribution() -> None:
+    rng = np.random.default_rng(0)
+    x = np.full(4000, 6.0)
+    for _ in range(400):
+        x, _ = metropolis(x, lambda x: np.zeros_like(x), Gamma(6.0, 1.0), rng, width=0.4)
+    assert stats.kstest(x, stats.gamma(6.0).cdf).pvalue > 1e-4
+
+
+def test_a_log_uniform_prior_keeps_its_bounds() -> None:
+    rng = np.random.default_rng(0)
+    x = np.full(3000, 1.0)
+    for _ in range(300):
+        x, _ = metropolis(x, lambda x: np.zeros_like(x), LogUniform(0.5, 2.0), rng, width=0.4)
+    assert stats.kstest(np.log2(x), stats.uniform(-1, 2).cdf).pvalue > 1e-4
+
+
+def test_a_flat_prior_goes_by_name_with_a_warning() -> None:
+    with pytest.warns(UserWarning, match="improper"):
+        assert hyperprior("flat") == Flat()
+    assert hyperprior("gamma") == Gamma(1.0, 1.0)
+    with pytest.raises(FitError, match="one of 'gamma', 'log_uniform', 'flat'"):
+        hyperprior("normal")
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, float("nan"), float("inf")])
+def test_concentrations_are_positive(bad: float) -> None:
+    with pytest.raises(FitError, match="alpha must be positive"):
+        Hyperparameters(np.array([bad]), np.ones(2), "fixed", Gamma())
+    with pytest.raises(FitError, match="beta must be positive"):
+        Hyperparameters(np.ones(1), np.array([1.0, bad]), "fixed", Gamma())
+    with pytest.raises(FitError, match="shape must be positive"):
+        Gamma(bad)
