@@ -65,7 +65,8 @@ class BracketingPosterior(Posterior):
     @cached_property
     def entropy(self) -> Tensor:  # (B,)
         """H = log Z - E[log weight], and the weight is a product over spans."""
-        parts = BracketingParts(*(x.double() for x in self._parts.tables()), self._parts.power)
+        yields, contexts, node, tree = (x.double() for x in self._parts.tables())
+        parts = BracketingParts(yields, contexts, node, tree, self._parts.power)
         scores = SpanScores.of(parts, self._spans, self._lengths)
         log_z, yes = self._sums
         expected = _product(yes, scores.inside) + _product(1 - yes, scores.outside)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +85,8 @@ class BracketingParts:
     def kernel_weights(self) -> BracketingTables:
         from ..kernels.bracketing import BracketingTables  # numba loads when it is first needed
 
-        return BracketingTables(*(x.detach() for x in self.tables()), self.power)
+        yields, contexts, node, tree = (x.detach() for x in self.tables())
+        return BracketingTables(yields, contexts, node, tree, self.power)
 
 
 @dataclass
@@ -214,7 +216,7 @@ class _KernelSum(torch.autograd.Function):
 
         *inputs, ctx.power = args
         ctx.save_for_backward(*inputs)
-        weights = BracketingParts(*inputs[:4], ctx.power).kernel_weights()
+        weights = _parts(inputs[:4], ctx.power).kernel_weights()
         log_z, ctx.marginals = bracketing_pass(weights, inputs[4].numpy(), inputs[5].numpy(), any(ctx.needs_input_grad))
         ctx.possible = log_z > -torch.inf
         return log_z.to(inputs[0].dtype)
@@ -223,12 +225,12 @@ class _KernelSum(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         weights, (spans, lengths) = ctx.saved_tensors[:4], ctx.saved_tensors[4:]
         if torch.is_grad_enabled():  # a gradient of the gradient is wanted: go through the definition
-            total = reference_log_partition(BracketingParts(*weights, ctx.power), spans, lengths)
+            total = reference_log_partition(_parts(weights, ctx.power), spans, lengths)
             wanted = [w for w, need in zip(weights, ctx.needs_input_grad, strict=False) if need]
             found = iter(torch.autograd.grad(total, wanted, grad, create_graph=True, materialize_grads=True))
             return *(next(found) if need else None for need in ctx.needs_input_grad[:4]), None, None, None
         scale = torch.where(ctx.possible, grad.double(), 0.0) * ctx.power
-        counts = expected_counts(BracketingParts(*weights), spans, lengths, ctx.marginals, scale).tables()
+        counts = expected_counts(_parts(weights, ctx.power), spans, lengths, ctx.marginals, scale).tables()
         return *(c if need else None for c, need in zip(counts, ctx.needs_input_grad, strict=False)), None, None, None
 
 
@@ -241,6 +243,11 @@ def expected_counts(
     like, where = parts.kernel_weights(), (spans.numpy(), lengths.numpy())
     found = bracketing_counts(like, *where, marginals.numpy(), scale.contiguous().numpy())
     return BracketingParts(found.yields, found.contexts, found.node, found.tree)
+
+
+def _parts(tables: Sequence[Tensor], power: float) -> BracketingParts:
+    yields, contexts, node, tree = tables
+    return BracketingParts(yields, contexts, node, tree, power)
 
 
 def _cells(table: Tensor, owner: Tensor, row: int, column: Tensor) -> Tensor:  # (*batch, R, C), (m,) -> (*lead, m)

@@ -156,6 +156,10 @@ class StepwiseEM(Online):
         self._found = total
         self.iteration += 1
 
+    def settled(self, info: Info, tolerance: float) -> bool:
+        """Whether two passes found the same. What the first one accumulates tells of the start, so it is not enough."""
+        return (self.exact or self.iteration > 1) and super().settled(info, tolerance)
+
     def _took_data(self) -> None:
         n, m = self.examples.size, self.batch_size
         self.statistics.value(max(1.0, n / m))

@@ -89,8 +89,8 @@ def bracketing_counts(
     for more in others:  # always in the same order
         for into, one in zip(counts, more, strict=True):
             into += one
-    found = [torch.from_numpy(np.ascontiguousarray(x.T)).to(like.yields.dtype) for x in counts]
-    return BracketingTables(*found)
+    yields, contexts, node, tree = (torch.from_numpy(np.ascontiguousarray(x.T)).to(like.yields.dtype) for x in counts)
+    return BracketingTables(yields, contexts, node, tree)
 
 
 def bracketing_ratios(weights: BracketingTables, spans: Array, lengths: Array) -> Array:  # (spans,)

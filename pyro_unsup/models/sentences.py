@@ -3,14 +3,38 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..distributions.ragged import check_lengths, flatten
+from ..distributions.ragged import check_lengths, flatten, offsets_of
 from ..errors import StructureError
+
+
+@dataclass(frozen=True, eq=False)
+class Sentences:
+    """Word numbers end to end, and where each sentence begins.
+
+    :param words: (tokens,).
+    :param offsets: (B + 1,).
+    """
+
+    words: Tensor
+    offsets: Tensor
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def select(self, indices: Any) -> Sentences:
+        """The sentences at these places, in this order."""
+        chosen = torch.as_tensor(indices, dtype=torch.long)
+        lengths = self.offsets.diff()[chosen]
+        offsets = offsets_of(lengths)
+        shift = self.offsets[chosen] - offsets[:-1]
+        return Sentences(self.words[torch.arange(int(offsets[-1])) + shift.repeat_interleave(lengths)], offsets)
 
 
 def as_flat(sentences: Any, lengths: Any = None) -> tuple[Tensor, Tensor]:  # (tokens,), (B,)

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from ..distributions import Chain
+from ..distributions.ragged import offsets_of
 from ..errors import StructureError
 from ..tables import Declaration, Layout, declare
-from .sentences import as_flat
+from .sentences import Sentences, as_flat
 
 
 class Tagger:
@@ -111,6 +112,13 @@ class Tagger:
         with pyro.plate("sentences", len(lengths)):
             drawn: Tensor = pyro.sample("words", chain, obs=words)
         return drawn
+
+    def index(self, sentences: Any, lengths: Any = None) -> Any:
+        """Sentences that mini-batches can be selected from: a corpus is itself, others lie flat."""
+        if hasattr(sentences, "select") and lengths is None:
+            return sentences
+        words, lengths = as_flat(sentences, lengths)
+        return Sentences(words, offsets_of(lengths))
 
     def _check(self, words: Tensor, vocab: Any) -> None:
         known: Any = self.vocab

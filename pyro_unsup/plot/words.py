@@ -106,7 +106,8 @@ def _parts(log_weights: Any, vocab: Words | None, n: int) -> tuple[NDArray[np.fl
         if table is None:
             raise UnsupError(f"the fit has no table of words ({' or '.join(TABLES)}), it has {', '.join(fit.weights)}")
         log_weights, names = fit.weights[table], getattr(fit, "labels", None)
-        known = bare(fit.model).vocab if vocab is None else vocab
+        model: Any = bare(fit.model)
+        known = model.vocab if vocab is None else vocab
         vocab = [str(i) for i in range(known)] if isinstance(known, int) else known
     if vocab is None:
         raise UnsupError("log_weights need a vocab beside them; only a fit brings its own")

@@ -624,3 +624,18 @@ def test_data_that_forgetting_made_impossible_say_so() -> None:
         engine.step([[0]])
     with pytest.raises(FitError, match=r"has probability zero: smooth \(AddLambda\), forget more slowly"):
         engine.step([[1]])
+
+
+def test_the_first_pass_alone_is_not_convergence() -> None:
+    """Where one mini-batch holds everything, it finds the log-likelihood of the start again."""
+    data = [[0, 1, 2], [2, 1], [0, 1, 1]]
+    fit = pu.StepwiseEM(pu.models.Tagger(2, 3), batch_size=100).run(data, iterations=5)
+    assert fit.report.iterations > 1
+
+
+def test_flat_words_with_lengths_are_examples_too() -> None:
+    data = [[0, 1, 2], [2, 1], [], [0, 1, 1]]
+    words, lengths = torch.tensor([0, 1, 2, 2, 1, 0, 1, 1]), torch.tensor([3, 2, 0, 3])
+    one = pu.StepwiseEM(pu.models.Tagger(2, 3), batch_size=2).run(data, iterations=3)
+    other = pu.StepwiseEM(pu.models.Tagger(2, 3), batch_size=2).run(words, lengths, iterations=3)
+    assert one.objective == other.objective
