@@ -2,7 +2,7 @@
 
     python -m benchmarks.ccm                   # all of it
     python -m benchmarks.ccm --quick           # the ratios only
-    python -m benchmarks.ccm --only learning   # or ratios, growth, trials
+    python -m benchmarks.ccm --only learning   # or ratios, growth, schedules, trials
     python -m benchmarks.ccm --plot growth.png # also draw how time grows
 
 7,000 random tag sequences of length 1 to 10, 47,835 tags. The peer is supar's constituency CRF (``pip install supar``;
@@ -196,23 +196,29 @@ def _rounded(values: list[float]) -> list[float]:
     return [float(f"{value:.3g}") for value in values]
 
 
-def engine(corpus: pu.data.Corpus, variant: int, smoothing: tuple[float, float], method: str) -> pu.EM:
-    """EM or annealing of a model that has the yields and contexts of this text."""
+def engine(
+    corpus: pu.data.Corpus, variant: int, smoothing: tuple[float, float], method: str, factor: float = 1.5
+) -> pu.EM:
+    """EM or annealing of a model that has the yields and contexts of this text.
+
+    :param factor: by which beta rises.
+    """
     estimate = pu.DirichletMAP()
     ccm = CCM.of(corpus, variant=variant, prior=(1 + smoothing[0], 1 + smoothing[1]))
     start = (ccm.split_start if "split" in method else ccm.uniform_start)(corpus, estimate=estimate)
     if method.startswith("EM"):
         return pu.EM(ccm, estimate, start)
     toward = "split" if method.startswith("SDA") else None
-    return pu.Anneal(ccm, estimate, start, schedule=pu.geometric(0.01, 1.5), toward=toward, jitter=0)
+    return pu.Anneal(ccm, estimate, start, schedule=pu.geometric(0.01, factor), toward=toward, jitter=0)
 
 
-def induce(corpus: pu.data.Corpus, variant: int, smoothing: tuple[float, float], method: str) -> dict[str, Any]:
+def induce(
+    corpus: pu.data.Corpus, variant: int, smoothing: tuple[float, float], method: str, factor: float = 1.5
+) -> dict[str, Any]:
     """One row of the table, and the brackets that a sign test needs."""
     tolerance = TOLERANCE[int(corpus.lengths.max())]
-    fit = engine(corpus, variant, smoothing, method).run(
-        corpus, iterations=100_000, tolerance=tolerance, progress=False
-    )
+    trained = engine(corpus, variant, smoothing, method, factor)
+    fit = trained.run(corpus, iterations=100_000, tolerance=tolerance, progress=False)
     decoded = decode(fit, corpus)
     found = {"e_steps": len(fit.rows), "objective": fit.objective, **scores(fit, corpus, decoded)}
     return {**found, "brackets": decoded.brackets}
@@ -272,6 +278,28 @@ def _shown(found: dict[str, float]) -> list[float]:
     return [100 * found["recall"], 100 * found["precision"], 100 * found["f1"], found["crossing"]]
 
 
+def schedules(corpus: pu.data.Corpus, processes: int) -> None:
+    """Where annealing ends, by how fast beta rises, beside EM from the same start."""
+    starts = {"DA": "EM (uniform)", "SDA (split)": "EM (split)"}
+    keys = [
+        (variant, (0.5, 2.0), method, factor)
+        for variant in (1, 2)
+        for annealed, plain_em in starts.items()
+        for method, factor in ((plain_em, 1.5), *((annealed, factor) for factor in (1.5, 1.3, 1.15, 1.05)))
+    ]
+    jobs = [(f"CCM {key[0]}, {key[2]}, beta x {key[3]:g}", induce, (corpus, *key)) for key in keys]
+    found = dict(in_processes(jobs, processes))
+    rows: list[list[Any]] = []
+    for name, _, (_, variant, _, method, factor) in jobs:
+        one = found[name]
+        figure(name, **plain(one))
+        base = one if method.startswith("EM") else base
+        speed = "" if one is base else f"{factor:g}"
+        over = "" if one is base else f"{one['objective'] - base['objective']:+.1f}"
+        rows.append([variant, method, speed, one["e_steps"], f"{one['bits_per_tag']:.4f}", 100 * one["f1"], over])
+    markdown(["model", "", "beta times", "E steps", "bits a tag", "F", "objective"], rows)
+
+
 def trials(corpus: pu.data.Corpus, processes: int) -> None:
     """A table like the paper's third: F on the text that was learned from, a tenth of it or all but a tenth."""
     rows = []
@@ -311,6 +339,8 @@ def main() -> None:
     if only in ("", "learning"):
         for longest in (10, 20):
             learning(short_tag_sequences(treebank, longest), processes)
+    if only in ("", "schedules"):
+        schedules(short_tag_sequences(treebank, 10), processes)
     if only in ("", "trials"):
         trials(short_tag_sequences(treebank, 10), processes)
 

@@ -44,7 +44,7 @@ def normalise_rows(declaration: Declaration, counts: Tensor, old: Tensor) -> Ten
     layout = declaration.layout
     totals = layout.row_sum(counts)
     empty = ~(totals > 0)
-    weights = layout.mask(counts.log() - layout.spread(totals.log()))
+    weights = layout.log_shares(counts, totals)
     if not bool(empty.any()):
         return weights
     if declaration.unvisited == "error":

@@ -123,7 +123,7 @@ def _multinomial(declaration: Declaration) -> Tensor:
 
 def take(log_weights: Tensor, touched: Tensor | None) -> Tensor:
     """The touched columns (or flat cells) of a table; all of it for None."""
-    return log_weights if touched is None else log_weights[..., touched]
+    return log_weights if touched is None else log_weights.index_select(-1, touched)
 
 
 def _log(theta: Tensor) -> Tensor:

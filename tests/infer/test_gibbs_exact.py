@@ -178,7 +178,9 @@ def test_longer_sentences_and_dictionaries_too() -> None:
     for stop in (False, True):
         exact = posterior(words, lengths, allowed, order=2, stop=stop, **about)
         model = Tagger(3, 4, 2, torch.from_numpy(allowed), stop)
-        for how, kept, thin in (("pointwise", 8000, 3), ("blocked", 8000, 3), ("uncollapsed", 600, 15)):
+        for how, kept, thin in (("pointwise", 8000, 3), ("blocked", 8000, 3), ("uncollapsed", 400 * stop, 15)):
+            if kept == 0:  # one reading of the boundary will do for the slowest
+                continue
             rng = np.random.default_rng(3)
             state = TagState(model, [[0, 3, 1, 2], [3, 1]])
             state.draw_start(rng)
@@ -195,8 +197,7 @@ def test_longer_sentences_and_dictionaries_too() -> None:
             assert stats.chisquare(counts, wanted).pvalue > 1e-4, (how, stop)
 
 
-@BOTH
-@BOUNDARY
+@pytest.mark.parametrize(("order", "stop"), [(1, True), (2, False), (2, True)])
 def test_the_target_is_the_posterior_of_the_pyro_program(order: int, stop: bool) -> None:
     """The mean of p(tags, words | tables) over the prior of the tables is what the urns say."""
     about: Any = {"alpha": [0.8, 0.6, 1.2][: order + 1], "beta": [0.7, 0.7]}
@@ -205,7 +206,7 @@ def test_the_target_is_the_posterior_of_the_pyro_program(order: int, stop: bool)
     model = Tagger(2, 3, order, stop=stop, prior=prior)
     words, tags, lengths = [0, 2, 1, 1], torch.tensor([0, 1, 1, 0]), [3, 1]
     found = []
-    for _ in range(1200):
+    for _ in range(600):
         trace = poutine.trace(model).get_trace(torch.tensor(words), torch.tensor(lengths))
         site = trace.nodes["words"]
         found.append(float(site["fn"].score(site["value"], tags).sum().exp()))

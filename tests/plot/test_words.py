@@ -141,7 +141,7 @@ def test_a_fit_brings_weights_words_and_names():
     fit.labels, fit.model.vocab = None, len(VOCAB)  # a model that knows its words by number
     ax = top_words(fit, n=2)
     assert (list(drawn(ax)), ax.get_title(loc="left")) == (["0", "1"], "state 0")
-    with pytest.raises(UnsupError, match="no table of words .emission or words., it has rule"):
+    with pytest.raises(UnsupError, match=r"no table of words \(emission or words\), it has rule"):
         top_words(SimpleNamespace(weights={"rule": 0}, model=None))
     with pytest.raises(UnsupError, match="log_weights need a vocab beside them; only a fit brings its own"):
         top_words_grid(LOG_WEIGHTS)
