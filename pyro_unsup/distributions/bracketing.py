@@ -22,7 +22,7 @@ from .bracketing_sum import (
     span_lengths,
     spans_of,
 )
-from .ragged import check_lengths
+from .ragged import broadcast, check_lengths
 from .structured import Structured
 
 
@@ -81,7 +81,7 @@ class Bracketing(Structured):
         self._power = 1.0
         self.lengths = check_lengths(torch.as_tensor(lengths))
         self._parts = self._check()
-        batch = _broadcast(self._parts.batch_shape, self.lengths.shape)
+        batch = broadcast(self._parts.batch_shape, self.lengths.shape)
         super().__init__(batch, Size([int(span_lengths(self.lengths).sum()), 2]), validate_args=False)
         if validate_args is not None:
             self._validate_args = validate_args
@@ -157,7 +157,7 @@ class Bracketing(Structured):
             total = log_partition(self._parts.squeezed(), spans, self.lengths)
         else:  # weights differ in the batch
             total = reference_log_partition(self._parts, spans, self.lengths)
-        return total.expand(_broadcast(total.shape, self._batch_shape))
+        return total.expand(broadcast(total.shape, self._batch_shape))
 
     def score(self, value: Tensor, structure: Tensor) -> Tensor:  # (spans, 2), (spans,) -> (*batch, B)
         spans = self._data(value)
@@ -189,11 +189,6 @@ class Bracketing(Structured):
             raise StructureError(f"yields and contexts must be integers, actual dtype = {value.dtype}")
         check_spans(self._parts, value)
         return value
-
-
-def _broadcast(one: Size, other: Size) -> Size:
-    # Torch's own function takes as long as a few hundred sentences.
-    return other if len(one) == 0 or one == other else Size(torch.broadcast_shapes(one, other))
 
 
 def constituents(structure: Tensor, lengths: Tensor) -> Tensor:  # (spans,), (B,) -> (m, 3)

@@ -13,7 +13,7 @@ from ..errors import StructureError
 from ..kernels.threads import plain_torch
 from .mixture_posterior import MixturePosterior
 from .mixture_sum import check_bags, cluster_scores, log_partition, reference_log_partition, weights_batch
-from .ragged import check_lengths
+from .ragged import broadcast, check_lengths
 from .structured import Structured
 
 
@@ -53,7 +53,7 @@ class Mixture(Structured):
         self.cluster, self.words = cluster, words
         self.lengths = check_lengths(torch.as_tensor(lengths))
         self._check()
-        batch = _broadcast(weights_batch(cluster, words), self.lengths.shape)
+        batch = broadcast(weights_batch(cluster, words), self.lengths.shape)
         super().__init__(batch, Size([int(self.lengths.sum()), 2]), validate_args=False)
         if validate_args is not None:
             self._validate_args = validate_args
@@ -100,7 +100,7 @@ class Mixture(Structured):
             total = log_partition(*self._squeezed(), bags, self.lengths)
         else:  # weights differ in the batch
             total = reference_log_partition(self.cluster, self.words, bags, self.lengths)
-        return total.expand(_broadcast(total.shape, self._batch_shape))
+        return total.expand(broadcast(total.shape, self._batch_shape))
 
     def score(self, value: Tensor, structure: Tensor) -> Tensor:  # (cells, 2), (B,) -> (*batch, B)
         bags, K = self._data(value), self.cluster.shape[-1]
@@ -155,8 +155,3 @@ class Mixture(Structured):
         with plain_torch():
             check_bags(self.cluster, self.words, value)
         return value
-
-
-def _broadcast(one: Size, other: Size) -> Size:
-    # Torch's own function takes as long as a few small documents.
-    return other if len(one) == 0 or one == other else Size(torch.broadcast_shapes(one, other))

@@ -10,7 +10,7 @@ from torch import Size, Tensor
 from torch.distributions import constraints
 
 from ..errors import StructureError
-from .ragged import check_lengths, offsets_of
+from .ragged import broadcast, check_lengths, offsets_of
 from .segmentation_posterior import SegmentationPosterior
 from .segmentation_sum import SegmentationParts, check_cells, log_partition, reference_log_partition
 from .structured import Structured
@@ -59,7 +59,7 @@ class Segmentation(Structured):
         self.segments, self.length, self.stop = segments, length, stop
         self.lengths = check_lengths(torch.as_tensor(lengths))
         self._parts = self._check()
-        batch = _broadcast(self._parts.batch_shape, self.lengths.shape)
+        batch = broadcast(self._parts.batch_shape, self.lengths.shape)
         super().__init__(batch, Size([int(self.lengths.sum()), length.shape[-1] - 1]), validate_args=False)
         if validate_args is not None:
             self._validate_args = validate_args
@@ -108,7 +108,7 @@ class Segmentation(Structured):
             total = log_partition(self._parts.squeezed(), cells, self.lengths)
         else:  # weights differ in the batch
             total = reference_log_partition(self._parts, cells, self.lengths)
-        return total.expand(_broadcast(total.shape, self._batch_shape))
+        return total.expand(broadcast(total.shape, self._batch_shape))
 
     def score(self, value: Tensor, structure: Tensor) -> Tensor:  # (symbols, L), (symbols,) -> (*batch, B)
         cells = self._data(value)
@@ -146,11 +146,6 @@ class Segmentation(Structured):
             raise StructureError(f"segments must be numbered by integers, actual dtype = {value.dtype}")
         check_cells(self._parts, value)
         return value
-
-
-def _broadcast(one: Size, other: Size) -> Size:
-    # Torch's own function takes as long as a few hundred sentences.
-    return other if len(one) == 0 or one == other else Size(torch.broadcast_shapes(one, other))
 
 
 def segments_of(structure: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # (symbols,), (B,)

@@ -17,7 +17,7 @@ from ..distributions.bracketing_priors import split_marginals, uniform_marginals
 from ..errors import StructureError
 from ..tables import Declaration, Layout, declare
 from .inventory import Inventory
-from .sentences import as_flat
+from .sentences import as_flat, check_numbers, check_vocab
 from .spans import Spans, with_gaps
 
 #: What a start adds to its expected counts, if it is not told otherwise.
@@ -118,8 +118,8 @@ class CCM:
             raise StructureError("sentences without a vocabulary: say how many symbols there are (vocab=...)")
         words, lengths = as_flat(sentences, lengths)
         symbols = vocab if isinstance(vocab, int) else len(vocab)
-        _check(words, symbols)
-        _check_vocab(getattr(sentences, "vocab", None), vocab)
+        check_numbers(words, symbols, "symbol")
+        check_vocab(sentences, vocab, "symbol")
         return cls(vocab, Inventory.of(words, lengths, symbols, empty_spans), variant, prior, empty_spans)
 
     def __call__(self, sentences: Any, lengths: Any = None) -> Tensor:
@@ -159,8 +159,8 @@ class CCM:
         if self._last is not None and self._last[0]() is sentences:
             return self._last[1]
         words, lengths = as_flat(sentences, lengths)
-        _check(words, self.symbols)
-        _check_vocab(getattr(sentences, "vocab", None), self.vocab)
+        check_numbers(words, self.symbols, "symbol")
+        check_vocab(sentences, self.vocab, "symbol")
         found = self.inventory.find(words, lengths)
         known = len(self.inventory.yields)
         columns = found.yields
@@ -245,24 +245,6 @@ class CCM:
         known = f"{len(self.inventory.yields)} yields, {len(self.inventory.contexts)} contexts"
         extra = ", empty_spans=True" if self.empty_spans else ""
         return f"CCM(vocab={self.symbols}, {known}, variant={self.variant}{extra})"
-
-
-def _check(words: Tensor, symbols: int) -> None:
-    if len(words) == 0:
-        raise StructureError("no words: expected at least one sentence with a word in it")
-    if int(words.min()) < 0 or int(words.max()) >= symbols:
-        raise StructureError(
-            f"symbols must lie in 0 .. {symbols - 1}, actual range {int(words.min())} .. {int(words.max())}"
-        )
-
-
-def _check_vocab(given: Any, known: Any) -> None:
-    if given is None or isinstance(known, int) or given is known or list(given) == list(known):
-        return
-    raise StructureError(
-        "the sentences number their symbols by another vocabulary than the model's: re-encode them, "
-        "corpus.with_vocab(model.vocab)"
-    )
 
 
 def _pair(prior: Pair) -> tuple[float, float]:

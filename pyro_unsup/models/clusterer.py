@@ -16,7 +16,7 @@ from ..distributions import Mixture
 from ..distributions.ragged import offsets_of
 from ..errors import StructureError
 from ..tables import Declaration, Layout, declare
-from .sentences import as_flat
+from .sentences import as_flat, check_vocab
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +118,7 @@ class Clusterer:
             return documents
         if self._last is not None and self._last[0]() is documents:
             return self._last[1]
-        _check_vocab(getattr(documents, "vocab", None), self.vocab)
+        check_vocab(documents, self.vocab, examples="documents")
         words, sizes = as_flat(documents, lengths)
         if len(words) == 0:
             raise StructureError("no words: expected at least one document with a word in it")
@@ -166,12 +166,3 @@ def _counted(words: Tensor, lengths: Tensor, types: int) -> Bags:  # (tokens,), 
     cells, times = torch.unique(owner * types + words, return_counts=True)
     found = torch.stack([cells % types, times], 1).int()
     return Bags(found, torch.bincount(cells // types, minlength=len(lengths)))
-
-
-def _check_vocab(given: Any, known: Any) -> None:
-    if given is None or isinstance(known, int) or given is known or list(given) == list(known):
-        return
-    raise StructureError(
-        "the documents number their words by another vocabulary than the model's: re-encode them, "
-        "documents.with_vocab(model.vocab)"
-    )

@@ -16,7 +16,7 @@ from ..distributions import Segmentation
 from ..errors import StructureError
 from ..tables import Declaration, Layout, declare
 from .segment_types import Segments, SegmentTypes
-from .sentences import as_flat
+from .sentences import as_flat, check_numbers, check_vocab
 
 #: What Liang & Klein (2009) chose for English phonemes.
 MAX_LENGTH, PENALTY = 10, 1.6
@@ -97,8 +97,8 @@ class Segmenter:
             raise StructureError("sentences without a vocabulary: say how many symbols there are (vocab=...)")
         words, lengths = as_flat(sentences, lengths)
         symbols = vocab if isinstance(vocab, int) else len(vocab)
-        _check(words, symbols)
-        _check_vocab(getattr(sentences, "vocab", None), vocab)
+        check_numbers(words, symbols, "symbol")
+        check_vocab(sentences, vocab, "symbol")
         types, segments = SegmentTypes.of(words, lengths, symbols, _checked(max_length))
         model = cls(vocab, types, max_length, penalty, prior)
         model._remember(sentences, segments)  # most likely it is to learn from them
@@ -152,8 +152,8 @@ class Segmenter:
         if self._last is not None and self._last[0]() is sentences:
             return self._last[1]
         words, lengths = as_flat(sentences, lengths)
-        _check(words, self.symbols)
-        _check_vocab(getattr(sentences, "vocab", None), self.vocab)
+        check_numbers(words, self.symbols, "symbol")
+        check_vocab(sentences, self.vocab, "symbol")
         segments = self.types.find(words, lengths, self.max_length)
         self._remember(sentences, segments)
         return segments
@@ -199,21 +199,3 @@ def _checked(max_length: int) -> int:
     if type(max_length) is not int or max_length < 1:
         raise StructureError(f"max_length must be a whole number, 1 or more, actual {max_length!r:.80}")
     return max_length
-
-
-def _check(words: Tensor, symbols: int) -> None:
-    if len(words) == 0:
-        raise StructureError("no symbols: expected at least one sentence with a symbol in it")
-    if int(words.min()) < 0 or int(words.max()) >= symbols:
-        raise StructureError(
-            f"symbols must lie in 0 .. {symbols - 1}, actual range {int(words.min())} .. {int(words.max())}"
-        )
-
-
-def _check_vocab(given: Any, known: Any) -> None:
-    if given is None or isinstance(known, int) or given is known or list(given) == list(known):
-        return
-    raise StructureError(
-        "the sentences number their symbols by another vocabulary than the model's: re-encode them, "
-        "corpus.with_vocab(model.vocab)"
-    )

@@ -70,6 +70,27 @@ def as_flat(sentences: Any, lengths: Any = None) -> tuple[Tensor, Tensor]:  # (t
     return words, lengths
 
 
+def check_numbers(words: Tensor, size: int, what: str = "word") -> None:
+    """Raise unless there are some, and all are numbers below ``size``."""
+    if len(words) == 0:
+        raise StructureError(f"no {what}s: expected at least one sentence with a {what} in it")
+    if int(words.min()) < 0 or int(words.max()) >= size:
+        raise StructureError(
+            f"{what} numbers must lie in 0 .. {size - 1}, actual range {int(words.min())} .. {int(words.max())}"
+        )
+
+
+def check_vocab(data: Any, known: Any, what: str = "word", examples: str = "sentences") -> None:
+    """Raise if data bring a vocabulary that is not the model's."""
+    given = getattr(data, "vocab", None)
+    if given is None or isinstance(known, int) or given is known or list(given) == list(known):
+        return
+    raise StructureError(
+        f"the {examples} number their {what}s by another vocabulary than the model's: re-encode them with "
+        "with_vocab(model.vocab)"
+    )
+
+
 def _numbers(words: Any) -> Tensor:
     with warnings.catch_warnings():
         # Arrays mapped from disk are read-only. Nothing here writes to words, so they need not be copied.

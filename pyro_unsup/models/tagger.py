@@ -14,7 +14,7 @@ from ..distributions import Chain
 from ..distributions.ragged import offsets_of
 from ..errors import StructureError
 from ..tables import Declaration, Layout, declare
-from .sentences import Sentences, as_flat
+from .sentences import Sentences, as_flat, check_numbers, check_vocab
 
 
 class Tagger:
@@ -100,7 +100,8 @@ class Tagger:
             lengths = torch.as_tensor(lengths)
         else:
             words, lengths = as_flat(sentences, lengths)
-            self._check(words, getattr(sentences, "vocab", None))
+            check_vocab(sentences, self.vocab)
+            check_numbers(words, self.words)
             if len(words) < self.words:  # a mini-batch touches only some columns of the emission table
                 touched, words = torch.unique(words, return_inverse=True)
                 emission = replace(emission, touched=touched)
@@ -119,20 +120,6 @@ class Tagger:
             return sentences
         words, lengths = as_flat(sentences, lengths)
         return Sentences(words, offsets_of(lengths))
-
-    def _check(self, words: Tensor, vocab: Any) -> None:
-        known: Any = self.vocab
-        if vocab is not None and not isinstance(known, int) and vocab is not known and list(vocab) != list(known):
-            raise StructureError(
-                "the sentences number their words by another vocabulary than the model's: re-encode them, "
-                "corpus.with_vocab(model.vocab)"
-            )
-        if len(words) == 0:
-            raise StructureError("no words: expected at least one sentence with a word in it")
-        if int(words.min()) < 0 or int(words.max()) >= self.words:
-            raise StructureError(
-                f"word numbers must lie in 0 .. {self.words - 1}, actual range {int(words.min())} .. {int(words.max())}"
-            )
 
     def declarations(self) -> dict[str, Declaration]:
         """The tables, by name."""

@@ -325,9 +325,9 @@ def test_errors_say_what_was_expected() -> None:
         CCM.of(CORPUS, variant=3)
     with pytest.raises(StructureError, match="say how many symbols there are"):
         CCM.of(SENTENCES)
-    with pytest.raises(StructureError, match=r"symbols must lie in 0 .. 3, actual range 0 .. 4"):
+    with pytest.raises(StructureError, match=r"symbol numbers must lie in 0 .. 3, actual range 0 .. 4"):
         model([[0, 4]])
-    with pytest.raises(StructureError, match="no words"):
+    with pytest.raises(StructureError, match="no symbols"):
         model([[]])
     with pytest.raises(StructureError, match="the inventory is of 4 symbols, the vocabulary has 5"):
         CCM(5, model.inventory)

@@ -172,7 +172,7 @@ def test_errors_say_what_was_expected() -> None:
     with pytest.raises(StructureError, match="no words: expected at least one document with a word in it"):
         EM(Clusterer(2, 4)).step([[]])
     other = Documents.of([0], [0, 1], Vocab(["d", "c", "b", "a"]))
-    with pytest.raises(StructureError, match=r"another vocabulary than the model's: re-encode them, documents.with_vo"):
+    with pytest.raises(StructureError, match=r"another vocabulary than the model's: re-encode them with with_vo"):
         EM(Clusterer(2, VOCAB)).step(other)
 
 

@@ -255,11 +255,11 @@ def test_errors() -> None:
         (lambda: Segmenter.of(CORPUS, penalty=-1.0), "penalty must be an exponent, 0 or more, or None for none"),
         (lambda: Segmenter.of(CORPUS, penalty=math.nan), "penalty must be an exponent"),
         (lambda: Segmenter.of(CORPUS, prior={"words": 1.0}), "does not have: ['words']"),
-        (lambda: Segmenter.of([[0, 3]], vocab=3), "symbols must lie in 0 .. 2, actual range 0 .. 3"),
+        (lambda: Segmenter.of([[0, 3]], vocab=3), "symbol numbers must lie in 0 .. 2, actual range 0 .. 3"),
         (lambda: Segmenter.of([[]], vocab=3), "no symbols: expected at least one sentence with a symbol in it"),
         (lambda: Segmenter(4, model.types), "the types are of 3 symbols, the vocabulary has 4"),
         (lambda: Segmenter.listed(["abx"], VOCAB), "segment 'abx' has 'x', which is not in the vocabulary"),
-        (lambda: model([[0, 3]]), "symbols must lie in 0 .. 2, actual range 0 .. 3"),
+        (lambda: model([[0, 3]]), "symbol numbers must lie in 0 .. 2, actual range 0 .. 3"),
         (lambda: model(CORPUS.with_vocab(Vocab(list("cba")))), "another vocabulary than the model's: re-encode them"),
     ):
         with pytest.raises(StructureError) as error:

@@ -170,7 +170,7 @@ def test_a_corpus_by_another_vocabulary_is_refused_not_misread() -> None:
     corpus = pu.data.toy.sentences(20)
     fit = EM(Tagger(2, corpus.vocab)).run(corpus, iterations=1)
     other = corpus.with_vocab(pu.data.Vocab([*reversed(corpus.vocab.types)]))
-    with pytest.raises(StructureError, match=r"another vocabulary than the model's: re-encode them, corpus.with_vocab"):
+    with pytest.raises(StructureError, match=r"another vocabulary than the model's: re-encode them with with_vocab"):
         fit.posterior(other)
     assert torch.equal(fit.predict(other), fit.predict(corpus))  # prediction looks the words up by itself
 
