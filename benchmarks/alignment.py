@@ -3,6 +3,7 @@
     python -m benchmarks.alignment                # all of it, several minutes
     python -m benchmarks.alignment --quick        # the ratios only
     python -m benchmarks.alignment --memory       # 300,000 pairs, in this process
+    python -m benchmarks.alignment --learn        # what is learnt
 
 30,000 pairs of sentences, 600,143 words on either side, 8,000 types each, 4.3 million pairs of words that meet. Whole
 iterations are timed, E step, M step and everything around them, in float64. ``nltk`` is timed on 1,000 pairs and scaled
@@ -11,8 +12,8 @@ out where it is not installed) by the difference of runs with 21 and with 1 iter
 directions together.
 
 What is learnt: the first 30,000 pairs of Hansards and the 447 + 37 sentences of the NAACL 2003 task without their
-links (``PYRO_UNSUP_DATA``, or ``../shared/data``), 5 iterations from uniform tables; alignment error rate in percent on
-the 447.
+links (``PYRO_UNSUP_DATA``, or ``../shared/data``), from uniform tables; alignment error rate in percent on the 447,
+after 1, 2 and 5 passes of EM, and of stepwise EM with the paper's setting and with smaller mini-batches.
 """
 
 from __future__ import annotations
@@ -43,9 +44,13 @@ from pyro_unsup.results.decoding.aligning import decode, scores
 from pyro_unsup.tables import declare
 
 from .common import ROOT, figure, peers_data, report, side_by_side
+from .stepwise import along, online
 
 DATA = Path(os.environ.get("PYRO_UNSUP_DATA", ROOT.parent / "shared" / "data")) / "align"
 NLTK_PAIRS = 1_000
+PASSES = (1, 2, 5)
+#: What the paper's table 1 has for alignment, and mini-batches of a tenth of that.
+SETTINGS = ((0.7, 10_000), (0.7, 1_000))
 WAYS = ("forward", "backward", "intersection", "union", "grow-diag-final-and", "threshold")
 
 
@@ -197,31 +202,36 @@ def hansards(pairs: int) -> tuple[Bitext, Bitext] | None:
     return concatenate(text, *gold), gold[0]
 
 
-def learning(pairs: int = 30_000, iterations: int = 5) -> None:
+def learning(pairs: int = 30_000) -> None:
     found = hansards(pairs)
     if found is None:
         return
     text, gold = found
     figure("Hansards", pairs=len(text), tokens=[text.source.tokens, text.target.tokens])
-    for agreement, null in itertools.product((None, "product", "2008"), (None, 0.1)):
-        began = time.perf_counter()
-        model = Aligner.of(text, agreement=agreement, null=null)
-        em = pu.EM(model, init=pu.uniform())
-        fit = em.run(text, iterations=iterations, tolerance=0, progress=False)
-        seconds = time.perf_counter() - began
+
+    def judge(fit: pu.Fit) -> dict[str, float]:
         by_way = {how: scores(fit, gold, decode(fit, gold, how)) for how in WAYS}
-        figure(
-            f"Model 1, agreement {agreement}, null {'1/(I+1)' if null is None else null}",
-            iterations=iterations,
-            **{f"aer {how}": round(100 * found["aer"], 1) for how, found in by_way.items()},
-            loglik_per_token=round(by_way["union"]["loglik_per_token"], 3),
-            seconds=round(seconds, 2),
-        )
+        aer = {f"aer {how}": round(100 * found["aer"], 1) for how, found in by_way.items()}
+        return {**aer, "loglik_per_token": round(by_way["union"]["loglik_per_token"], 3)}
+
+    for agreement, null in itertools.product((None, "product", "2008"), (None, 0.1)):
+        model = Aligner.of(text, agreement=agreement, null=null)
+        engines: dict[str, pu.EM | pu.StepwiseEM] = {"EM": pu.EM(model, init=pu.uniform())}
+        if null is None:
+            engines |= {f"stepwise EM {how}": online(model, *how, pu.uniform()) for how in SETTINGS}
+        for name, engine in engines.items():
+            began = time.perf_counter()
+            rows = along(engine, text, PASSES, judge)
+            about = f"Model 1, agreement {agreement}, null {'1/(I+1)' if null is None else null}, {name}"
+            for passes, row in zip(PASSES, rows, strict=True):
+                figure(about, passes=passes, **row, seconds_in_all=round(time.perf_counter() - began, 2))
 
 
 if __name__ == "__main__":
     if "--memory" in sys.argv:
         memory()
+    elif "--learn" in sys.argv:
+        learning()
     else:
         figure("machine", cores=os.cpu_count(), threads=torch.get_num_threads(), torch=torch.__version__)
         ratios()

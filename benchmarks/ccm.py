@@ -18,7 +18,8 @@ toward random splits from the second. Pseudo-counts for constituents / distituen
 start. Betas 0.01, 0.015, ... and at last exactly 1. Scores are of the text that was learned from, by Viterbi: brackets
 that are neither single tags nor whole sentences, averaged over brackets. "Objective" is how much higher annealing ends
 than EM from the same start, in nats. Sign tests are against EM from random splits with the same model and smoothing:
-sentences in which more gold brackets were found, and in which fewer brackets cross a gold one, better : worse, and p.
+sentences in which more gold brackets were found, and in which fewer brackets cross a gold one, better : worse, and p (or
+1e-99, if that is more).
 """
 
 from __future__ import annotations
@@ -266,7 +267,7 @@ def learning(corpus: pu.data.Corpus, processes: int) -> None:
             row.append(f"{over:+.1f}" if abs(over) > SAME * abs(one["objective"]) else "the same")
         for by in ("matches", "crossings"):
             test = sign_test_parses(gold, one["brackets"], base["brackets"], corpus.lengths, by)
-            row.append("" if one is base else f"{test.wins} : {test.losses}, {test.p_value:.1g}")
+            row.append("" if one is base else f"{test.wins} : {test.losses}, {max(test.p_value, 1e-99):.1g}")
         rows.append(row)
     markdown(
         ["model", "smoothing", "", "E steps", "bits a tag", "UR", "UP", "F", "CB", "objective", "matches", "crossings"],
@@ -290,13 +291,16 @@ def schedules(corpus: pu.data.Corpus, processes: int) -> None:
     jobs = [(f"CCM {key[0]}, {key[2]}, beta x {key[3]:g}", induce, (corpus, *key)) for key in keys]
     found = dict(in_processes(jobs, processes))
     rows: list[list[Any]] = []
+    base: dict[str, Any] = {}
     for name, _, (_, variant, _, method, factor) in jobs:
         one = found[name]
         figure(name, **plain(one))
-        base = one if method.startswith("EM") else base
-        speed = "" if one is base else f"{factor:g}"
-        over = "" if one is base else f"{one['objective'] - base['objective']:+.1f}"
-        rows.append([variant, method, speed, one["e_steps"], f"{one['bits_per_tag']:.4f}", 100 * one["f1"], over])
+        row = [variant, method, one["e_steps"], f"{one['bits_per_tag']:.4f}", 100 * one["f1"]]
+        if method.startswith("EM"):  # what follows has the same start
+            base = one
+            rows.append([*row[:2], "", *row[2:], ""])
+        else:
+            rows.append([*row[:2], f"{factor:g}", *row[2:], f"{one['objective'] - base['objective']:+.1f}"])
     markdown(["model", "", "beta times", "E steps", "bits a tag", "F", "objective"], rows)
 
 

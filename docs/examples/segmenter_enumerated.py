@@ -76,9 +76,8 @@ def main() -> None:
     fit = pu.EM(model, init=pu.uniform()).run(*data, iterations=10, tolerance=0.0, progress=False)
     print(fit.report)
     found = ends(fit.predict(*data), lengths)
-    text = pu.data.Segmented(heard.phonemes, heard.ends)
-    print("\n".join(text.lines(found)[:5]))
-    scores = pu.evaluate.segmentation_report(text.ends, found, text.words, text.lengths)
+    print("\n".join(heard.lines(found)[:5]))
+    scores = pu.evaluate.segmentation_report(heard.ends, found, heard.words, heard.lengths)
     print(f"{100 * scores['boundary_f1']:.0f}% of the cuts found (F1), {100 * scores['token_f1']:.0f}% of the words")
 
 

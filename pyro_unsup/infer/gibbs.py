@@ -18,7 +18,7 @@ from ..errors import FitError
 from ..results.samples import Samples
 from .gibbs_tags import How
 from .hyperparameters import Hyperparameters, Hyperprior, Learn, hyperprior
-from .sampling import COLUMNS, Plan, SweepCallback, run_chains
+from .sampling import COLUMNS, Plan, SweepCallback, digest, run_chains
 from .temperatures import Temperature, at_sweep
 from .walk import Walk, state_of
 
@@ -27,7 +27,7 @@ Array = np.ndarray[Any, Any]
 
 class CollapsedGibbs(MCMCKernel):
     """Samples the hidden labels of a model, its tables integrated out: the tags of a tagger [1], the clusters of a
-    clusterer.
+    clusterer, the cuts of a segmenter [3].
 
     The target is the posterior of the Pyro program itself: the Dirichlet tables of :class:`.Tagger` are integrated out
     in closed form, and what is left is p(tags | words, alpha, beta). How the boundary of a sentence is read is the
@@ -47,7 +47,7 @@ class CollapsedGibbs(MCMCKernel):
     At another temperature T the first two leave p(labels | ...)^(1/T) invariant; the third draws tags from their
     tempered posterior given tables, a heuristic. Concentrations always move at temperature 1.
 
-    :param model: a :class:`.Tagger` or a :class:`.Clusterer` (``"pointwise"`` only).
+    :param model: a :class:`.Tagger`; or a :class:`.Clusterer` or :class:`.Segmenter`, ``"pointwise"`` only.
     :param alpha: concentration of the tables that labels come from; by default what the model's ``prior`` says.
     :param beta: of the tables that words come from, a number or one a label; by default likewise.
     :param hyper: ``"fixed"``; ``"shared"``: one alpha and one beta are sampled (the paper's BHMM1); ``"separate"``: one
@@ -83,6 +83,7 @@ class CollapsedGibbs(MCMCKernel):
     [1] S. Goldwater and T. Griffiths (2007) "A fully Bayesian approach to unsupervised part-of-speech tagging".
     [2] J. Gao and M. Johnson (2008) "A comparison of Bayesian estimators for unsupervised hidden Markov model POS
         taggers" (blocked and uncollapsed).
+    [3] S. Goldwater, T. Griffiths and M. Johnson (2009) "A Bayesian framework for word segmentation" (the sampler).
     """
 
     def __init__(
@@ -161,7 +162,7 @@ class CollapsedGibbs(MCMCKernel):
         plan = Plan(sweeps, sweeps // 2 if burn_in is None else burn_in, thin)
         walks = [self._begin(data, sweeps, seed + i, initial, i) for i in range(chains)]
         threads = min(chains, parallel or os.cpu_count() or 1)
-        settings = self.settings() | ({} if initial is None else {"initial": np.asarray(initial).tolist()})
+        settings = self.settings() | ({} if initial is None else {"initial": digest({"": np.asarray(initial)})})
         traces = run_chains(
             self.model, walks, plan, settings, threads, callbacks, progress, checkpoint, resume, checkpoint_seconds
         )

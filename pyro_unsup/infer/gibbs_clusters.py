@@ -20,7 +20,7 @@ class ClusterState:
     """
 
     #: The tables that alpha and beta are the concentrations of.
-    tables = (("cluster",), "words")
+    tables: tuple[tuple[str, ...], str] = (("cluster",), "words")
 
     def __init__(self, model: Clusterer, documents: Any) -> None:
         bags = model.index(documents)
@@ -33,9 +33,8 @@ class ClusterState:
         self._owner = np.repeat(np.arange(len(bags)), np.diff(self.offsets))
         self.lengths = np.bincount(self._owner, self._times, minlength=len(bags)).astype(np.int64)
         self._column = np.tile(np.arange(self.K, dtype=np.int32), len(seen))
-        self.concentrations = tuple(
-            np.full(size, float(model.declarations()[name].prior)) for name, size in (("cluster", 1), ("words", self.K))
-        )
+        alpha, beta = (float(model.declarations()[name].prior) for name in ("cluster", "words"))
+        self.concentrations = np.array([alpha]), np.full(self.K, beta)
         self.labels = np.zeros(len(bags), np.int32)
 
     def __len__(self) -> int:

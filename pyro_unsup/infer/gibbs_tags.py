@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import StructureError
 from ..kernels.threads import even_cuts, map_threads, threads_for
 from ..models import Tagger
-from ..models.sentences import as_flat
+from ..models.sentences import as_flat, check_numbers, check_vocab
 
 Array = np.ndarray[Any, Any]
 How = Literal["pointwise", "blocked", "uncollapsed"]
@@ -36,7 +36,8 @@ class TagState:
             np.full(model.states, float(declared["emission"].prior)),
         )
         words, lengths = as_flat(corpus)
-        model._check(words, getattr(corpus, "vocab", None))
+        check_vocab(corpus, model.vocab)
+        check_numbers(words, model.words)
         self.K, self.order, self.stop = model.states, model.order, model.stop
         self.offsets = np.concatenate([[0], np.cumsum(lengths.numpy())]).astype(np.int64)
         support = declared["emission"].layout.support

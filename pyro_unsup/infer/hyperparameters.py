@@ -99,16 +99,17 @@ def metropolis(
     prior: Hyperprior,
     rng: np.random.Generator,
     width: float = 0.1,
-) -> tuple[Array, Array]:  # (n,) new x, (n,) whether each was accepted
+) -> tuple[Array, Array, Array]:  # (n,) new x, (n,) their log-likelihood, (n,) whether each was accepted
     """One step for each of n independent numbers, by the proposal of Goldwater & Griffiths (2007), section 4."""
     proposed = x + width * x * rng.standard_normal(len(x))
     decision = np.log1p(-rng.random(len(x)))
     possible = proposed > SMALLEST
-    proposed = np.where(possible, proposed, x)
-    ratio = log_likelihood(proposed) - log_likelihood(x)
-    ratio += prior.log_density(proposed) - prior.log_density(x) + hastings(x, proposed, width)
+    if not possible.all():
+        proposed = np.where(possible, proposed, x)
+    before, after = log_likelihood(x), log_likelihood(proposed)
+    ratio = after - before + prior.log_density(proposed) - prior.log_density(x) + hastings(x, proposed, width)
     accepted = possible & (decision < ratio)
-    return np.where(accepted, proposed, x), accepted
+    return np.where(accepted, proposed, x), np.where(accepted, after, before), accepted
 
 
 class Counted(Protocol):
@@ -154,10 +155,13 @@ class Hyperparameters:
             return {}
         return {"alpha": self.alpha[0].copy(), "beta": self.beta[0].copy() if self.learn == "shared" else self.beta}
 
-    def step(self, counted: Counted, rng: np.random.Generator) -> dict[str, float]:
-        """Move the numbers that are learned; the share of accepted proposals of each."""
+    def step(self, counted: Counted, rng: np.random.Generator) -> tuple[dict[str, float], float]:
+        """Move the numbers that are learned: the share of accepted proposals of each, and the log joint afterwards.
+
+        The log joint is that of labels and data, and of the numbers that are learned.
+        """
         if self.learn == "fixed":
-            return {}
+            return {}, self.log_joint(counted)
         kept = np.zeros(2)
 
         def of_alpha(x: Array) -> Array:
@@ -167,20 +171,28 @@ class Hyperparameters:
             return np.array([counted.log_emissions(np.full(len(self.beta), x[0])).sum()])
 
         for _ in range(self.steps):
-            alpha, accepted = metropolis(self.alpha[:1], of_alpha, self.prior, rng, self.width)
+            alpha, of_labels, accepted = metropolis(self.alpha[:1], of_alpha, self.prior, rng, self.width)
             self.alpha = np.full(len(self.alpha), alpha[0])
             kept[0] += accepted.mean()
             if self.learn == "shared":
-                beta, accepted = metropolis(self.beta[:1], of_one_beta, self.prior, rng, self.width)
+                beta, of_data, accepted = metropolis(self.beta[:1], of_one_beta, self.prior, rng, self.width)
                 self.beta = np.full(len(self.beta), beta[0])
             else:
-                self.beta, accepted = metropolis(self.beta, counted.log_emissions, self.prior, rng, self.width)
+                self.beta, of_data, accepted = metropolis(self.beta, counted.log_emissions, self.prior, rng, self.width)
             kept[1] += accepted.mean()
-        return {"alpha": float(kept[0] / self.steps), "beta": float(kept[1] / self.steps)}
+        rates = {"alpha": float(kept[0] / self.steps), "beta": float(kept[1] / self.steps)}
+        return rates, float(of_labels[0]) + float(of_data.sum()) + self.log_prior()
+
+    def log_joint(self, counted: Counted) -> float:
+        """Of labels and data, given the present concentrations, and of those that are learned."""
+        return counted.log_choices(self.alpha) + float(counted.log_emissions(self.beta).sum()) + self.log_prior()
 
     def log_prior(self) -> float:
         """Log density of the numbers that are learned, up to a constant."""
-        return float(sum(np.sum(self.prior.log_density(np.asarray(x))) for x in self.sampled.values()))
+        if self.learn == "fixed":
+            return 0.0
+        learned = np.concatenate([self.alpha[:1], self.beta[:1] if self.learn == "shared" else self.beta])
+        return float(self.prior.log_density(learned).sum())
 
 
 def _positive(**values: float) -> None:

@@ -66,7 +66,7 @@ class Trace:
         self.draws = {
             "labels": np.zeros((draws, len(walk.state)), small),
             "alpha": np.zeros((draws, len(walk.hyper.alpha))),
-            "beta": np.zeros((draws, K)),
+            "beta": np.zeros((draws, len(walk.hyper.beta))),
         }
         self.path = np.ones((plan.sweeps, len(COLUMNS)))
         self.plan = plan

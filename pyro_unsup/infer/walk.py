@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
 from ..errors import FitError
-from ..models import Clusterer, Tagger
+from ..models import Clusterer, Segmenter, Tagger
 from .gibbs_clusters import ClusterState
+from .gibbs_segments import SegmentState
 from .gibbs_tags import TagState
 from .hyperparameters import Hyperparameters
 from .temperatures import Temperature, at_sweep
@@ -42,11 +44,11 @@ class State(Protocol):
 
 def state_of(model: Any, data: Any) -> State:
     """The labels of these data under a model that a sampler is known for."""
-    if isinstance(model, Tagger):
-        return TagState(model, data)
-    if isinstance(model, Clusterer):
-        return ClusterState(model, data)  # type: ignore[return-value]
-    raise FitError(f"collapsed Gibbs sampling is for a Tagger or a Clusterer without handlers, actual {model!r:.80}")
+    kinds: dict[type, Callable[..., State]] = {Tagger: TagState, Clusterer: ClusterState, Segmenter: SegmentState}
+    if type(model) not in kinds:
+        known = ", ".join(kind.__name__ for kind in kinds)
+        raise FitError(f"collapsed Gibbs sampling is for {known} without handlers, actual {model!r:.80}")
+    return kinds[type(model)](model, data)
 
 
 @dataclass(frozen=True)
@@ -90,25 +92,20 @@ class Walk:
             state.draw_start(self.rng)
         else:
             state.labels = labels
-        self.log_joint = self._log_joint()
+        self.log_joint = hyper.log_joint(state)
         self.best, self.best_log_joint = state.labels, -math.inf
-
-    def _log_joint(self) -> float:
-        labels = self.state.log_choices(self.hyper.alpha) + float(self.state.log_emissions(self.hyper.beta).sum())
-        return labels + self.hyper.log_prior()
 
     def step(self) -> Sweep:
         """Move every label once, then the concentrations."""
         temperature = at_sweep(self.temperature, min(self.sweep, max(self.sweeps - 1, 0)), self.sweeps)
         rate = self.state.sweep(self.how, self.hyper.alpha, self.hyper.beta, 1 / temperature, self.rng)
-        rates = {"labels": rate, **self.hyper.step(self.state, self.rng)}
+        rates, self.log_joint = self.hyper.step(self.state, self.rng)
         self.sweep += 1
-        self.log_joint = self._log_joint()
         if math.isnan(self.log_joint):
             raise FitError(f"sweep {self.sweep}: the log joint is NaN")
         if self.log_joint > self.best_log_joint:
             self.best, self.best_log_joint = self.state.labels, self.log_joint
-        return Sweep(self.chain, self.sweep, temperature, self.log_joint, rates)
+        return Sweep(self.chain, self.sweep, temperature, self.log_joint, {"labels": rate, **rates})
 
     def kept(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """All that the next sweep depends on, as plain values and arrays."""
@@ -122,4 +119,4 @@ class Walk:
         self.hyper.alpha, self.hyper.beta = arrays["alpha"].copy(), arrays["beta"].copy()
         self.rng.bit_generator.state = plain["rng"]
         self.sweep, self.best, self.best_log_joint = plain["sweep"], arrays["best"], float(plain["best_log_joint"])
-        self.log_joint = self._log_joint()
+        self.log_joint = self.hyper.log_joint(self.state)

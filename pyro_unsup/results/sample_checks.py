@@ -72,8 +72,10 @@ def posterior_predictive(
 ) -> dict[str, dict[str, Any]]:
     """See :meth:`.Samples.posterior_predictive`."""
     chosen = STATISTICS if statistics is None else statistics
-    if "times" in samples.data:
-        raise UnsupError("posterior predictive checks draw sentences, so they are for taggers; actual: documents")
+    if samples.tables[1] != "emission":
+        raise UnsupError(
+            f"posterior predictive checks draw tagged sentences, so they are for taggers, actual {samples.model!r}"
+        )
     lengths = torch.from_numpy(np.diff(samples.data["offsets"]))
     pick = np.random.default_rng(seed)
     chains, kept = samples.labels.shape[:2]

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..errors import InputError, UnsupError
-from ..evaluate import clustering_report, tagging_report
+from ..evaluate import clustering_report, segmentation_report, tagging_report
 from . import sample_storage
 from .building import build_model, describe_model
 from .record import WRONG
@@ -88,15 +88,15 @@ class Samples:
     @property
     def names(self) -> list[str]:
         """What the labels are called."""
-        tags = getattr(self.model, "tags", self.model.states)
-        return [str(k) for k in range(self.model.states)] if isinstance(tags, int) else [str(tag) for tag in tags]
+        tags = getattr(self.model, "tags", getattr(self.model, "states", 2))  # a segment ends at a symbol, or not
+        return [str(tag) for tag in (range(tags) if isinstance(tags, int) else tags)]
 
     @cached_property
     def token_counts(self) -> Array:  # (chains, draws, K)
         """How many tokens (or documents) have each label."""
         from .sample_statistics import sizes
 
-        return sizes(self.labels, self.model.states)
+        return sizes(self.labels, len(self.names))
 
     def predict(self, how: Which = "best", chain: int | None = None) -> Array:  # (units,)
         """One labelling: the draw of the highest log joint, or the last one (the paper's result).
@@ -123,7 +123,8 @@ class Samples:
         """Scores of each chain's labelling against gold labels: ``mean``, ``deviation`` and ``chains`` of each score.
 
         The scores are those of :func:`.tagging_report` (with ``accuracy``, and ``accuracy_ambiguous`` if there is a
-        dictionary, where the model's tags have the gold names) or :func:`.clustering_report`.
+        dictionary, where the model's tags have the gold names), :func:`.clustering_report` or
+        :func:`.segmentation_report`.
         """
         rows = [self._scores(gold, self.predict(how, chain)) for chain in range(len(self.last))]
         found = {}
@@ -134,6 +135,8 @@ class Samples:
         return found
 
     def _scores(self, gold: Any, labels: Array) -> dict[str, float]:
+        if hasattr(gold, "ends"):
+            return segmentation_report(gold.ends, labels, gold.words, gold.lengths)
         if hasattr(gold, "labels"):
             if gold.labels is None:
                 raise UnsupError("the gold documents have no labels: read a labelled file")

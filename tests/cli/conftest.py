@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from pyro_unsup.cli import app
 from pyro_unsup.cli.board import Board
-from pyro_unsup.data import Links, toy, write_brackets, write_links, write_tagged
+from pyro_unsup.data import toy, write_brackets, write_links, write_tagged
 from pyro_unsup.infer.loop import Info
 
 Run = Callable[..., Result]
@@ -96,12 +96,13 @@ def zoo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     corpus, labels, topics = toy.documents(40, seed=3, topics=3)
     rows = (f"{topics[label]}\t{' '.join(corpus.sentence(i))}\n" for i, label in enumerate(labels))
     (folder / "documents.txt").write_text("".join(rows))
-    source, target, links = toy.bitext(50, seed=3)
-    sides = [[" ".join(text.sentence(i)) for i in range(50)] for text in (source, target)]
+    bitext = toy.bitext(50, seed=3)
+    sides = [[" ".join(text.sentence(i)) for i in range(50)] for text in (bitext.source, bitext.target)]
     (folder / "pairs.txt").write_text("".join(f"{one} ||| {other}\n" for one, other in zip(*sides, strict=True)))
     for name, lines in zip(("source.txt", "target.txt"), sides, strict=True):
         (folder / name).write_text("".join(f"{line}\n" for line in lines))
-    write_links(Links(50, links), folder / "links.wa", "wa")  # type: ignore[arg-type]
+    assert bitext.links is not None
+    write_links(bitext.links, folder / "links.wa", "wa")
     for kind, (text, *options) in TEXTS.items():
         result = run_command("fit", kind, folder / str(text), *options, "--iterations", 12, "--out", folder / kind)
         assert result.exit_code == 0, result.stderr

@@ -56,7 +56,7 @@ def test_links_come_along(tmp_path: Path) -> None:
 
 
 def test_the_toy_world() -> None:
-    text = Bitext(*toy.bitext(20, seed=1))
+    text = toy.bitext(20, seed=1)
     assert len(text) == 20
     assert text.links is not None
     assert bool(text.links.sure.all())

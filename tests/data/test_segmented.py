@@ -109,6 +109,8 @@ def test_select_and_with_vocab(tmp_path: Path) -> None:
 def test_toy_utterances_fit_in() -> None:
     heard = toy.utterances(5, seed=7)
     assert Segmented(heard.phonemes, heard.ends).lines() == heard.segmented
+    assert heard == Segmented(heard.phonemes, heard.ends)
+    assert heard.select([2, 0]).lines() == [heard.segmented[2], heard.segmented[0]]
 
 
 def test_empty_sentences_have_empty_lines() -> None:

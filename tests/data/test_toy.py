@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pyro_unsup.data import toy
+from pyro_unsup.data import Bitext, Documents, Segmented, toy
 from pyro_unsup.data.corpus import Corpus
 from pyro_unsup.data.toy.derive import BLOCK, LONGEST, forests
 from pyro_unsup.data.toy.grammar import Choice
@@ -188,8 +189,7 @@ def test_same_seed_same_draw_and_smaller_is_a_prefix(small: int, more: int, seed
     assert toy.sentences(small, seed) == toy.sentences(small + more, seed).select(first)
     short, long = toy.bitext(small, seed), toy.bitext(small + more, seed)
     assert short.source == toy.sentences(small, seed)
-    assert short.target == long.target.select(first)
-    np.testing.assert_array_equal(short.links, long.links[long.links[:, 0] < small])
+    assert short == long.select(first)
     assert toy.utterances(small, seed).segmented == toy.utterances(small + more, seed).segmented[:small]
     few, many = toy.documents(small, seed), toy.documents(small + more, seed)
     assert few.corpus == many.corpus.select(first)
@@ -226,6 +226,9 @@ def test_utterances_are_the_sentences_without_punctuation(corpus: Corpus) -> Non
     assert len(heard) == 200
     assert heard.segmented == [" ".join(words) for words in said]
     assert heard.unsegmented == ["".join(words) for words in said]
+    assert isinstance(heard, Segmented)
+    assert heard.phonemes is heard.symbols
+    assert heard.ends is not None
     assert heard.ends.sum() == sum(map(len, said))
     assert heard.ends[heard.phonemes.offsets[1:] - 1].all()
 
@@ -243,9 +246,11 @@ def test_phonemes() -> None:
 
 
 def test_links_are_the_translations() -> None:
-    source, target, links = toy.bitext(SIZE, seed=3)
-    assert links.shape[1] == 3
-    assert (np.diff(links[:, 0]) >= 0).all()
+    text = toy.bitext(SIZE, seed=3)
+    assert isinstance(text, Bitext)
+    assert text.links is not None
+    assert text.links.sure.all()
+    source, target, links = text.source, text.target, text.links.rows
     linked: dict[int, list[tuple[int, int]]] = {at: [] for at in range(2000)}
     for sentence, left, right in links[links[:, 0] < 2000].tolist():
         linked[sentence].append((left, right))
@@ -262,7 +267,9 @@ def test_links_are_the_translations() -> None:
 
 
 def test_translation_rates() -> None:
-    source, target, links = toy.bitext(SIZE, seed=3)
+    text = toy.bitext(SIZE, seed=3)
+    assert text.links is not None
+    source, target, links = text.source, text.target, text.links.rows
     begin = source.offsets[links[:, 0]]
     fertility = np.bincount(begin + links[:, 1], minlength=source.tokens)
     the = fertility[source.words == toy.VOCAB.index["the"]]
@@ -276,7 +283,9 @@ def test_translation_rates() -> None:
 
 
 def test_target_order() -> None:
-    source, _, links = toy.bitext(SIZE, seed=3)
+    text = toy.bitext(SIZE, seed=3)
+    assert text.links is not None
+    source, links = text.source, text.links.rows
     wanted = toy.TAGSET.encode(["DET", "ADJ", "NOUN", "AUX", "VERB", "DET", "NOUN", "PUNCT"]).tolist()
     at = next(at for at in range(SIZE) if source.tags[slice(*source.offsets[at : at + 2])].tolist() == wanted)
     rows = links[links[:, 0] == at]
@@ -305,6 +314,15 @@ def test_documents_follow_their_topics() -> None:
         assert agrees(counts, probabilities[topic]) > LEAST_P
     guess = np.add.reduceat(np.log(np.maximum(probabilities, 1e-300))[:, corpus.words], corpus.offsets[:-1], axis=1)
     assert (guess.argmax(0) == labels).mean() > 0.98
+
+
+def test_documents_as_bags() -> None:
+    drawn = toy.documents(50, seed=3, topics=3)
+    bags = drawn.bags
+    assert isinstance(bags, Documents)
+    assert bags.tokens == drawn.corpus.tokens
+    assert bags.bag(7) == Counter(drawn.corpus.sentence(7))
+    assert [bags.label(i) for i in range(50)] == [drawn.topics[label] for label in drawn.labels]
 
 
 def test_topics_are_made_of_known_words() -> None:

@@ -154,7 +154,7 @@ def test_metropolis_finds_a_known_distribution() -> None:
     rng = np.random.default_rng(0)
     x = np.full(4000, 6.0)
     for _ in range(400):
-        x, _ = metropolis(x, lambda x: np.zeros_like(x), Gamma(6.0, 1.0), rng, width=0.4)
+        x, _, _ = metropolis(x, lambda x: np.zeros_like(x), Gamma(6.0, 1.0), rng, width=0.4)
     assert stats.kstest(x, stats.gamma(6.0).cdf).pvalue > 1e-4
 
 
@@ -162,7 +162,7 @@ def test_a_log_uniform_prior_keeps_its_bounds() -> None:
     rng = np.random.default_rng(0)
     x = np.full(3000, 1.0)
     for _ in range(300):
-        x, _ = metropolis(x, lambda x: np.zeros_like(x), LogUniform(0.5, 2.0), rng, width=0.4)
+        x, _, _ = metropolis(x, lambda x: np.zeros_like(x), LogUniform(0.5, 2.0), rng, width=0.4)
     assert stats.kstest(np.log2(x), stats.uniform(-1, 2).cdf).pvalue > 1e-4
 
 

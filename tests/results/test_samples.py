@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -37,7 +39,7 @@ def sampled(hyper: Any = "shared", **options: Any) -> Samples:
 def renamed(samples: Samples, seed: int = 0) -> Samples:
     """Each chain with other names for its labels."""
     rng = np.random.default_rng(seed)
-    K = samples.model.states
+    K = len(samples.names)
     labels, best, last = samples.labels.copy(), samples.best.copy(), samples.last.copy()
     for c in range(len(labels)):
         name = rng.permutation(K)
@@ -203,3 +205,19 @@ def test_clusters(tmp_path: Path) -> None:
     samples.save(tmp_path / "out")
     np.testing.assert_array_equal(Samples.load(tmp_path / "out").labels, samples.labels)
     assert samples.to_arviz().posterior["token_counts"].shape == (1, 15, 2)
+
+
+def test_the_next_generation_of_arviz(samples: Samples, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Later(ModuleType):
+        """ArviZ 1.x as far as it matters: one nested dict."""
+
+        @staticmethod
+        def from_dict(data: Any, *, coords: Any = None, dims: Any = None) -> Any:
+            return data, coords, dims
+
+    monkeypatch.setitem(sys.modules, "arviz", Later("arviz"))
+    groups, coords, dims = samples.to_arviz()
+    assert list(groups) == ["posterior", "sample_stats"]
+    assert groups["posterior"]["alpha"].shape == (3, 20)
+    assert coords["label"] == samples.names
+    assert dims["token_counts"] == ["label"]

@@ -13,7 +13,7 @@ probabilities), ``TAGS``, :func:`tag_dictionary`, ``TRANSLATIONS``, :func:`topic
 
 from pyro_unsup.data.toy.grammar import GRAMMAR, Rule
 from pyro_unsup.data.toy.lexicon import CLASSES, TAGS, WORDS, WordClass, tag_dictionary
-from pyro_unsup.data.toy.parallel import PARTICLE_RATE, PARTICLES, TRANSLATIONS, Bitext, bitext
+from pyro_unsup.data.toy.parallel import PARTICLE_RATE, PARTICLES, TRANSLATIONS, bitext
 from pyro_unsup.data.toy.speech import Utterances, phonemes, utterances
 from pyro_unsup.data.toy.topics import TOPICS, Documents, documents, topic_words
 from pyro_unsup.data.toy.treebank import TAGSET, VOCAB, sentences
@@ -29,7 +29,6 @@ __all__ = [
     "TRANSLATIONS",
     "VOCAB",
     "WORDS",
-    "Bitext",
     "Documents",
     "Rule",
     "Utterances",

@@ -7,11 +7,11 @@ nothing are put in here and there.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
+from pyro_unsup.data.bitext import Bitext
 from pyro_unsup.data.corpus import Corpus
+from pyro_unsup.data.links import Links
 from pyro_unsup.data.toy.derive import stream
 from pyro_unsup.data.toy.grammar import Choice, Int
 from pyro_unsup.data.toy.lexicon import WORDS
@@ -68,29 +68,18 @@ _SIZES: Int = np.array([len(words) for _, _, words in _OPTIONS])
 _TARGETS: Int = np.array([[*TARGET_VOCAB.encode(words), -1, -1][:2] for _, _, words in _OPTIONS])  # (options, 2)
 
 
-class Bitext(NamedTuple):
-    """Sentence pairs in the same order.
-
-    :param source: with gold tags, heads and brackets.
-    :param target: words only.
-    :param links: (links, 3) sentence, source place, target place, all from 0; all sure; sorted.
-    """
-
-    source: Corpus
-    target: Corpus
-    links: Int
-
-
 def bitext(n: int, seed: int = 0) -> Bitext:
-    """The sentences of the same seed and their translations, with gold links.
+    """The sentences of the same seed, with their gold tags, heads and brackets, and their translations.
+
+    Gold links are all sure.
 
     :param n: number of sentence pairs.
     :param seed: same seed, same pairs.
 
-    >>> source, target, links = bitext(10, seed=7)
-    >>> " ".join(source.sentence(0)), " ".join(target.sentence(0))
+    >>> text = bitext(10, seed=7)
+    >>> " ".join(text.source.sentence(0)), " ".join(text.target.sentence(0))
     ('the happy woman would almost walk on .', 'lo gegi figa noni vuke lo nuso vise kuto sina .')
-    >>> links[links[:, 0] == 0, 1:].tolist()
+    >>> text.select([0]).links.rows[:, 1:].tolist()
     [[0, 1], [1, 3], [2, 2], [3, 9], [4, 6], [5, 7], [5, 8], [6, 4], [7, 10]]
     """
     drawn = flat(n, seed)
@@ -115,4 +104,4 @@ def bitext(n: int, seed: int = 0) -> Bitext:
 
     links = np.column_stack([sentence[linked], linked - begin[linked], place - offsets[sentence[linked]]])
     target = Corpus(words=words.astype(np.int32), offsets=offsets, vocab=TARGET_VOCAB)
-    return Bitext(annotated(drawn), target, links[np.argsort(linked, kind="stable")])
+    return Bitext(annotated(drawn), target, Links(n, links))

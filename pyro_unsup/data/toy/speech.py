@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pyro_unsup.data.corpus import Corpus
+from pyro_unsup.data.segmented import Segmented
 from pyro_unsup.data.toy.grammar import Int
 from pyro_unsup.data.toy.lexicon import WORDS
 from pyro_unsup.data.toy.treebank import flat
@@ -53,35 +53,23 @@ def phonemes(word: str) -> str:
     return _LETTERS.sub(lambda match: _SOUND_OF[match.group()], word)
 
 
-@dataclass(frozen=True, eq=False)
-class Utterances:
-    """Utterances without word boundaries, and the boundaries apart.
+class Utterances(Segmented):
+    """Utterances without word boundaries, one phoneme a symbol, and the boundaries apart."""
 
-    :param phonemes: one utterance a "sentence", one phoneme a "word", all without boundaries.
-    :param ends: (phonemes,) true at the last phoneme of a word.
-    """
-
-    phonemes: Corpus
-    ends: NDArray[np.bool_]
-
-    def __len__(self) -> int:
-        return len(self.phonemes)
+    @property
+    def phonemes(self) -> Corpus:
+        """The symbols by another name."""
+        return self.symbols
 
     @property
     def unsegmented(self) -> list[str]:
         """One string an utterance, as a learner hears it."""
-        return self._lines(np.zeros_like(self.ends))
+        return self.lines(word_sep="")
 
     @property
     def segmented(self) -> list[str]:
         """One string an utterance, gold words split by spaces."""
-        return self._lines(self.ends)
-
-    def _lines(self, ends: NDArray[np.bool_]) -> list[str]:
-        marks = np.where(ends, " ", "")
-        marks[self.phonemes.offsets[1:] - 1] = "\n"
-        letters = np.array(self.phonemes.vocab.types)[self.phonemes.words]
-        return "".join(np.char.add(letters, marks)).splitlines()
+        return self.lines()
 
 
 def _sounds() -> tuple[Vocab, Int, Int, NDArray[np.bool_]]:

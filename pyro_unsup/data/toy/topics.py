@@ -6,11 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pyro_unsup.data import documents as bags_of_words
 from pyro_unsup.data.corpus import Corpus
 from pyro_unsup.data.toy.derive import stream
 from pyro_unsup.data.toy.grammar import GRAMMAR, Choice, Float, Int
 from pyro_unsup.data.toy.lexicon import CLASSES
 from pyro_unsup.data.toy.treebank import VOCAB
+from pyro_unsup.data.vocab import Vocab
 from pyro_unsup.errors import InputError
 
 #: The words that each topic is about, by dictionary form.
@@ -56,6 +58,12 @@ class Documents(NamedTuple):
     corpus: Corpus
     labels: Int
     topics: tuple[str, ...]
+
+    @property
+    def bags(self) -> bags_of_words.Documents:
+        """The same as bags of words with labels, which models and scores take."""
+        words, offsets, vocab = self.corpus.words, self.corpus.offsets, self.corpus.vocab
+        return bags_of_words.Documents.of(words, offsets, vocab, self.labels, Vocab(self.topics))
 
 
 def documents(n: int, seed: int = 0, topics: int = len(TOPICS)) -> Documents:

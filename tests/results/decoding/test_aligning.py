@@ -18,7 +18,7 @@ from pyro_unsup.models import Aligner
 from pyro_unsup.results.decoding import aligning
 from pyro_unsup.results.decoding.aligning import decode, scores
 
-TEXT = Bitext(*toy.bitext(150, seed=3))
+TEXT = toy.bitext(150, seed=3)
 AGREEMENTS = [None, "product", "2008"]
 
 

@@ -1,0 +1,104 @@
+"""The sampler of cuts between segments draws from the right distribution."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from math import lgamma
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import pyro_unsup as pu
+from pyro_unsup.errors import FitError, StructureError
+from pyro_unsup.infer.gibbs_segments import SegmentState
+from pyro_unsup.models import Segmenter
+
+SENTENCES = [[0, 0, 0, 0], [0, 1, 0]]
+
+
+def segments(ends: Any, sentences: Any) -> list[tuple[int, ...]]:
+    found, at = [], 0
+    for sentence in sentences:
+        begin = 0
+        for t in range(len(sentence)):
+            if ends[at + t]:
+                found.append(tuple(sentence[begin : t + 1]))
+                begin = t + 1
+        at += len(sentence)
+    return found
+
+
+def log_joint(ends: Any, sentences: Any, types: int, alpha: float, beta: float, penalty: float) -> float:
+    def row(counts: Any, outcomes: int, a: float) -> float:
+        found = lgamma(outcomes * a) - lgamma(outcomes * a + sum(counts))
+        return found + sum(lgamma(a + n) - lgamma(a) for n in counts)
+
+    found = segments(ends, sentences)
+    total = row([len(found), len(sentences)], 2, alpha) + row(Counter(found).values(), types, beta)
+    return total - sum(len(one) ** penalty for one in found)
+
+
+def all_cuts(model: Segmenter) -> list[tuple[int, ...]]:
+    each = [[(*cut, 1) for cut in itertools.product((0, 1), repeat=len(s) - 1)] for s in SENTENCES]
+    found = [sum(parts, ()) for parts in itertools.product(*each)]
+    return [z for z in found if max(map(len, segments(z, SENTENCES))) <= model.max_length]
+
+
+@pytest.mark.parametrize(("longest", "power"), [(4, 1.0), (2, 1.0), (4, 0.5)])
+def test_chain_visits_states_as_often_as_it_should(longest: int, power: float) -> None:
+    model = Segmenter.of(SENTENCES, vocab=2, max_length=longest, penalty=0.7)
+    alpha, beta, rng = np.array([0.8]), np.array([0.3]), np.random.default_rng(2)
+    states = all_cuts(model)
+    p = np.exp(power * np.array([log_joint(z, SENTENCES, len(model.types) + 1, 0.8, 0.3, 0.7) for z in states]))
+    state = SegmentState(model, SENTENCES)
+    state.draw_start(rng)
+    seen: Counter[Any] = Counter()
+    for _ in range(8000):
+        for _ in range(4):
+            state.sweep("pointwise", alpha, beta, power, rng)
+        seen[tuple(state.labels.tolist())] += 1
+        if len(seen) > len(states):
+            break
+    assert set(seen) <= set(states)
+    assert stats.chisquare([seen[z] for z in states], 8000 * p / p.sum()).pvalue > 1e-4
+    found = state.log_choices(alpha) + state.log_emissions(beta).sum()
+    wanted = log_joint(state.labels, SENTENCES, len(model.types) + 1, 0.8, 0.3, 0.7)
+    assert found == pytest.approx(wanted, abs=1e-10)
+    before = state.n.copy(), state.total
+    state.labels = state.labels
+    np.testing.assert_array_equal(state.n, before[0])
+    assert state.total == before[1]
+
+
+def test_it_finds_words(tmp_path: Any) -> None:
+    words = ["the", "dog", "cat", "see", "a"]
+    rng = np.random.default_rng(0)
+    lines = [[words[k] for k in rng.integers(5, size=4)] for _ in range(60)]
+    vocab = pu.data.Vocab(sorted(set("".join(words))))
+    sentences = [vocab.encode(list("".join(line))).tolist() for line in lines]
+    gold = np.concatenate([[i == len(word) - 1 for i in range(len(word))] for line in lines for word in line])
+    model = Segmenter.of(sentences, vocab=vocab, penalty=None, max_length=6, prior={"segments": 0.01})
+    samples = pu.CollapsedGibbs(model, hyper="shared", temperature=pu.Cooling()).run(
+        sentences, sweeps=150, chains=2, progress=False, checkpoint=tmp_path / "run"
+    )
+    lengths = [len(s) for s in sentences]
+    scores = pu.evaluate.segmentation_report(gold, samples.predict(), np.concatenate(sentences), lengths)
+    assert scores["token_f1"] > 0.7
+    assert samples.beta.shape == samples.alpha.shape == (2, 75)
+    assert samples.to_arviz().posterior["token_counts"].shape == (2, 75, 2)
+    samples.save(tmp_path / "out")
+    np.testing.assert_array_equal(pu.Samples.load(tmp_path / "out").labels, samples.labels)
+
+
+def test_what_is_refused() -> None:
+    model = Segmenter.of(SENTENCES, vocab=2, max_length=2)
+    state = SegmentState(model, SENTENCES)
+    with pytest.raises(StructureError, match="with 1 at the end of every sentence"):
+        state.labels = np.array([1, 1, 1, 0, 1, 1, 1])
+    with pytest.raises(StructureError, match="more than the 2 symbols"):
+        state.labels = np.array([0, 0, 1, 1, 1, 1, 1])
+    with pytest.raises(FitError, match="drawn 'pointwise'"):
+        pu.CollapsedGibbs(model, how="blocked").run(SENTENCES, sweeps=2)
