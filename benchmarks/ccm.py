@@ -18,8 +18,8 @@ toward random splits from the second. Pseudo-counts for constituents / distituen
 start. Betas 0.01, 0.015, ... and at last exactly 1. Scores are of the text that was learned from, by Viterbi: brackets
 that are neither single tags nor whole sentences, averaged over brackets. "Objective" is how much higher annealing ends
 than EM from the same start, in nats. Sign tests are against EM from random splits with the same model and smoothing:
-sentences in which more gold brackets were found, and in which fewer brackets cross a gold one, better : worse, and p (or
-1e-99, if that is more).
+sentences in which more gold brackets were found, and in which fewer cross a gold one, better : worse, and p (or 1e-99,
+if that is more).
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def growth(plot: str | None) -> None:
         ax.loglog(x, [y[-1] * (n / x[-1]) ** power for n in x], ":", label="n³" if power == 3 else "n")
         ax.set(xlabel=label, ylabel="seconds a sentence" if power == 3 else "seconds")
         ax.set_xticks(x, [f"{n:,}" for n in x])
-        ax.minorticks_off()
+        ax.set_xticks([], minor=True)
         ax.legend()
     figure_.tight_layout()
     figure_.savefig(plot)

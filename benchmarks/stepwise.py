@@ -140,16 +140,16 @@ def grid() -> None:
     corpus = wsj()
     model, began = pu.models.Tagger(45, corpus.vocab), time.perf_counter()
     found = pu.select_steps(model, corpus, init=pu.noise(1e-3), score=lambda fit: fit.evaluate(corpus)["many_to_one"])
-    for line in found.rows:
-        per_token = line["log_likelihood"] / corpus.tokens
-        figure(
-            "stepwise EM, 20 passes, noise 1e-3",
-            power=line["power"],
-            batch_size=line["batch_size"],
-            loglik_per_token=round(per_token, 4),
-            many_to_one=round(100 * line.get("score", float("nan")), 2),
-        )
-    figure("chosen by likelihood", **found.best, seconds=round(time.perf_counter() - began, 1))
+    for name, lines in (("stepwise EM, 20 passes, noise 1e-3", found.rows), ("chosen by likelihood", [found.best])):
+        for line in lines:
+            figure(
+                name,
+                power=line["power"],
+                batch_size=line["batch_size"],
+                loglik_per_token=round(line["log_likelihood"] / corpus.tokens, 4),
+                many_to_one=round(100 * line.get("score", float("nan")), 2),
+            )
+    figure("grid", settings=len(found.rows), seconds=round(time.perf_counter() - began, 1))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The command line: ``pyro-unsup demo | fit | predict | evaluate | show``.
+"""The command line: ``pyro-unsup demo | fit | sample | predict | evaluate | show``.
 
 Results go to standard output and nothing else does, so that output pipes; what is said to the reader goes to standard
 error. Exit codes: 0 done, 2 bad input or usage (one line says what, with file and line), 130 interrupted.
@@ -16,19 +16,19 @@ from typer.core import TyperGroup
 from .by_kind import ByKind, described
 from .common import BAD_INPUT, INTERRUPTED, utf8_stdout
 from .demo import demo
-from .kinds import KINDS
+from .kinds import KINDS, SAMPLED
 from .options import apart
 
 __all__ = ["app"]
 
-WRITES_FILES = ("demo", "fit")  # the commands whose result is not their output
+WRITES_FILES = ("demo", "fit", "sample")  # the commands whose result is not their output
 
 
 class _Commands(TyperGroup):
     """The commands in the order of use, and the one place where errors become a line and an exit code."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return ["demo", "fit", "predict", "evaluate", "show"]
+        return ["demo", "fit", "sample", "predict", "evaluate", "show"]
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         utf8_stdout()
@@ -94,14 +94,29 @@ def _models() -> None:
     """
 
 
+sample = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
+
+
+@sample.callback()
+def _sampled() -> None:
+    """Sample the hidden labels of a text, tables integrated out, and save the samples.
+
+    While it samples, the chains are kept in DIR.checkpoint. Ctrl-C keeps them where they are; the same command with
+    --resume goes on from there, to the same samples as without the break.
+    """
+
+
 for _name, _kind in KINDS.items():
     fit.command(_name)(apart(_kind.fit))
+for _name, _kind in SAMPLED.items():
+    sample.command(_name)(apart(_kind.sample))
 app.command()(demo)
 app.add_typer(fit, name="fit")
+app.add_typer(sample, name="sample")
 for _name, _summary in {
     "predict": "Find the hidden structure of new text by a model, and write it out.",
-    "evaluate": "Score a model on data with gold structure.",
-    "show": "Show what a model is and what it has learned.",
+    "evaluate": "Score a model, or samples, on data with gold structure.",
+    "show": "Show what a model is and what it has learned, or what samples say.",
 }.items():
     app.command(_name, cls=ByKind, no_args_is_help=True)(described(_name, _summary))
 

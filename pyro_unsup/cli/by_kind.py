@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import typer
@@ -11,6 +12,7 @@ from typer.core import TyperCommand
 
 from ..errors import InputError
 from ..results import Fit, load
+from ..results.samples import Samples
 from . import kinds
 from .options import apart
 
@@ -28,7 +30,10 @@ class ByKind(TyperCommand):
         kind, loaded = _look(args)
         if kind is None:
             return super().make_context(info_name, args, parent, **extra)
-        command: Any = _command(getattr(kinds.KINDS[kind], self.name or ""))
+        function = getattr(kind, self.name or "", None)
+        if function is None:
+            raise InputError(f"holds samples, of which there are evaluate and show, not {self.name}", loaded[0])  # type: ignore[index]
+        command: Any = _command(function)
         return command.make_context(info_name, args, parent, obj=loaded, **extra)
 
 
@@ -53,21 +58,26 @@ def _first(function: Any) -> str:
     return inspect.cleandoc(function.__doc__).splitlines()[0]
 
 
-def _look(args: list[str]) -> tuple[str | None, tuple[str, Fit] | None]:
-    """The kind of model among these arguments, and the model with the name of its folder."""
+def _look(args: list[str]) -> tuple[ModuleType | None, tuple[str, Fit | Samples] | None]:
+    """The kind of model or of samples among these arguments, and those with the name of their folder."""
     names = [one for one in args if not one.startswith("-")]
     if not names:
         return None, None
-    folder = next((one for one in names if Path(one, "fit.json").is_file()), names[0])
+    known = ("fit.json", "samples.json")
+    folder = next((one for one in names if any(Path(one, file).is_file() for file in known)), names[0])
     if folder in kinds.KINDS and not Path(folder).exists():
-        return folder, None
-    fit = load(folder).unhandled()
-    kind = kinds.name_of(fit.model)
-    if kind is None:
-        raise InputError(f"a {type(fit.model).__name__}, which the command line does not know: use pu.load", folder)
-    if any(isinstance(getattr(fit.model, name, None), int) for name in ("vocab", "source", "target")):
+        return kinds.KINDS[folder], None
+    sampled = Path(folder, "samples.json").is_file()
+    found: Fit | Samples = Samples.load(folder) if sampled else load(folder).unhandled()
+    kind = kinds.name_of(found.model)
+    modules = kinds.SAMPLED if sampled else kinds.KINDS
+    if kind is None or kind not in modules:
+        what = f"samples of a {type(found.model).__name__}" if sampled else f"a {type(found.model).__name__}"
+        use = "pu.Samples.load" if sampled else "pu.load"
+        raise InputError(f"{what}, which the command line does not know: use {use}", folder)
+    if any(isinstance(getattr(found.model, name, None), int) for name in ("vocab", "source", "target")):
         raise InputError("this model knows its words by number only, so it cannot read text", folder)
-    return kind, (folder, fit)
+    return modules[kind], (folder, found)
 
 
 def _command(function: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from ..results import Fit
+from ..results.samples import Samples
 
 MODEL, TRAINING, ALGORITHM, OUTPUT = "The model", "Training", "Another algorithm than EM", "Text and output"
 
@@ -50,6 +51,13 @@ def _loaded(ctx: typer.Context, folder: str) -> Fit:
     return load(folder).unhandled()
 
 
+def _loaded_samples(ctx: typer.Context, folder: str) -> Samples:
+    if ctx.obj is not None and ctx.obj[0] == folder:
+        found: Samples = ctx.obj[1]
+        return found
+    return Samples.load(folder)
+
+
 FORMATS = (
     "auto, conllu, brackets, tagged or lines. auto goes by the name: .conllu .conllx .conll; .mrg .ptb .brackets; "
     ".tagged .tag .pos .tsv (word TAG a line, or word/TAG); .txt .text .tok (plain lines); each perhaps with .gz .bz2 "
@@ -57,6 +65,10 @@ FORMATS = (
 )
 FitArgument = Annotated[
     Fit, typer.Argument(metavar="DIR", parser=str, callback=_loaded, help="A model that `pyro-unsup fit` wrote.")
+]
+SamplesArgument = Annotated[
+    Samples,
+    typer.Argument(metavar="DIR", parser=str, callback=_loaded_samples, help="What `pyro-unsup sample` wrote."),
 ]
 FormatOption = Annotated[Format, typer.Option("--format", metavar="FORMAT", help=f"The format of FILE: {FORMATS}")]
 TextFormatOption = Annotated[
@@ -77,7 +89,8 @@ def apart(command: Callable[..., None]) -> Callable[..., None]:
     """A command whose parameters that are dataclasses are taken apart: each of their fields is an option of its own."""
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: kind for name, kind in hints.items() if dataclasses.is_dataclass(kind)}
-    groups.pop("fit", None)  # a fit is an argument, and happens to be a dataclass
+    for loaded in ("fit", "samples"):  # they are arguments, and happen to be dataclasses
+        groups.pop(loaded, None)
     flat: list[inspect.Parameter] = []
     for one in inspect.signature(command).parameters.values():
         flat += _fields(groups[one.name]) if one.name in groups else [_keyword(one.name, hints[one.name], one.default)]

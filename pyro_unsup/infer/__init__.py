@@ -1,4 +1,7 @@
-"""Inference engines, with the manners of :class:`pyro.infer.SVI`. None of them knows a model by name."""
+"""Inference engines, with the manners of :class:`pyro.infer.SVI`, and a sampler for :class:`pyro.infer.MCMC`.
+
+The engines know no model by name. The sampler does: it integrates tables out, which is worked out for each model.
+"""
 
 from .anneal import Anneal
 from .em import EM

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import UnsupError
 from ..evaluate import relabel
-from .decoding import kind_of
+from .decoding import Kind, kind_of
 from .fit import Fit
 
 
@@ -18,13 +18,23 @@ def evaluate(fit: Fit, gold: Any, **options: Any) -> dict[str, float]:
     :param options: for decoding, such as ``how``.
     """
     fit = fit.unhandled()
+    return _kind(fit).scores(fit, gold, _kind(fit).decode(fit, gold, **options))
+
+
+def decode(fit: Fit, data: Any, **options: Any) -> Any:
+    """What decoding finds, in the words of the model's kind."""
+    fit = fit.unhandled()
+    return _kind(fit).decode(fit, data, **options)
+
+
+def _kind(fit: Fit) -> Kind:
     kind = kind_of(fit.model)
     if kind is None:
         raise UnsupError(
-            f"evaluate() knows the models of the library, not {fit.model!r:.80}: predict(), and compare the result by "
+            f"this is for the models of the library, not {fit.model!r:.80}: predict(), and compare the result by "
             "pyro_unsup.evaluate"
         )
-    return kind.scores(fit, gold, kind.decode(fit, gold, **options))
+    return kind
 
 
 def relabelled(fit: Fit, gold: Any, how: str) -> Fit:

@@ -124,6 +124,13 @@ class Fit:
         hidden = [s["name"] for s in sites if not s["is_observed"] and not site_is_subsample(s)]
         return {name: decoded.nodes[name]["value"] for name in hidden}
 
+    def decode(self, data: Any, how: str | None = None, **options: Any) -> Any:
+        """What :meth:`predict` finds and all around it, of a model of the library: ``structure``, ``posterior``,
+        ``log_likelihood``, and what its kind of model adds (:mod:`pyro_unsup.results.decoding`)."""
+        from .evaluation import decode
+
+        return decode(self, data, **options, **({} if how is None else {"how": how}))
+
     def save(self, folder: str | PathLike[str], overwrite: bool = False) -> None:
         """Write the fit to a folder of safetensors and JSON, all or nothing. :func:`pyro_unsup.load` reads it."""
         from .storage import save

@@ -20,7 +20,7 @@ import torch
 
 from ..errors import InputError
 from .record import WRONG, checksum, listing, plain
-from .storage import MAX_RECORD, MAX_TENSORS, _bounded, _write
+from .storage import MAX_RECORD, MAX_TENSORS, read_bounded, write_whole
 
 RECORD, SCHEMA = "samples.json", 1
 _TENSORS = re.compile(r"[0-9a-f]{16}\.safetensors")
@@ -55,8 +55,8 @@ def write(folder: str | PathLike[str], kind: str, said: Mapping[str, Any], array
     try:
         target.mkdir(parents=True, exist_ok=True)
         before = [other for other in target.iterdir() if _TENSORS.fullmatch(other.name) and other.name != name]
-        _write(target / name, raw)
-        _write(target / RECORD, text.encode())
+        write_whole(target / name, raw)
+        write_whole(target / RECORD, text.encode())
         for other in before:
             with suppress(OSError):
                 other.unlink()
@@ -74,7 +74,7 @@ def read(folder: str | PathLike[str], kind: str) -> tuple[dict[str, Any], dict[s
         raise InputError("no such folder; expected one that a sampler wrote", path)
     file = path / RECORD
     try:
-        record = json.loads(_bounded(file, MAX_RECORD).decode("utf-8"))
+        record = json.loads(read_bounded(file, MAX_RECORD).decode("utf-8"))
     except InputError:
         raise
     except (ValueError, RecursionError) as error:
@@ -87,13 +87,13 @@ def read(folder: str | PathLike[str], kind: str) -> tuple[dict[str, Any], dict[s
     digest, name = record.get("sha256"), record.get("file")
     if not isinstance(digest, str) or not isinstance(name, str) or name != f"{digest[:16]}.safetensors":
         raise InputError(f"names {name!r:.80} as its tensors, expected a file named after its checksum", file)
-    raw = _bounded(path / name, MAX_TENSORS)
+    raw = read_bounded(path / name, MAX_TENSORS)
     if hashlib.sha256(raw).hexdigest() != digest:
         raise InputError("the checksum differs from the one in the record: the file was altered", path / name)
     try:
         tensors = dict(parse(raw))
     except (SafetensorError, *WRONG) as error:
         raise InputError(f"not a safetensors file: {error}", path / name) from error
-    if listing(tensors) != {key: listing(tensors)[key] for key in record["tensors"] if key in tensors}:
+    if listing(tensors) != record.get("tensors"):
         raise InputError("the tensors are not those that the record lists", path / name)
     return record, {key: x.numpy() for key, x in tensors.items()}

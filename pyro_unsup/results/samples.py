@@ -141,9 +141,9 @@ class Samples:
             if gold.labels is None:
                 raise UnsupError("the gold documents have no labels: read a labelled file")
             return clustering_report(gold.labels, labels)
-        from .decoding.tagging import _same_tags, gold_labels
+        from .decoding.tagging import gold_labels, same_tags
 
-        tags, same = gold_labels(gold), _same_tags(self, gold)  # type: ignore[arg-type]
+        tags, same = gold_labels(gold), same_tags(self, gold)  # type: ignore[arg-type]
         support = self.model.declarations()["emission"].layout.support
         ambiguous = None if support is None or same is None else (support.sum(0) > 1).numpy()[self.data["words"]]
         return tagging_report(

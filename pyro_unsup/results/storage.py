@@ -98,7 +98,7 @@ def _read_record(path: Path) -> dict[str, Any]:
         raise InputError("no such folder; expected one that fit.save or `pyro-unsup fit --out` wrote", path)
     file = path / RECORD
     try:
-        record = json.loads(_bounded(file, MAX_RECORD).decode("utf-8"))
+        record = json.loads(read_bounded(file, MAX_RECORD).decode("utf-8"))
         if not isinstance(record, dict) or record.get("kind") != KIND:
             raise InputError("not the record of a fit", file)
         if record.get("schema") != SCHEMA:
@@ -122,7 +122,7 @@ def _read_tensors(path: Path, record: Mapping[str, Any]) -> tuple[Path, dict[str
             f"names {name!r:.80} as its tensors, expected a .safetensors file named after its checksum", path / RECORD
         )
     file = path / name
-    raw = _bounded(file, MAX_TENSORS)
+    raw = read_bounded(file, MAX_TENSORS)
     if hashlib.sha256(raw).hexdigest() != digest:
         raise InputError("the checksum differs from the one in the record: the file was altered or cut short", file)
     try:
@@ -134,7 +134,8 @@ def _read_tensors(path: Path, record: Mapping[str, Any]) -> tuple[Path, dict[str
     return file, {key: tensors[key] for key in record["tensors"]}
 
 
-def _bounded(file: Path, limit: int) -> bytes:
+def read_bounded(file: Path, limit: int) -> bytes:
+    """A plain file of at most so many bytes."""
     try:
         found = file.stat()
         if not stat.S_ISREG(found.st_mode):  # a device or a pipe may have no end
@@ -166,8 +167,8 @@ def _put(folder: Path, name: str, raw: bytes, text: bytes) -> None:
     """Put a fit into a folder. A fit that is there stays whole until the new record takes the place of its own."""
     before = set(os.listdir(folder))
     try:
-        _write(folder / name, raw)
-        _write(folder / RECORD, text)
+        write_whole(folder / name, raw)
+        write_whole(folder / RECORD, text)
     finally:
         with suppress(OSError):
             replaced = (folder / RECORD).is_file() and (folder / RECORD).read_bytes() == text
@@ -175,7 +176,7 @@ def _put(folder: Path, name: str, raw: bytes, text: bytes) -> None:
                 (folder / other).unlink(missing_ok=True)
 
 
-def _write(file: Path, raw: bytes) -> None:
+def write_whole(file: Path, raw: bytes) -> None:
     """Write a file so that it is there whole or not at all, also after a crash."""
     scratch = file.with_name(f".{file.name}.{secrets.token_hex(6)}")
     try:

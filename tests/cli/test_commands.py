@@ -35,7 +35,7 @@ def test_version_and_no_arguments(run: Run) -> None:
     assert run("--version").stdout == f"pyro-unsup {pu.__version__}\n"
     result = run()
     assert result.exit_code == 2
-    names = ["demo", "fit", "predict", "evaluate", "show"]
+    names = ["demo", "fit", "sample", "predict", "evaluate", "show"]
     places = [(result.stdout + result.stderr).index(f"│ {name} ") for name in names]
     assert places == sorted(places)
 

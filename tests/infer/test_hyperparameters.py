@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from pyro_unsup.infer.gibbs_tags import TagState
 from pyro_unsup.infer.hyperparameters import Flat, Gamma, Hyperparameters, LogUniform, hyperprior, metropolis
 from pyro_unsup.models import Tagger
 
-SLOW = pytest.mark.skipif("PYRO_UNSUP_SLOW" not in os.environ, reason="takes minutes: set PYRO_UNSUP_SLOW")
 PRIOR = Gamma(2.0, 1.0)
 
 
@@ -95,7 +93,7 @@ def test_gewekes_test_notices_a_missing_hastings_term(monkeypatch: pytest.Monkey
     assert geweke("pointwise", 2, "shared") > 8
 
 
-@SLOW
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["pointwise", "blocked", "uncollapsed"])
 @pytest.mark.parametrize("order", [1, 2])
 def test_gewekes_joint_test_at_length(how: Any, order: int) -> None:
@@ -143,7 +141,7 @@ def test_simulation_based_calibration(how: Any, order: int) -> None:
     assert (uniform(ranks(how, order, data_sets=50, draws=9, thin=6, burn_in=30), 9, 5) > 1e-4).all()
 
 
-@SLOW
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["pointwise", "blocked", "uncollapsed"])
 @pytest.mark.parametrize("order", [1, 2])
 def test_simulation_based_calibration_at_length(how: Any, order: int) -> None:

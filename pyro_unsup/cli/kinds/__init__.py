@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from . import aligner, ccm, clusterer, segmenter, tagger
+from . import aligner, ccm, clusterer, segmenter, tagger, tagger_samples
 
 #: By the name on the command line, which is that of the class in lower case.
 KINDS: dict[str, ModuleType] = {
@@ -15,6 +15,8 @@ KINDS: dict[str, ModuleType] = {
     "segmenter": segmenter,
     "aligner": aligner,
 }
+#: The same for samples: ``sample``, ``evaluate`` and ``show``.
+SAMPLED: dict[str, ModuleType] = {"tagger": tagger_samples}
 
 
 def name_of(model: Any) -> str | None:

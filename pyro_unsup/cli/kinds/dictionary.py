@@ -1,4 +1,4 @@
-"""From the options of ``pyro-unsup fit tagger`` to its dictionary and its model."""
+"""From the options of ``fit tagger`` and ``sample tagger`` to the text, its dictionary and the model."""
 
 from __future__ import annotations
 
@@ -8,14 +8,41 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...errors import InputError, UnsupError
-from ..common import check_memory, printable, read_gold, say
-from ..options import MODEL, Column, Format
+from ..common import check_memory, printable, read, read_gold, say
+from ..options import MODEL, OUTPUT, Column, Format
 
 if TYPE_CHECKING:
     from ...data import Corpus, TagDictionary
     from ...models import Tagger
 
 DEFAULT_TAGS = 45
+TagsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--tags",
+        metavar="N",
+        min=1,
+        show_default=f"{DEFAULT_TAGS}, or as the dictionary has",
+        help="How many tags to induce.",
+        rich_help_panel=MODEL,
+    ),
+]
+OrderOption = Annotated[
+    int, typer.Option("--order", metavar="N", min=1, max=2, help="1: bigram, 2: trigram.", rich_help_panel=MODEL)
+]
+StopOption = Annotated[
+    bool, typer.Option("--stop/--no-stop", help="Whether tags predict the end.", rich_help_panel=MODEL)
+]
+MinCountOption = Annotated[
+    int,
+    typer.Option(
+        "--min-count",
+        metavar="N",
+        min=1,
+        help="Words seen fewer times become one, `<unk>`, unless a dictionary lists them.",
+        rich_help_panel=OUTPUT,
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +156,48 @@ def build(
         idle = ", ".join(printable(tag) for tag in known.tagset if tag not in names)
         say(f"left out, since no word may have them: {idle}")
     return Tagger(names, text.vocab, order, mask[used], stop)
+
+
+def text_and_model(
+    file: str,
+    format: Format,
+    allowed: Allowed,
+    tags: int | None,
+    order: int,
+    stop: bool,
+    min_count: int,
+    lowercase: bool,
+    only_seen: bool = False,
+) -> tuple[Corpus, Tagger]:
+    """What to learn from, by the vocabulary of the model; and the model.
+
+    :param only_seen: leave out words of the dictionary that the text does not have: they count as words that a tag may
+        be, but nothing can be learned of them.
+    """
+    text = read(file, format, lowercase=lowercase, min_count=1 if allowed.given else min_count)
+    known = allowed.read(lowercase)
+    seen = len(text.vocab)
+    if known is not None:
+        text = with_listed(text, known, min_count)
+        text = text.compact() if only_seen else text
+    model = build(text, tags, order, stop, known, allowed.given)
+    say(f"{printable(file)}: {len(text):,} sentences, {text.tokens:,} words, {seen:,} types; {model!r}")
+    return text, model
+
+
+def identity_of(model: Tagger, text: Corpus) -> dict[str, Any]:
+    """What makes a model and its text the same: options by name, and checksums of the rest."""
+    from ..training import digest
+
+    mask = model.declarations()["emission"].layout.support
+    names: list[str] = [] if isinstance(model.tags, int) else list(model.tags)  # type: ignore[call-overload]
+    return {
+        "--tags": model.states,
+        "--order": model.order,
+        "--stop": model.stop,
+        "text": digest(text.words, text.offsets, text.vocab),
+        "dictionary": digest(names, [] if mask is None else mask.numpy()),
+    }
 
 
 def _check_size(tags: int, words: int, order: int) -> None:

@@ -16,8 +16,6 @@ from ..common import print_json, printable, read, read_gold, say
 from ..engines import Algorithm
 from ..fit import Task, Training, learn
 from ..options import (
-    MODEL,
-    OUTPUT,
     Column,
     ColumnOption,
     FitArgument,
@@ -31,7 +29,7 @@ from ..options import (
     TextFormatOption,
 )
 from ..tables import Likely, fit_record, likeliest, print_fit, print_likeliest, print_scores
-from .dictionary import DEFAULT_TAGS, Allowed, build, with_listed
+from .dictionary import Allowed, MinCountOption, OrderOption, StopOption, TagsOption, identity_of, text_and_model
 
 if TYPE_CHECKING:
     from ...data import Corpus
@@ -65,64 +63,23 @@ def fit(
     allowed: Allowed,
     training: Training,
     algorithm: Algorithm,
-    tags: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            show_default=f"{DEFAULT_TAGS}, or as the dictionary has",
-            help="How many tags to induce.",
-            rich_help_panel=MODEL,
-        ),
-    ] = None,
-    order: Annotated[
-        int, typer.Option(metavar="N", min=1, max=2, help="1: bigram, 2: trigram.", rich_help_panel=MODEL)
-    ] = 1,
-    stop: Annotated[
-        bool, typer.Option("--stop/--no-stop", help="Whether tags predict the end.", rich_help_panel=MODEL)
-    ] = False,
+    tags: TagsOption = None,
+    order: OrderOption = 1,
+    stop: StopOption = False,
     format: TextFormatOption = Format.AUTO,
-    min_count: Annotated[
-        int,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Words seen fewer times become one, `<unk>`, unless a dictionary lists them.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = 1,
+    min_count: MinCountOption = 1,
     lowercase: LowercaseOption = False,
 ) -> None:
     """Induce the tags of a text by a hidden Markov model.
 
     Without a dictionary the tags are anonymous, numbered from 0; with one they are those of the dictionary.
     """
-    from ..training import digest
-
     training.check()
     algorithm.check()
     allowed.check()
-    text = read(file, format, lowercase=lowercase, min_count=1 if allowed.given else min_count)
-    known = allowed.read(lowercase)
-    seen = len(text.vocab)
-    if known is not None:
-        text = with_listed(text, known, min_count)
-    model = build(text, tags, order, stop, known, allowed.given)
-    say(f"{printable(file)}: {len(text):,} sentences, {text.tokens:,} words, {seen:,} types; {model!r}")
-    mask = model.declarations()["emission"].layout.support
-    names: list[str] = [] if isinstance(model.tags, int) else list(model.tags)  # type: ignore[call-overload]
-    task = Task(
-        "tagger",
-        model,
-        text,
-        text.tokens,
-        {"--tags": model.states, "--order": model.order, "--stop": model.stop},
-        {
-            "text": digest(text.words, text.offsets, text.vocab),
-            "dictionary": digest(names, [] if mask is None else mask.numpy()),
-        },
-        {"lowercase": lowercase, "min_count": min_count},
-    )
+    text, model = text_and_model(file, format, allowed, tags, order, stop, min_count, lowercase)
+    remembered = {"lowercase": lowercase, "min_count": min_count}
+    task = Task("tagger", model, text, text.tokens, identity_of(model, text), {}, remembered)
     learn(task, training, algorithm)
 
 

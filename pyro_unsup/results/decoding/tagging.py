@@ -80,7 +80,7 @@ def scores(fit: Fit, gold: Corpus, decoded: Decoded) -> dict[str, float]:
 
     Words that training never met make ``bits_per_word`` infinite, unless the model smooths.
     """
-    tags, same = gold_labels(gold), _same_tags(fit, gold)
+    tags, same = gold_labels(gold), same_tags(fit, gold)
     return tagging_report(
         tags if same is None else same[tags],
         decoded.structure.numpy(),
@@ -135,7 +135,7 @@ def gold_labels(gold: Corpus) -> np.ndarray[Any, Any]:
     return gold.tags
 
 
-def _same_tags(fit: Fit, gold: Corpus) -> np.ndarray[Any, Any] | None:
+def same_tags(fit: Fit, gold: Corpus) -> np.ndarray[Any, Any] | None:
     """From gold tag numbers to the fit's, if the two go by the same names; None if its states are anonymous."""
     tags = getattr(fit.model, "tags", None)
     if tags is None or isinstance(tags, int) or gold.tagset is None:
