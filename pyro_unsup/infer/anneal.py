@@ -35,7 +35,8 @@ class Anneal(EM):
     :param early: tolerance at the betas before the last, a number or a function of beta; by default that of the run.
     :param jitter: noise on the weights after each raise. Where states are interchangeable (a tagger without a
         dictionary, clusters) the point where all are alike is a fixed point of EM at every beta, and only noise gets
-        away from it. With 0 there is none.
+        away from it. It grows slowly, and a beta where it has not grown yet looks converged: for such models give each
+        beta its full number of steps, ``steps=10, early=0`` say. With a jitter of 0 there is none.
 
     Other parameters as for :class:`.EM`; the default start is nearly uniform.
 
