@@ -3,7 +3,7 @@
     python -m benchmarks.alignment                # all of it, several minutes
     python -m benchmarks.alignment --quick        # the ratios only
     python -m benchmarks.alignment --memory       # 300,000 pairs, in this process
-    python -m benchmarks.alignment --learn        # what is learnt
+    python -m benchmarks.alignment --learn        # what is learnt, two or three minutes
 
 30,000 pairs of sentences, 600,143 words on either side, 8,000 types each, 4.3 million pairs of words that meet. Whole
 iterations are timed, E step, M step and everything around them, in float64. ``nltk`` is timed on 1,000 pairs and scaled

@@ -2,7 +2,7 @@
 
     python -m benchmarks.stepwise             # the speed of a pass, a minute
     python -m benchmarks.stepwise --learn     # what is learned from the WSJ sample, over 5 seeds (--seeds N)
-    python -m benchmarks.stepwise --grid      # the paper's grid of (power, batch size); ten minutes each
+    python -m benchmarks.stepwise --grid      # the paper's grid of (power, batch size); either five to ten minutes
 
 Speed is measured on 8,000 sentences of mean length 22, 45 states, 10,000 words, mini-batches of 3; whole passes, all
 updates included, against whole iterations of batch EM on the same data, in the same run.

@@ -25,11 +25,15 @@ class Training:
     """The options of every ``fit`` that say how long to train, from where, and into what."""
 
     smooth: Annotated[
-        float,
+        float | None,
         typer.Option(
-            min=0, metavar="LAMBDA", help="Add this to every expected count; 0 is plain EM.", rich_help_panel=TRAINING
+            min=0,
+            metavar="LAMBDA",
+            help="Add this to every expected count; 0 is plain EM.",
+            show_default="0; for ccm 2, and 8 for what is no constituent",
+            rich_help_panel=TRAINING,
         ),
-    ] = 0.0
+    ] = None
     iterations: Annotated[
         int | None,
         typer.Option(

@@ -21,7 +21,8 @@ class SkewMessenger(TemperMessenger):
 
     .. math:: F'_\\beta(x) = \\frac{1}{\\beta} \\log \\sum_y p(x, y)^\\beta \\, q(y \\mid x)^{1 - \\beta}
 
-    Near 0 the posterior is the reference's, at 1 the model's own. A uniform reference gives :class:`TemperMessenger`.
+    Near 0 the posterior is the reference's, at 1 the model's own. A uniform reference gives :class:`TemperMessenger`,
+    and so does a beta above 1, where nothing is left of the reference.
 
     The reference is one of
 
@@ -45,15 +46,13 @@ class SkewMessenger(TemperMessenger):
             )
         self.toward: Mapping[str, Tensor] | str = found
         self._tables: set[str] = set()
-        for name in (*getattr(toward, "params", ()), *getattr(toward, "points", ())):
-            self._refuse(name)
 
     def _pyro_multinomial(self, msg: Any) -> None:
         self._tables.add(msg["name"])
 
     def _pyro_post_multinomial(self, msg: Any) -> None:
         # All that a table says goes into the weight of a structure once, so weighing tables is weighing structures.
-        if self.beta == 1 or isinstance(self.toward, str):
+        if self.beta >= 1 or isinstance(self.toward, str):
             return
         declaration: Declaration = msg["args"][0]
         if declaration.name not in self.toward:
@@ -71,7 +70,10 @@ class SkewMessenger(TemperMessenger):
             if msg["name"] not in self._tables and not site_is_subsample(msg):
                 self._refuse(msg["name"])
             return
-        if isinstance(self.toward, str) and self.beta != 1:
+        if self.beta >= 1:
+            super()._pyro_sample(msg)
+            return
+        if isinstance(self.toward, str):
             msg["fn"] = _toward(msg, self.toward, self.beta)
         # Factors that are no tables are the same in both posteriors, and their powers add up to one.
         msg["scale"] = msg["scale"] / self.beta

@@ -42,7 +42,7 @@ class TemperMessenger(Messenger):
 
     @beta.setter
     def beta(self, beta: float) -> None:
-        if not 0 < beta < math.inf:
+        if not isinstance(beta, int | float) or not 0 < beta < math.inf:
             raise UnsupError(f"beta must be positive and finite, actual {beta}")
         self._beta = float(beta)
 

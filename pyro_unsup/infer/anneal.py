@@ -35,14 +35,15 @@ class Anneal(EM):
     :param early: tolerance at the betas before the last, a number or a function of beta; by default that of the run.
     :param jitter: noise on the weights after each raise. Where states are interchangeable (a tagger without a
         dictionary, clusters) the point where all are alike is a fixed point of EM at every beta, and only noise gets
-        away from it. It grows slowly, and a beta where it has not grown yet looks converged: for such models give each
-        beta its full number of steps, ``steps=10, early=0`` say. With a jitter of 0 there is none.
+        away from it. Small noise takes long to grow, and until it has, a beta looks converged. With 0 there is none,
+        which suits models whose states differ by what they may be (trees, a dictionary).
 
     Other parameters as for :class:`.EM`; the default start is nearly uniform.
 
     The objective is that of Smith & Eisner (2004), equation 2, or 4 with ``toward``, plus the estimators' log priors;
     at beta = 1 it is that of EM. It never falls within a beta. The history has a row for each E step, with its
-    ``beta``; ``log_likelihood`` in it is the objective without priors, a log-likelihood at beta = 1 only.
+    ``beta``; ``log_likelihood`` in it is the objective without priors, a log-likelihood at beta = 1 only. (At small
+    betas it is large, log(structures) / beta, and a relative tolerance is soon met: a schedule spends its steps late.)
 
         >>> import pyro_unsup as pu
         >>> sentences = [[0, 1], [0, 1, 1], [1, 0, 1]]
@@ -66,7 +67,7 @@ class Anneal(EM):
         toward: Mapping[str, Tensor] | str | Any = None,
         steps: int | None = None,
         early: float | Callable[[float], float] | None = None,
-        jitter: float = 1e-3,
+        jitter: float = 0.1,
         dtype: torch.dtype = torch.float64,
         m_steps: int = 20,
     ) -> None:
@@ -76,10 +77,13 @@ class Anneal(EM):
             raise FitError(f"steps at a beta must be at least 1, actual {steps}")
         if not 0 <= jitter < float("inf"):
             raise FitError(f"jitter must be finite and not negative, actual {jitter}")
+        if early is not None and not callable(early) and not 0 <= early < float("inf"):
+            raise FitError(f"early must be a tolerance, finite and not negative, or a function of beta, actual {early}")
         self.toward, self.steps, self.early, self.jitter = toward, steps, early, jitter
         self.stage = 0
         self._since = 0  # the iteration at which this beta began
         self._raise = False
+        self._change = float("inf")  # of the step before
         first = self.schedule[0]
         self._handler = TemperMessenger(first) if toward is None else SkewMessenger(first, toward)
         self._reference: tuple[Any, float] | None = None
@@ -107,24 +111,27 @@ class Anneal(EM):
         super().move()
         if self._raise:
             self.stage, self._since, self._raise = self.stage + 1, self.iteration, False
+            self._change = float("inf")
             self._perturb()
 
     def settled(self, info: Info, tolerance: float) -> bool:
         """Whether the last beta has converged. One before it that has is left after the next update."""
+        growing = info.change > self._change  # away from a point where all states are alike
+        self._change = info.change
         if self.stage == len(self.schedule) - 1:
-            return info.change <= tolerance
+            return info.change <= tolerance and not growing
         enough = self.steps is not None and self.iteration - self._since + 1 >= self.steps
         early = tolerance if self.early is None else self.early(self.beta) if callable(self.early) else self.early
-        if enough or info.change <= early:
+        if enough or (info.change <= early and not growing):
             self.advance()
         return False
 
     def run(self, *args: Any, **kwargs: Any) -> Fit:
         fit = super().run(*args, **kwargs)
-        last = fit.rows[-1].get("beta")
-        if last is not None and last < self.schedule[-1]:
+        last = fit.rows[-1]
+        if last.get("stage", 0) < len(self.schedule) - 1:
             warnings.warn(
-                f"annealing ended at beta = {last:g}, before its schedule did ({self.schedule[-1]:g}): "
+                f"annealing ended at beta = {last['beta']:g}, before its schedule did ({self.schedule[-1]:g}): "
                 f"{fit.report.reason}. Allow more iterations, or fewer steps at each beta",
                 stacklevel=2,
             )
@@ -154,7 +161,9 @@ class Anneal(EM):
                 "this schedule: resume with the schedule it was trained by"
             )
         self.stage = stage
-        self._since = min(int(row["iteration"]) for row in fit.rows if row.get("stage", 0) == stage)
+        here = [row for row in fit.rows if row.get("stage", 0) == stage]
+        self._since = min(int(row["iteration"]) for row in here)
+        self._change = here[-2]["change"] if len(here) > 1 else float("inf")  # the last row is looked at again
 
     def _perturb(self) -> None:
         """Noise of its own for each beta, so that a run can be resumed anywhere."""
@@ -169,7 +178,7 @@ class Anneal(EM):
     def _log_reference(self) -> float:
         """log-probability of the data under the weights skewed toward, which normalises the reference posterior."""
         toward = getattr(self._handler, "toward", None)
-        if toward is None or isinstance(toward, str) or self.beta == 1:
+        if toward is None or isinstance(toward, str) or self.beta >= 1:
             return 0.0
         if self._reference is None or self._reference[0] is not self._data:
             assert self._marginal is not None

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 
 from ..errors import FitError
 
+#: A schedule of more betas than this is a mistake.
+MOST = 100_000
+
 
 def geometric(start: float = 1e-4, factor: float = 1.2, end: float = 1.0) -> list[float]:
     """Each beta a multiple of the one before, the last exactly ``end``.
@@ -22,6 +25,8 @@ def geometric(start: float = 1e-4, factor: float = 1.2, end: float = 1.0) -> lis
             f"a geometric schedule never gets from {start:g} to {end:g} by a factor of {factor:g}: expected "
             "start < end and a factor above 1"
         )
+    if start < end and math.log(end / start) / math.log(factor) > MOST:
+        raise FitError(f"a factor of {factor!r} takes more than {MOST:,} betas from {start:g} to {end:g}")
     betas = []
     beta = start
     while beta < end:
@@ -53,7 +58,10 @@ def quench(end: float = 4.0, factor: float = 1.5) -> list[float]:
 
 def check_schedule(betas: Sequence[float]) -> list[float]:
     """The schedule as a list, if it is one that gets to where likelihood is maximised."""
-    found = [float(beta) for beta in betas]
+    try:
+        found = [float(beta) for beta in betas]
+    except (TypeError, ValueError):
+        raise FitError(f"a schedule is a list of betas, such as geometric() makes, actual {betas!r:.80}") from None
     if not found:
         raise FitError("the schedule is empty: expected betas, the last of them 1")
     for i, beta in enumerate(found):

@@ -136,7 +136,7 @@ def decode_pass(
             i, j = todo[size, 0], todo[size, 1]
             w = j - i
             structure[at + (w - 1) * n - (w - 1) * (w - 2) // 2 + i] = 1
-            k = _split(inside, i, j, uniforms[word] if draw else -1.0)
+            k = _split(inside, i, j, uniforms[word]) if draw else _best_split(inside, i, j, b)
             word += 1
             if k - i > 1:
                 todo[size, 0], todo[size, 1] = i, k
@@ -148,14 +148,33 @@ def decode_pass(
 
 
 @njit(cache=True, nogil=True)
+def _best_split(inside: Array, i: int, j: int, sentence: int) -> int:
+    """The best place to split a span. Equals are chosen from as if at random, but always in the same way: the first of
+    them, or the last, would make branching trees of sentences that a model knows nothing about."""
+    top, ties = -np.inf, 0
+    for k in range(i + 1, j):
+        found = inside[i, k] + inside[k, j]
+        if found > top:
+            top, ties = found, 1
+        elif found == top:
+            ties += 1
+    mixed = ((sentence * 1009 + i) * 1013 + j) * 40503 + 12345
+    mixed ^= mixed >> 7
+    left = (mixed * 2654435761 % 4294967296 >> 11) % ties
+    for k in range(i + 1, j):
+        if inside[i, k] + inside[k, j] == top:
+            if left == 0:
+                return k
+            left -= 1
+    return i + 1
+
+
+@njit(cache=True, nogil=True)
 def _split(inside: Array, i: int, j: int, u: float) -> int:
-    """Where to split a span: at the best place, the lowest of equals (u < 0), or drawn with the uniform number u."""
+    """Where to split a span, drawn with the uniform number u."""
     top, best = -np.inf, i + 1
     for k in range(i + 1, j):
-        if inside[i, k] + inside[k, j] > top:
-            top, best = inside[i, k] + inside[k, j], k
-    if u < 0:
-        return best
+        top = max(top, inside[i, k] + inside[k, j])
     total = 0.0
     for k in range(i + 1, j):
         total += np.exp(inside[i, k] + inside[k, j] - top)

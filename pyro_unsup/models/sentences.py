@@ -87,7 +87,7 @@ def check_vocab(data: Any, known: Any, what: str = "word", examples: str = "sent
         return
     raise StructureError(
         f"the {examples} number their {what}s by another vocabulary than the model's: re-encode them with "
-        "with_vocab(model.vocab)"
+        "with_vocab(model.vocab), or use fit.decode, which knows what to do with new ones"
     )
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from pyro_unsup import StructureError
 from pyro_unsup.distributions import Bracketing
 from pyro_unsup.distributions.bracketing import constituents
-from pyro_unsup.distributions.bracketing_priors import split_node
+from pyro_unsup.distributions.bracketing_priors import split_marginals, split_node
 from pyro_unsup.distributions.bracketing_sum import reference_log_partition, spans_of
 from pyro_unsup.distributions.semiring import SAMPLE
 from pyro_unsup.kernels import bracketing as kernel
@@ -348,3 +348,14 @@ def test_spans_that_cross_are_no_tree() -> None:
     dist = Bracketing(torch.zeros(2, 1), torch.zeros(2, 1), torch.tensor([1, 4]))
     with pytest.raises(StructureError, match=r"sentence 1 has no binary tree.*7 in all"):
         dist.score(torch.zeros(11, 2, dtype=torch.long), torch.cat([torch.ones(1, dtype=torch.long), tree]))
+
+
+def test_a_model_that_knows_nothing_prefers_no_way_to_branch() -> None:
+    """Equal trees are chosen from evenly, and always in the same way."""
+    lengths = torch.full((400,), 5)
+    spans = torch.zeros(400 * 15, 2, dtype=torch.long)
+    posterior = Bracketing(torch.zeros(2, 1), torch.zeros(2, 1), lengths).posterior(spans)
+    trees = posterior.mode()
+    assert torch.equal(trees, posterior.mode())
+    share = trees.reshape(400, 15).double().mean(0)
+    torch.testing.assert_close(share, split_marginals(torch.tensor([5])), rtol=0, atol=0.1)

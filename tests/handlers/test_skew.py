@@ -39,7 +39,7 @@ def test_a_skewed_tagger_is_the_enumeration_between_two_posteriors(order: int, b
     total, counts = 0.0, {name: torch.zeros_like(x) for name, x in em.weights.items()}
     for sentence in SENTENCES:
         own, reference = (enumerate_chain(chain_of(w), sentence) for w in (em.weights, other))
-        mixed = beta * torch.tensor(own.scores) + (1 - beta) * torch.tensor(reference.scores)
+        mixed = beta * torch.tensor(own.scores) + max(1 - beta, 0) * torch.tensor(reference.scores)
         total += float(mixed.logsumexp(0)) / beta
         for p, used in zip(mixed.softmax(0).tolist(), own.counts, strict=True):
             for name in counts:
@@ -67,7 +67,7 @@ def test_an_enumerated_model_of_the_users_own(beta: float) -> None:
     info = em.look()
     fixed = dist.Normal(torch.tensor([0.0, 1.0]).double(), 1.0).log_prob(x.double()[:, None])
     own, other = (w["share"] + w["answer"][:, x].T + fixed for w in (em.weights, start.weights))
-    mixed = beta * own + (1 - beta) * other  # (data, class)
+    mixed = beta * own + max(1 - beta, 0) * other  # (data, class)
     assert info.objective == pytest.approx(float(mixed.logsumexp(-1).sum() / beta), rel=1e-6)
     assert em._expected is not None
     torch.testing.assert_close(em._expected.counts["share"], mixed.softmax(-1).sum(0), rtol=1e-5, atol=1e-6)
@@ -95,7 +95,7 @@ def test_toward_random_splits_against_all_trees(beta: float) -> None:
         inside = torch.tensor([(int(i), int(j)) in tree for i, j in zip(start, end, strict=True)])
         node = sum(-torch.tensor(float(j - i - 1)).log() for i, j in tree if j - i > 1)
         own = site["fn"].score(site["value"], inside.long())
-        total.append(beta * own + (1 - beta) * node)
+        total.append(beta * own + max(1 - beta, 0) * node)
     assert info.objective == pytest.approx(float(torch.stack(total).logsumexp(0)) / beta, rel=1e-9)
 
 

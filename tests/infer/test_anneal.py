@@ -182,7 +182,38 @@ def test_step_by_step_with_the_manners_of_svi() -> None:
     assert engine.beta == 1.0  # there is no more
 
 
-@pytest.mark.parametrize("wrong", [{"steps": 0}, {"jitter": -1.0}, {"jitter": float("nan")}])
+@pytest.mark.parametrize(
+    "wrong", [{"steps": 0}, {"jitter": -1.0}, {"jitter": float("nan")}, {"early": -1.0}, {"early": float("nan")}]
+)
 def test_wrong_settings(wrong: dict[str, Any]) -> None:
     with pytest.raises(pu.FitError, match="must be"):
         pu.Anneal(Tagger(2, 4), **wrong)
+
+
+def test_with_the_settings_as_they_are_it_leaves_the_point_where_all_tags_are_alike() -> None:
+    corpus = pu.data.toy.sentences(100, seed=1)
+    model = Tagger(6, corpus.vocab)
+    alike = pu.EM(model, init=pu.uniform()).run(corpus, iterations=3)
+    fit = pu.Anneal(model, schedule=pu.geometric(0.01, 1.5)).run(corpus)
+    plain = pu.EM(model).run(corpus, iterations=40)
+    assert fit.objective > alike.objective + 0.9 * (plain.objective - alike.objective)
+
+
+@pytest.mark.parametrize("schedule", [pu.geometric, 0.5, ["a"]])
+def test_what_is_no_schedule(schedule: Any) -> None:
+    with pytest.raises(pu.FitError, match="a schedule is a list of betas, such as geometric"):
+        pu.Anneal(Tagger(2, 4), schedule=schedule)
+
+
+def test_a_falling_schedule_is_not_over_before_its_end() -> None:
+    with pytest.warns(UserWarning, match="ended at beta = 4"):
+        pu.Anneal(Tagger(2, 4), schedule=[4, 2, 1]).run(SENTENCES, iterations=1, tolerance=0)
+
+
+def test_quenching_leaves_the_reference_behind() -> None:
+    other = pu.EM(Tagger(2, 4)).run(SENTENCES, iterations=2, seed=7)
+    fits = [
+        pu.Anneal(Tagger(2, 4), pu.AddLambda(0.1), pu.noise(1.0), schedule=[2.0], toward=toward).run(SENTENCES)
+        for toward in (None, other)
+    ]
+    assert fits[0].objective == pytest.approx(fits[1].objective, rel=1e-12)

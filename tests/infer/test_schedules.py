@@ -44,3 +44,8 @@ def test_schedules_that_do_not_get_there() -> None:
         check_schedule([])
     with pytest.raises(pu.FitError, match="two betas or more"):
         pu.linear(0.1, 1)
+
+
+def test_a_factor_that_would_take_for_ever() -> None:
+    with pytest.raises(pu.FitError, match=r"takes more than 100,000 betas from 0.01 to 1"):
+        pu.geometric(0.01, 1.0000000000000002)

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from ...results import Fit
 
 MAX_LENGTH = 10
+#: Pseudo-counts of constituents and distituents: without any, what is learned is below right-branching trees.
+SMOOTH = (2.0, 8.0)
 #: The first beta and the factor of Smith & Eisner (2004) for grammar.
 BETAS = (0.01, 1.5)
 HowOption = Annotated[
@@ -86,7 +88,7 @@ def fit(
             metavar="LAMBDA",
             min=0,
             help="Add this to the counts of what is no constituent, and --smooth to those of constituents.",
-            show_default="as --smooth",
+            show_default="as --smooth, or 8",
             rich_help_panel=TRAINING,
         ),
     ] = None,
@@ -121,7 +123,8 @@ def fit(
         raise UnsupError("--toward belongs to --anneal; add that, or leave it out")
     dropped = punctuation() if drop is None else drop
     text = short(read(file, format, column), max_length, dropped, file)
-    amounts = (training.smooth, training.smooth if smooth_distituents is None else smooth_distituents)
+    amounts = SMOOTH if training.smooth is None else (training.smooth, training.smooth)
+    amounts = (amounts[0], amounts[1] if smooth_distituents is None else smooth_distituents)
     model = CCM.of(text, variant=variant, prior=(1 + amounts[0], 1 + amounts[1]), empty_spans=empty_spans)
     say(f"{printable(file)}: {len(text):,} sentences, {text.tokens:,} tags, {len(text.vocab):,} types; {model!r}")
     estimate = DirichletMAP() if any(amounts) else None

@@ -163,6 +163,8 @@ def _print_facts(samples: Samples, between: Any) -> None:
     if chains > 1:
         apart = [between[i, j] for i in range(chains) for j in range(i)]
         facts.add_row("[bold]between chains", f"VI {min(apart):.3f} to {max(apart):.3f} bits: 0 if all tag alike")
+    if (samples.path["temperature"][:, samples.kept] != 1).any():
+        facts.add_row("[bold]temperature", "not 1: the draws are on the way to good tags, not of the posterior")
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("whatever tags are called")
     for name in ("mean", "sd", "r_hat", "ess"):
