@@ -57,6 +57,11 @@ class Statistics:
             table.update(fresh, step, touched)
         self.refresh()
 
+    @property
+    def all_additive(self) -> bool:
+        """Whether every weight can be read off the counts of its row alone."""
+        return not self._others
+
     def shift(self, parts: Parts) -> None:
         """Add to the counts of every table, without forgetting."""
         for name, (touched, change) in parts.items():

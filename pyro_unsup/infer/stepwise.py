@@ -39,10 +39,11 @@ class StepwiseEM(Online):
     each step an estimate of the whole data, as under SVI; otherwise counts are sums over the mini-batch, and
     pseudo-counts compare with those.
 
-    ``run(data)`` takes all examples in a fresh order in every pass, and the last mini-batch of a pass may be short.
-    There pseudo-counts mean what they mean to :class:`.EM`: they are weighed against estimates for the whole data. The
-    history has one row a pass, with the log-likelihood accumulated during the pass (of all data, as the weights went
-    along); row 0 is that of the start. It need not rise: stopping early on a ``score`` is part of the method.
+    ``run(data)`` takes all examples in a fresh order in every pass; the last mini-batch of a pass may be short, and
+    counts by its own size. There pseudo-counts mean what they mean to :class:`.EM`: they are weighed against estimates
+    for the whole data. The history has one row a pass, with the log-likelihood accumulated during the pass (of all data,
+    as the weights went along); row 0 is that of the start. It need not rise: stopping early on a ``score`` is part of
+    the method.
 
     :param power: how fast step sizes fall, in (0.5, 1]; 0.5 warns, for convergence needs more.
     :param batch_size: examples in a mini-batch of ``run``.
@@ -81,6 +82,8 @@ class StepwiseEM(Online):
         dtype: torch.dtype = torch.float64,
     ) -> None:
         super().__init__(model, estimate, init, batch_size, order_seed, dtype)
+        if isinstance(power, bool) or not isinstance(power, int | float):
+            raise FitError(f"power must be a number in (0.5, 1], actual {power!r:.80}")
         if power == 0.5:
             warnings.warn(
                 "power 0.5: Liang & Klein (2009) use it too, but convergence is only guaranteed above 0.5", stacklevel=2
@@ -163,7 +166,8 @@ class StepwiseEM(Online):
     def _took_data(self) -> None:
         n, m = self.examples.size, self.batch_size
         self.statistics.value(max(1.0, n / m))
-        self._shortcut = Shortcut.of(self.model, self.statistics.tables, *self._data, n, m)
+        tables = self.statistics.tables if self.statistics.all_additive else None
+        self._shortcut = None if tables is None else Shortcut.of(self.model, tables, *self._data, n, m)
 
     # -- streams
 

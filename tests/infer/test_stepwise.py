@@ -143,6 +143,40 @@ def test_compiled_stretches_equal_the_general_path(
     both_ways(monkeypatch, model if beta == 1 else pu.temper(model, beta), CORPUS, how, 3, batch_size=7)
 
 
+@pytest.mark.parametrize("how", [Sharpened(), {"start": Sharpened()}], ids=["all", "start"])
+def test_an_estimator_of_ones_own_is_never_left_out(how: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled stretches know relative frequencies only."""
+    data, options = corpus(40, V=6), {"batch_size": 3, "order_seed": 5}
+    found = StepwiseEM(Tagger(3, 6), how, **options).run(data, iterations=3, tolerance=0)
+    monkeypatch.setattr(Shortcut, "of", staticmethod(lambda *args: None))
+    close(found.weights, StepwiseEM(Tagger(3, 6), how, **options).run(data, iterations=3, tolerance=0).weights)
+    plain = StepwiseEM(Tagger(3, 6), **options).run(data, iterations=3, tolerance=0)
+    assert float((found.weights["start"].exp() - plain.weights["start"].exp()).abs().max()) > 0.01
+
+
+def test_with_variational_bayes_it_is_stochastic_variational_inference() -> None:
+    """lambda <- (1 - rho) lambda + rho (alpha + n/m counts), weights exp(E log theta) (Hoffman et al. 2013)."""
+    data, m, alpha = corpus(40, V=6), 8, 0.4
+    engine = StepwiseEM(Tagger(3, 6), DirichletVB(alpha), batch_size=m, order_seed=1)
+    engine.start(data, seed=2)
+    weights = dict(engine.weights)
+    posterior = {name: 40 / m * w.exp() + alpha for name, w in weights.items()}
+    for k in range(10):
+        if k % 5 == 0:
+            order = np.random.default_rng((1, k // 5)).permutation(40)
+            engine.move()
+        batch = [data[i] for i in order[k % 5 * m :][:m]]
+        words, lengths = (
+            torch.tensor([word for sentence in batch for word in sentence]),
+            torch.tensor([len(s) for s in batch]),
+        )
+        chain = pu.Chain(weights["start"], weights["transition"], weights["emission"], lengths, flat=True)
+        counts, rho = chain.posterior(words).counts, (k + 2) ** -0.7
+        posterior = {name: (1 - rho) * x + rho * (alpha + 40 / m * counts[name]) for name, x in posterior.items()}
+        weights = {name: x.digamma() - x.sum(-1, keepdim=True).digamma() for name, x in posterior.items()}
+    close(engine.weights, weights)
+
+
 def test_compiled_stretches_take_a_dictionary_and_empty_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
     dictionary = TagDictionary.from_corpus(CORPUS, min_count=2)
     both_ways(
