@@ -41,8 +41,8 @@ class StepwiseEM(Online):
 
     ``run(data)`` takes all examples in a fresh order in every pass; the last mini-batch of a pass may be short, and
     counts by its own size. There pseudo-counts mean what they mean to :class:`.EM`: they are weighed against estimates
-    for the whole data. The history has one row a pass, with the log-likelihood accumulated during the pass (of all data,
-    as the weights went along); row 0 is that of the start. It need not rise: stopping early on a ``score`` is part of
+    for the whole data. The history has one row a pass, with the log-likelihood accumulated during it (of all data, as
+    the weights went along); row 0 is that of the start. It need not rise: stopping early on a ``score`` is part of
     the method.
 
     :param power: how fast step sizes fall, in (0.5, 1]; 0.5 warns, for convergence needs more.
