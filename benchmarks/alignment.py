@@ -126,14 +126,14 @@ def ratios() -> None:
     steps = {f"both {agreement}": em_of(model, pairs).step for agreement, model in models.items()}
     runs: dict[str, Callable[[], Any]] = {name: lambda step=step: step(pairs) for name, step in steps.items()}
     single = em_of(one_direction(aligner), pairs)
-    runs["one"] = lambda: single.step(pairs)
-    runs["nltk"], scale = nltk_iteration(text)
+    alone: dict[str, Callable[[], Any]] = {"one": lambda: single.step(pairs)}
+    alone["nltk"], scale = nltk_iteration(text)
     peer = eflomal_runs()
     if peer is None:
         figure("eflomal is not installed: its rows are left out (pip install eflomal)")
     else:
         runs |= {f"eflomal {n}": run for n, run in peer.items()}
-    seconds = side_by_side(runs, repeats=5)
+    seconds = side_by_side(alone, repeats=7) | side_by_side(runs, repeats=7)
     about = {"threads": torch.get_num_threads(), "pairs": len(text)}
     theirs = scale * seconds["nltk"]
     report("Model 1 iteration, one direction", seconds["one"], "nltk, scaled", theirs, **about, nltk_pairs=NLTK_PAIRS)

@@ -21,13 +21,6 @@ ENOUGH = 1 / LIMIT[np.dtype(np.float64)]
 
 
 @njit(cache=True, nogil=True)
-def scaled_exp(table: Array, top: float, first: int, last: int, real: Array) -> None:  # (C,) -> (C,)
-    """From log-weights to weights, the largest of which is 1."""
-    for c in range(first, last):
-        real[c] = np.exp(np.float64(table[c]) - top)
-
-
-@njit(cache=True, nogil=True)
 def multiply(x: Array, by: Array, first: int, last: int) -> None:  # (C,), (C,)
     """In place: a part of a table times a part of another."""
     for c in range(first, last):

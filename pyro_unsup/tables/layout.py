@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from ..distributions.segments import row_index, segment_logsumexp, segment_sum
 from ..errors import TableError
+from ..kernels.threads import map_threads, threads_for
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,10 +97,15 @@ class Layout:
         """log of each cell's share of its row."""
         if self.row_lengths is None or not _is_plain(x):
             return self.mask(x.log() - self.spread(totals.log()))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            shares = np.log(x.numpy())
-            shares -= self.spread(totals.log()).numpy()
-        return torch.from_numpy(shares)
+        shares, whole = torch.from_numpy(np.empty_like(x.numpy())), self.spread(totals.log())
+
+        def work(part: slice) -> None:
+            torch.log(x[part], out=shares[part])
+            shares[part].sub_(whole[part])
+
+        cuts = np.linspace(0, len(x), threads_for(len(x)) + 1).astype(int).tolist()
+        map_threads(work, [slice(a, b) for a, b in pairwise(cuts)])
+        return shares
 
     @cached_property
     def _starts(self) -> np.ndarray[Any, Any]:  # (rows,)
