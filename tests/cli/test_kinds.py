@@ -51,7 +51,7 @@ ENGINES: dict[str, tuple[tuple[object, ...], dict[str, Any], Callable[..., Any]]
         ("--anneal", "--beta-start", 0.2, "--beta-factor", 2, "--tolerance", 0.001),
         {"tolerance": 0.001},
         lambda model, estimate, start: pu.Anneal(
-            model, estimate, start, schedule=pu.geometric(0.2, 2), jitter=1e-3 * isinstance(model, pu.models.Clusterer)
+            model, estimate, start, schedule=pu.geometric(0.2, 2), jitter=0.1 * isinstance(model, pu.models.Clusterer)
         ),
     ),
     "stepwise": (
