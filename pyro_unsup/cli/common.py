@@ -7,6 +7,7 @@ import math
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -41,6 +42,11 @@ def console(stderr: bool = False) -> Console:
             raise BrokenPipeError
 
     return Piped(stderr=stderr, highlight=False)
+
+
+def folder_of(out: str) -> Path:
+    """The folder that ``--out`` names, with a name of its own that a checkpoint can lie beside."""
+    return Path(out) if Path(out).name not in ("", "..") else Path(out).resolve()
 
 
 def printable(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import FitError, UnsupError
-from .common import INTERRUPTED, MAX_SEED, say
+from .common import INTERRUPTED, MAX_SEED, folder_of, say
 from .engines import Algorithm, finite, noisy, said, spelt
 from .options import OUTPUT, TRAINING
 
@@ -105,7 +105,7 @@ class Training:
     @property
     def target(self) -> Path:
         """The folder for the model."""
-        return Path(self.out) if Path(self.out).name not in ("", "..") else Path(self.out).resolve()
+        return folder_of(self.out)
 
     def check(self) -> None:
         """Refuse what cannot end well, before anything is read."""

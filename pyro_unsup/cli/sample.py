@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import UnsupError
-from .common import INTERRUPTED, MAX_SEED, say
+from .common import INTERRUPTED, MAX_SEED, folder_of, say
 from .engines import said, spelt
 from .options import OUTPUT
 
@@ -116,7 +116,7 @@ class Sampling:
     @property
     def target(self) -> Path:
         """The folder for the samples."""
-        return Path(self.out) if Path(self.out).name not in ("", "..") else Path(self.out).resolve()
+        return folder_of(self.out)
 
     @property
     def how(self) -> str:

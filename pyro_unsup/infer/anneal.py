@@ -15,7 +15,7 @@ from ..handlers import Handled, SkewMessenger, TemperMessenger
 from ..results import Fit
 from .em import EM
 from .expectation import Marginal
-from .initial import Initial, noise
+from .initial import Initial, noise, shaken
 from .loop import Info
 from .schedules import check_schedule, geometric
 
@@ -171,9 +171,7 @@ class Anneal(EM):
             return
         generator = torch.Generator().manual_seed((self.seed * 1_000_003 + self.stage) % 2**63)
         for name, declaration in self.declarations.items():
-            w = self.weights[name]
-            shaken = w.double() + self.jitter * torch.rand(w.shape, dtype=torch.float64, generator=generator)
-            self.weights[name] = declaration.layout.normalise(shaken).to(self.dtype)
+            self.weights[name] = shaken(declaration, self.weights[name], self.jitter, generator).to(self.dtype)
 
     def _log_reference(self) -> float:
         """log-probability of the data under the weights skewed toward, which normalises the reference posterior."""

@@ -43,6 +43,12 @@ def noise(scale: float = 1.0) -> Initial:
     return start
 
 
+def shaken(declaration: Declaration, w: Tensor, jitter: float, generator: torch.Generator) -> Tensor:
+    """Log-weights with noise on top, normalised."""
+    w = w.double()
+    return declaration.layout.normalise(w + jitter * torch.rand(w.shape, dtype=w.dtype, generator=generator))
+
+
 def from_weights(weights: Mapping[str, Tensor] | Any, jitter: float = 0.0) -> Initial:
     """The weights of another fit (or a mapping of log-weights by table), perhaps with :func:`noise` on top.
 
@@ -58,7 +64,7 @@ def from_weights(weights: Mapping[str, Tensor] | Any, jitter: float = 0.0) -> In
         for name, d in declarations.items():
             w = d.layout.check(name, found[name].detach().to(torch.float64))
             if jitter:
-                w = d.layout.normalise(w + jitter * torch.rand(w.shape, dtype=w.dtype, generator=generator))
+                w = shaken(d, w, jitter, generator)
             result[name] = w.clone()
         return result
 

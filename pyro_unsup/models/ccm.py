@@ -17,7 +17,7 @@ from ..distributions.bracketing_priors import split_marginals, uniform_marginals
 from ..errors import StructureError
 from ..tables import Declaration, Layout, declare
 from .inventory import Inventory
-from .sentences import as_flat, check_numbers, check_vocab
+from .sentences import as_symbols, vocab_of
 from .spans import Spans, with_gaps
 
 #: What a start adds to its expected counts, if it is not told otherwise.
@@ -113,13 +113,9 @@ class CCM:
 
         :param vocab: that of the corpus, if it is not given.
         """
-        vocab = getattr(sentences, "vocab", None) if vocab is None else vocab
-        if vocab is None:
-            raise StructureError("sentences without a vocabulary: say how many symbols there are (vocab=...)")
-        words, lengths = as_flat(sentences, lengths)
+        vocab = vocab_of(sentences, vocab)
+        words, lengths = as_symbols(sentences, lengths, vocab)
         symbols = vocab if isinstance(vocab, int) else len(vocab)
-        check_numbers(words, symbols, "symbol")
-        check_vocab(sentences, vocab, "symbol")
         return cls(vocab, Inventory.of(words, lengths, symbols, empty_spans), variant, prior, empty_spans)
 
     def __call__(self, sentences: Any, lengths: Any = None) -> Tensor:
@@ -158,9 +154,7 @@ class CCM:
             return sentences
         if self._last is not None and self._last[0]() is sentences:
             return self._last[1]
-        words, lengths = as_flat(sentences, lengths)
-        check_numbers(words, self.symbols, "symbol")
-        check_vocab(sentences, self.vocab, "symbol")
+        words, lengths = as_symbols(sentences, lengths, self.vocab)
         found = self.inventory.find(words, lengths)
         known = len(self.inventory.yields)
         columns = found.yields

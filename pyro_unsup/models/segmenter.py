@@ -16,7 +16,7 @@ from ..distributions import Segmentation
 from ..errors import StructureError
 from ..tables import Declaration, Layout, declare
 from .segment_types import Segments, SegmentTypes
-from .sentences import as_flat, check_numbers, check_vocab
+from .sentences import as_symbols, vocab_of
 
 #: What Liang & Klein (2009) chose for English phonemes.
 MAX_LENGTH, PENALTY = 10, 1.6
@@ -92,13 +92,9 @@ class Segmenter:
 
         :param vocab: that of the corpus, if it is not given.
         """
-        vocab = getattr(sentences, "vocab", None) if vocab is None else vocab
-        if vocab is None:
-            raise StructureError("sentences without a vocabulary: say how many symbols there are (vocab=...)")
-        words, lengths = as_flat(sentences, lengths)
+        vocab = vocab_of(sentences, vocab)
+        words, lengths = as_symbols(sentences, lengths, vocab)
         symbols = vocab if isinstance(vocab, int) else len(vocab)
-        check_numbers(words, symbols, "symbol")
-        check_vocab(sentences, vocab, "symbol")
         types, segments = SegmentTypes.of(words, lengths, symbols, _checked(max_length))
         model = cls(vocab, types, max_length, penalty, prior)
         model._remember(sentences, segments)  # most likely it is to learn from them
@@ -151,9 +147,7 @@ class Segmenter:
             return sentences
         if self._last is not None and self._last[0]() is sentences:
             return self._last[1]
-        words, lengths = as_flat(sentences, lengths)
-        check_numbers(words, self.symbols, "symbol")
-        check_vocab(sentences, self.vocab, "symbol")
+        words, lengths = as_symbols(sentences, lengths, self.vocab)
         segments = self.types.find(words, lengths, self.max_length)
         self._remember(sentences, segments)
         return segments

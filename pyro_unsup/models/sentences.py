@@ -91,6 +91,22 @@ def check_vocab(data: Any, known: Any, what: str = "word", examples: str = "sent
     )
 
 
+def vocab_of(sentences: Any, vocab: Any = None) -> Any:
+    """The vocabulary given, or that of the corpus."""
+    found = getattr(sentences, "vocab", None) if vocab is None else vocab
+    if found is None:
+        raise StructureError("sentences without a vocabulary: say how many symbols there are (vocab=...)")
+    return found
+
+
+def as_symbols(sentences: Any, lengths: Any, vocab: Any) -> tuple[Tensor, Tensor]:  # (tokens,), (B,)
+    """:func:`as_flat`, if all are symbols of this vocabulary."""
+    words, lengths = as_flat(sentences, lengths)
+    check_numbers(words, vocab if isinstance(vocab, int) else len(vocab), "symbol")
+    check_vocab(sentences, vocab, "symbol")
+    return words, lengths
+
+
 def _numbers(words: Any) -> Tensor:
     with warnings.catch_warnings():
         # Arrays mapped from disk are read-only. Nothing here writes to words, so they need not be copied.

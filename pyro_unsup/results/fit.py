@@ -96,7 +96,7 @@ class Fit:
             the highest expected number of right parts (for a tagger: the best tag of each word on its own).
         :param probabilities: also return the posterior probability of every part, (structure, marginals).
         """
-        from .decoding import kind_of
+        from .decoding import check_how, kind_of
 
         if isinstance(self.model, Handled):
             return self.unhandled().predict(*args, how=how, probabilities=probabilities, **kwargs)
@@ -106,8 +106,7 @@ class Fit:
             decoded = kind.decode(self, args[0], **chosen)  # which knows what to do with what training never met
             return (decoded.structure, decoded.posterior.marginals) if probabilities else decoded.structure
         how = "viterbi" if how is None else how
-        if how not in ("viterbi", "mbr"):
-            raise UnsupError(f"how must be 'viterbi' or 'mbr', actual {how!r}")
+        check_how(how)
         found = self._structured(*args, **kwargs)
         if found is not None:
             structure = found.mode() if how == "viterbi" else found.mbr()

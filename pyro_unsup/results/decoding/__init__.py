@@ -13,6 +13,8 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from ...errors import UnsupError
+
 #: The file for the models of a class.
 KINDS = {
     "Tagger": "tagging",
@@ -21,6 +23,17 @@ KINDS = {
     "Aligner": "aligning",
     "Clusterer": "clustering",
 }
+
+
+#: The log-weight of what training holds impossible, so that new data have a structure all the same: no product of
+#: weights above zero is likely to come near it.
+FLOOR = -1e6
+
+
+def check_how(how: str) -> None:
+    """Refuse a way of decoding that structures do not have."""
+    if how not in ("viterbi", "mbr"):
+        raise UnsupError(f"how must be 'viterbi' or 'mbr', actual {how!r}")
 
 
 class Decoded(Protocol):

@@ -22,9 +22,7 @@ from ...errors import UnsupError
 from ...evaluate import clustering_report
 from ...models import Clusterer
 from ..fit import Fit
-
-#: The log-weight of a word that training holds impossible: no document of other words is likely to come near it.
-FLOOR = -1e6
+from . import FLOOR, check_how
 
 
 @dataclass(frozen=True)
@@ -52,8 +50,7 @@ def decode(fit: Fit, documents: Any, how: str = "viterbi") -> Decoded:
         so); or word numbers, as the model takes them.
     :param how: ``"viterbi"`` or ``"mbr"``, which are the same for one cluster a document.
     """
-    if how not in ("viterbi", "mbr"):
-        raise UnsupError(f"how must be 'viterbi' or 'mbr', actual {how!r}")
+    check_how(how)
     if not isinstance(fit.model, Clusterer):
         raise UnsupError(f"expected the fit of a clusterer, actual {fit.model!r}")
     documents, unseen = _encoded(fit, documents)

@@ -29,11 +29,9 @@ from ...models import CCM
 from ...models.inventory import Inventory
 from ...models.spans import Spans
 from ..fit import Fit
+from . import FLOOR, check_how
 
 Array = np.ndarray[Any, Any]
-
-#: The log-weight of what training holds impossible: no product of weights above zero is likely to come near it.
-FLOOR = -1e6
 
 
 @dataclass(frozen=True)
@@ -66,8 +64,7 @@ def decode(fit: Fit, text: Corpus | Spans, how: str = "viterbi") -> Decoded:
         or its tags are, if the fit's vocabulary knows more of those. Or a text that ``fit.model`` has indexed.
     :param how: ``"viterbi"``, the most probable tree; or ``"mbr"``, the one with the most expected right constituents.
     """
-    if how not in ("viterbi", "mbr"):
-        raise UnsupError(f"how must be 'viterbi' or 'mbr', actual {how!r}")
+    check_how(how)
     if not isinstance(fit.model, CCM):
         raise UnsupError(f"expected the fit of a constituent-context model, actual {fit.model!r}")
     spans, model, unseen = (text, fit.model, 0) if isinstance(text, Spans) else _index(fit, fit.model, text)

@@ -25,9 +25,7 @@ from ...handlers import given
 from ...models import Segmenter
 from ...models.segment_types import Segments
 from ..fit import Fit
-
-#: The log-weight of what training holds impossible: no product of weights above zero is likely to come near it.
-FLOOR = -1e6
+from . import FLOOR, check_how
 
 
 @dataclass(frozen=True)
@@ -54,8 +52,7 @@ def decode(fit: Fit, text: Segmented | Corpus | Segments, how: str = "viterbi") 
     :param how: ``"viterbi"``, the most probable segmentation; or ``"mbr"``, the one with the most expected right
         segments.
     """
-    if how not in ("viterbi", "mbr"):
-        raise UnsupError(f"how must be 'viterbi' or 'mbr', actual {how!r}")
+    check_how(how)
     if not isinstance(fit.model, Segmenter):
         raise UnsupError(f"expected the fit of a segmenter, actual {fit.model!r}")
     segments, unseen = (text, 0) if isinstance(text, Segments) else _index(fit, fit.model, text)

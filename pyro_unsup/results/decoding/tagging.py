@@ -23,9 +23,7 @@ from ...errors import UnsupError
 from ...evaluate import tagging_report
 from ...models import Tagger
 from ..fit import Fit
-
-#: The log-weight of what training holds impossible: no product of weights above zero is likely to come near it.
-FLOOR = -1e6
+from . import FLOOR, check_how
 
 
 @dataclass(frozen=True)
@@ -52,8 +50,7 @@ def decode(fit: Fit, text: Corpus, how: str = "viterbi") -> Decoded:
     :param text: by any vocabulary; its words are looked up in that of the fit, in lower case if the fit was trained so.
     :param how: ``"viterbi"`` or ``"mbr"``.
     """
-    if how not in ("viterbi", "mbr"):
-        raise UnsupError(f"how must be 'viterbi' or 'mbr', actual {how!r}")
+    check_how(how)
     if not isinstance(fit.model, Tagger):
         raise UnsupError(f"expected the fit of a tagger, actual {fit.model!r}")
     known = fit.model.vocab

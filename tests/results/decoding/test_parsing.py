@@ -15,7 +15,8 @@ from pyro_unsup.distributions.bracketing import check_trees
 from pyro_unsup.errors import InputError, UnsupError
 from pyro_unsup.evaluate import bracket_scores
 from pyro_unsup.models import CCM
-from pyro_unsup.results.decoding.parsing import FLOOR, decode, scores
+from pyro_unsup.results.decoding import FLOOR
+from pyro_unsup.results.decoding.parsing import decode, scores
 
 from ...distributions.bracketing_case import all_spans, all_trees
 from ...models.test_ccm import columns
