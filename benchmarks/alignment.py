@@ -27,7 +27,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,10 +42,10 @@ from pyro_unsup.models import Aligner
 from pyro_unsup.results.decoding.aligning import decode, scores
 from pyro_unsup.tables import declare
 
-from .common import ROOT, figure, peers_data, report, side_by_side
+from .common import DATA, figure, peers_data, report, side_by_side
 from .stepwise import along, online
 
-DATA = Path(os.environ.get("PYRO_UNSUP_DATA", ROOT.parent / "shared" / "data")) / "align"
+HANSARDS = DATA / "align"
 NLTK_PAIRS = 1_000
 PASSES = (1, 2, 5)
 #: What the paper's table 1 has for alignment, and mini-batches of a tenth of that.
@@ -187,7 +186,7 @@ def memory(pairs: int = 300_000, words: int = 8_000, seed: int = 0) -> None:
 
 def hansards(pairs: int) -> tuple[Bitext, Bitext] | None:
     """Training text with the gold sentences in it, and the gold sentences with their links."""
-    path = DATA / "hansards36.train.tok.en-fr.xz"
+    path = HANSARDS / "hansards36.train.tok.en-fr.xz"
     if not path.exists():
         figure(f"Hansards are not at {path}: set PYRO_UNSUP_DATA")
         return None
@@ -196,7 +195,9 @@ def hansards(pairs: int) -> tuple[Bitext, Bitext] | None:
         file.flush()
         text = pu.data.read_bitext(file.name)
     gold = [
-        pu.data.read_bitext(DATA / f"naacl2003-enfr.{part}.lc-ascii.en-fr", links=DATA / f"naacl2003-enfr.{part}.wa")
+        pu.data.read_bitext(
+            HANSARDS / f"naacl2003-enfr.{part}.lc-ascii.en-fr", links=HANSARDS / f"naacl2003-enfr.{part}.wa"
+        )
         for part in ("test", "trial")
     ]
     return concatenate(text, *gold), gold[0]

@@ -19,12 +19,9 @@ JSON lines as jobs end, tables in Markdown at last. Every job has one thread.
 
 from __future__ import annotations
 
-import os
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,14 +33,11 @@ from pyro_unsup.infer import jackknife_fits
 from pyro_unsup.results.decoding.tagging import Decoded, decode
 from pyro_unsup.results.decoding.tagging import scores as tagging_scores
 
-from .common import ROOT, figure
+from .common import DATA, figure, in_processes, markdown, option, plain
 
-DATA = Path(os.environ.get("PYRO_UNSUP_DATA", ROOT.parent / "shared" / "data"))
 PAPER = 47_208  # sentences that the paper trains on
 ROUNDS = 100_000  # more than any run needs
 AMOUNTS = {"none": 0.0, "0.1": 0.1}  # and 0.1 scaled, which depends on the corpus
-
-Job = tuple[str, Callable[..., Any], tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
@@ -117,38 +111,6 @@ def learn_labelled(task: Task, method: str, amount: float, labelled: int) -> dic
     along[fit.report.iterations] = found["test_all"]
     best = max(along, key=along.__getitem__)
     return {**found, "start": along[0], "peak": along[best], "peak_at": best}
-
-
-def in_processes(jobs: Sequence[Job], processes: int) -> Iterator[tuple[str, Any]]:
-    """Run jobs side by side, one thread each, and give what each returns, with its name, as soon as it is done."""
-    from joblib import Parallel, delayed
-    from tqdm.auto import tqdm
-
-    pool = Parallel(n_jobs=processes, return_as="generator_unordered", max_nbytes=None)
-    yield from tqdm(pool(delayed(_on_one_thread)(*job) for job in jobs), total=len(jobs), unit="job", smoothing=0)
-
-
-def _on_one_thread(name: str, work: Callable[..., Any], args: tuple[Any, ...]) -> tuple[str, Any]:
-    torch.set_num_threads(1)
-    began = time.perf_counter()
-    found = work(*args)
-    return name, {**found, "seconds": round(time.perf_counter() - began, 1)}
-
-
-def markdown(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print a table, numbers to two places."""
-    print()
-    for row in (columns, ["---"] * len(columns), *rows):
-        print("|", " | ".join(f"{x:.2f}" if isinstance(x, float) else str(x) for x in row), "|", flush=True)
-
-
-def plain(found: dict[str, Any]) -> dict[str, Any]:
-    """What JSON can hold of a result."""
-    return {
-        key: (round(x, 4) if np.isfinite(x) else str(x)) if isinstance(x, float) else x
-        for key, x in found.items()
-        if not isinstance(x, np.ndarray)
-    }
 
 
 def table(task: Task, processes: int) -> None:
@@ -237,10 +199,6 @@ def labelled(task: Task, processes: int, sizes: Sequence[int]) -> None:
         over = [f"{one['objective'] - em['objective']:+.0f}" for one in (da, sda)]
         rows.append([n, em["start"], *peaks, steps, *over])
     markdown(["labelled", "start", "EM", "DA", "SDA", "E steps", "objective, DA - EM", "SDA - EM"], rows)
-
-
-def option(name: str, default: str) -> str:
-    return sys.argv[sys.argv.index(name) + 1] if name in sys.argv else default
 
 
 def main() -> None:

@@ -33,8 +33,7 @@ import pyro_unsup as pu
 from pyro_unsup.data.tagmaps import SMITH_EISNER_17
 from pyro_unsup.models import Tagger
 
-from .annealing import DATA, Job, in_processes, markdown, option, plain
-from .common import figure
+from .common import DATA, Job, figure, in_processes, markdown, option, plain
 
 BHMM: dict[str, dict[str, Any]] = {
     "BHMM (.003, 1)": {"alpha": 0.003, "beta": 1.0},

@@ -42,8 +42,7 @@ from pyro_unsup.infer import jackknife_fits
 from pyro_unsup.models import CCM
 from pyro_unsup.results.decoding.parsing import decode, scores
 
-from .annealing import DATA, in_processes, markdown, option, plain
-from .common import figure, peers_data, report, side_by_side
+from .common import DATA, figure, in_processes, markdown, option, peers_data, plain, report, side_by_side
 
 SMOOTHING = ((0.1, 0.1), (0.5, 2.0), (2.0, 8.0))
 METHODS = ("EM (uniform)", "DA", "EM (split)", "SDA (split)")

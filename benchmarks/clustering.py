@@ -25,7 +25,6 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,10 +34,9 @@ import pyro_unsup as pu
 from pyro_unsup.infer import geometric
 from pyro_unsup.models import Clusterer
 
-from .common import ROOT, figure, report, side_by_side
+from .common import DATA, figure, report, side_by_side
 from .stepwise import along, online
 
-DATA = Path(os.environ.get("PYRO_UNSUP_DATA", ROOT.parent / "shared" / "data"))
 CLUSTERS = 20
 
 Method = Callable[[Clusterer, pu.data.Documents, int], pu.Fit]

@@ -1,4 +1,4 @@
-"""Timing side by side, and where the inputs come from."""
+"""Timing side by side, jobs in processes, tables, and where the inputs come from."""
 
 from __future__ import annotations
 
@@ -9,11 +9,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+
 ROOT = Path(__file__).resolve().parents[1]
+#: Real corpora.
+DATA = Path(os.environ.get("PYRO_UNSUP_DATA", ROOT.parent / "shared" / "data"))
+
+Job = tuple[str, Callable[..., Any], tuple[Any, ...]]
 
 #: Pause before each timed run: BLAS threads of the one before keep a core busy for a while after they are done.
 SETTLE = 0.25
@@ -69,3 +76,40 @@ def peers_data() -> Path:
         )
         (made / "done").touch()
     return made
+
+
+def in_processes(jobs: Sequence[Job], processes: int) -> Iterator[tuple[str, Any]]:
+    """Run jobs side by side, one thread each, and give what each returns, with its name, as soon as it is done."""
+    from joblib import Parallel, delayed
+    from tqdm.auto import tqdm
+
+    pool = Parallel(n_jobs=processes, return_as="generator_unordered", max_nbytes=None)
+    yield from tqdm(pool(delayed(_on_one_thread)(*job) for job in jobs), total=len(jobs), unit="job", smoothing=0)
+
+
+def _on_one_thread(name: str, work: Callable[..., Any], args: tuple[Any, ...]) -> tuple[str, Any]:
+    torch.set_num_threads(1)
+    began = time.perf_counter()
+    found = work(*args)
+    return name, {**found, "seconds": round(time.perf_counter() - began, 1)}
+
+
+def markdown(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Print a table, numbers to two places."""
+    print()
+    for row in (columns, ["---"] * len(columns), *rows):
+        print("|", " | ".join(f"{x:.2f}" if isinstance(x, float) else str(x) for x in row), "|", flush=True)
+
+
+def plain(found: dict[str, Any]) -> dict[str, Any]:
+    """What JSON can hold of a result."""
+    return {
+        key: (round(x, 4) if np.isfinite(x) else str(x)) if isinstance(x, float) else x
+        for key, x in found.items()
+        if not isinstance(x, np.ndarray)
+    }
+
+
+def option(name: str, default: str) -> str:
+    """What the command line says after a name."""
+    return sys.argv[sys.argv.index(name) + 1] if name in sys.argv else default

@@ -28,7 +28,6 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,10 +37,9 @@ import pyro_unsup as pu
 from pyro_unsup.distributions import Segmentation
 from pyro_unsup.models import Segmenter
 
-from .common import ROOT, figure, report, side_by_side
+from .common import DATA, figure, report, side_by_side
 from .stepwise import along, online
 
-DATA = Path(os.environ.get("PYRO_UNSUP_DATA", ROOT.parent / "shared" / "data"))
 LONGEST, ITERATIONS = 10, 20
 #: What the paper's table 1 has for English, chosen by likelihood and by score; and the passes to look at.
 SETTINGS = {(0.7, 1000): (1, 2, 3, 5, 10, 20), (1.0, 100): (1, 2, 5)}

@@ -9,18 +9,14 @@ decoded by Viterbi. Corpora are looked for in ``PYRO_UNSUP_DATA`` (``../shared/d
 
 from __future__ import annotations
 
-import os
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 
 import pyro_unsup as pu
 
-from .common import ROOT, figure
-
-DATA = Path(os.environ.get("PYRO_UNSUP_DATA", ROOT.parent / "shared" / "data"))
+from .common import DATA, figure
 
 
 def corpora() -> dict[str, pu.data.Corpus]:
