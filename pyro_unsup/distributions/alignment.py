@@ -19,7 +19,7 @@ from .alignment_sum import (
     log_partition,
     reference_log_partition,
 )
-from .structured import Structured
+from .structured import Structured, one_set
 
 
 class Alignment(Structured):
@@ -129,8 +129,7 @@ class Alignment(Structured):
         return each.new_zeros(*each.shape[:-1], len(self.grid)).index_add(-1, choices.pair, each)
 
     def posterior(self, value: Tensor) -> AlignmentPosterior:
-        if self._parts.batch_shape.numel() != 1:
-            raise StructureError(f"posterior() wants one set of weights, actual batch {tuple(self._parts.batch_shape)}")
+        one_set(self._parts.batch_shape)
         names = {name: w.detach() for name, w in self.weights.items()}
         return AlignmentPosterior(names, self._parts.squeezed(), self._data(value), self.grid, self.turned)
 

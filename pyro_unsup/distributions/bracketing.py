@@ -23,7 +23,7 @@ from .bracketing_sum import (
     spans_of,
 )
 from .ragged import broadcast, check_lengths
-from .structured import Structured
+from .structured import Structured, one_set
 
 
 class Bracketing(Structured):
@@ -168,8 +168,7 @@ class Bracketing(Structured):
         return total.index_add(-1, spans_of(self.lengths)[0], each)
 
     def posterior(self, value: Tensor) -> BracketingPosterior:
-        if self._parts.batch_shape.numel() != 1:
-            raise StructureError(f"posterior() wants one set of weights, actual batch {tuple(self._parts.batch_shape)}")
+        one_set(self._parts.batch_shape)
         names = {name: w.detach() for name, w in self.weights.items()}
         return BracketingPosterior(names, self._parts.squeezed(), self._data(value), self.lengths)
 

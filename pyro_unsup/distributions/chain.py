@@ -15,7 +15,7 @@ from .chain_posterior import ChainPosterior
 from .chain_stepwise import ChainStretch
 from .chain_sum import ChainParts, log_partition, reference_log_partition
 from .ragged import check_lengths, flatten, offsets_of, pad
-from .structured import Structured
+from .structured import Structured, one_set
 
 
 class Chain(Structured):
@@ -157,8 +157,7 @@ class Chain(Structured):
         return total.reshape(self.lengths.shape if self.flat else value.shape[:-1])
 
     def posterior(self, value: Tensor) -> ChainPosterior:
-        if self._parts.batch_shape.numel() != 1:
-            raise StructureError(f"posterior() wants one set of weights, actual batch {tuple(self._parts.batch_shape)}")
+        one_set(self._parts.batch_shape)
         words, lengths = self._data(value)
         self._check_words(words)
         self._parts.check()

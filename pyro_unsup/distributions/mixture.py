@@ -14,7 +14,7 @@ from ..kernels.threads import plain_torch
 from .mixture_posterior import MixturePosterior
 from .mixture_sum import check_bags, cluster_scores, log_partition, reference_log_partition, weights_batch
 from .ragged import broadcast, check_lengths
-from .structured import Structured
+from .structured import Structured, one_set
 
 
 class Mixture(Structured):
@@ -117,9 +117,7 @@ class Mixture(Structured):
         return scores.gather(-1, structure.long().expand(scores.shape[:-1]).unsqueeze(-1)).squeeze(-1)
 
     def posterior(self, value: Tensor) -> MixturePosterior:
-        batch = weights_batch(self.cluster, self.words)
-        if batch.numel() != 1:
-            raise StructureError(f"posterior() wants one set of weights, actual batch {tuple(batch)}")
+        one_set(weights_batch(self.cluster, self.words))
         bags = self._data(value)
         return MixturePosterior({name: w.detach() for name, w in self.weights.items()}, bags, self.lengths)
 

@@ -13,7 +13,7 @@ from ..errors import StructureError
 from .ragged import broadcast, check_lengths, offsets_of
 from .segmentation_posterior import SegmentationPosterior
 from .segmentation_sum import SegmentationParts, check_cells, log_partition, reference_log_partition
-from .structured import Structured
+from .structured import Structured, one_set
 
 
 class Segmentation(Structured):
@@ -124,8 +124,7 @@ class Segmentation(Structured):
         return torch.where(self.lengths > 0, stop, 0.0).index_add(-1, owner, each)
 
     def posterior(self, value: Tensor) -> SegmentationPosterior:
-        if self._parts.batch_shape.numel() != 1:
-            raise StructureError(f"posterior() wants one set of weights, actual batch {tuple(self._parts.batch_shape)}")
+        one_set(self._parts.batch_shape)
         names = {name: w.detach() for name, w in self.weights.items()}
         parts = SegmentationParts(*(x.detach() for x in self._parts.squeezed().tables()))
         return SegmentationPosterior(names, parts, self._data(value), self.lengths)

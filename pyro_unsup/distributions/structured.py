@@ -20,6 +20,7 @@ import torch
 from pyro.distributions import TorchDistribution
 from torch import Tensor
 
+from ..errors import StructureError
 from ..kernels.running import RunningCounts
 
 Array = np.ndarray[Any, Any]
@@ -119,3 +120,9 @@ class Structured(TorchDistribution):
     @abstractmethod
     def posterior(self, value: Tensor) -> Posterior:
         """Everything about the hidden structure of ``value``."""
+
+
+def one_set(batch: torch.Size) -> None:
+    """Raise if weights come in a batch: a posterior is of one set of them."""
+    if batch.numel() != 1:
+        raise StructureError(f"posterior() wants one set of weights, actual batch {tuple(batch)}")
