@@ -1,0 +1,159 @@
+"""The dependency model with valence: dependency trees over sequences of tags."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sized
+from inspect import signature
+from typing import Any
+
+import pyro
+import torch
+from torch import Tensor
+
+from ..distributions import Dependency
+from ..distributions.ragged import check_lengths, offsets_of
+from ..errors import StructureError
+from ..tables import Axis, Declaration, Layout, declare
+from .harmonic import READINGS
+from .sentences import Sentences, as_flat, as_symbols, vocab_of
+
+Start = Callable[[Mapping[str, Declaration], torch.Generator], dict[str, Tensor]]
+
+#: What the axes of each table are called.
+_AXES = {
+    "root": ("child",),
+    "attach": ("head", "direction", "child"),
+    "stop": ("head", "direction", "adjacency", "decision"),
+}
+
+
+class DMV:
+    """The dependency model with valence of Klein & Manning (2004), as an ordinary Pyro model.
+
+        root ~ Dirichlet,  attach[head, direction] ~ Dirichlet,  stop[head, direction, adjacency] ~ Dirichlet
+        for each sentence:  one root; every word, to the left and to the right of it, stops or continues by ``stop``
+                            and draws its children by ``attach``; trees summed out
+
+    Tables: ``root`` (K,), ``attach`` (K, 2, K) with the axes ``head``, ``direction`` (left, right) and ``child``, and
+    ``stop`` (K, 2, 2, 2) with the axes ``head``, ``direction``, ``adjacency`` (adjacent: no child yet; beyond) and
+    ``decision`` (stop, continue). Trees are projective and have one root.
+
+    :param tags: how many tags, or the tags themselves. Sentences are sequences of them, the words of a corpus after
+        ``tags_as_words()``.
+    :param prior: Dirichlet concentration, one for all tables or by name.
+
+        >>> import pyro_unsup as pu
+        >>> corpus = pu.data.short_tag_sequences(pu.data.toy.sentences(300, seed=1), max_length=8, drop=["PUNCT"])
+        >>> model = DMV.of(corpus)
+        >>> fit = pu.EM(model, pu.AddLambda(0.1), init=model.harmonic_start(corpus)).run(corpus)
+        >>> corpus.sentence(0), fit.posterior(corpus).mbr()[:5].tolist()  # heads: 0 is the root, k the k-th word
+        (['PROPN', 'AUX', 'VERB', 'DET', 'NOUN'], [2, 3, 0, 3, 4])
+
+    **References:** [1] D. Klein and C. D. Manning (2004) "Corpus-based induction of syntactic structure: models of
+    dependency and constituency".
+    """
+
+    def __init__(self, tags: int | Sized, prior: float | Mapping[str, float] = 1.0) -> None:
+        self.tags = tags
+        self.symbols = K = tags if isinstance(tags, int) else len(tags)
+        given = prior if isinstance(prior, Mapping) else dict.fromkeys(_AXES, prior)
+        if unknown := given.keys() - _AXES.keys():
+            raise StructureError(f"prior names tables that a DMV does not have: {sorted(unknown)}")
+        axes = {name: Axis(name, tags) for name in ("head", "child")}
+        axes |= {
+            "direction": Axis("direction", ("left", "right")),
+            "adjacency": Axis("adjacency", ("adjacent", "beyond")),
+            "decision": Axis("decision", ("stop", "continue")),
+        }
+        # A tag that is always last never has children to its right, and the like.
+        self._tables = {
+            name: Declaration(
+                name,
+                Layout.dense(*(K if axis in ("head", "child") else 2 for axis in names)),
+                torch.tensor(given.get(name, 1.0), dtype=torch.float64),
+                "error" if name == "root" else "keep",
+                axes=tuple(axes[axis] for axis in names),
+            )
+            for name, names in _AXES.items()
+        }
+
+    @classmethod
+    def of(cls, sentences: Any, prior: float | Mapping[str, float] = 1.0) -> DMV:
+        """A model of the symbols of this corpus."""
+        return cls(vocab_of(sentences), prior)
+
+    @property
+    def vocab(self) -> int | Sized:
+        """The tags, by the name that symbols have in other models."""
+        return self.tags
+
+    def __call__(self, sentences: Any = None, lengths: Any = None) -> Tensor:
+        """The model. Without sentences it draws tags of the given lengths; both lie flat (:func:`.as_flat`)."""
+        tags: Tensor | None = None
+        if sentences is None:
+            lengths = check_lengths(lengths)
+        else:
+            tags, lengths = as_symbols(sentences, lengths, self.tags)
+        root, attach, stop = (declare(table) for table in self._tables.values())
+        with pyro.plate("sentences", len(lengths)):
+            drawn: Tensor = pyro.sample("tags", Dependency(root, attach, stop, lengths), obs=tags)
+        return drawn
+
+    def index(self, sentences: Any, lengths: Any = None) -> Any:
+        """Sentences that mini-batches can be selected from: a corpus is itself, others lie flat."""
+        if hasattr(sentences, "select") and lengths is None:
+            return sentences
+        tags, lengths = as_flat(sentences, lengths)
+        return Sentences(tags, offsets_of(lengths))
+
+    def harmonic_start(self, sentences: Any, lengths: Any = None, reading: str = "counts", **constants: Any) -> Start:
+        """Where training may start: short dependencies are likelier (Klein & Manning 2004, section 3).
+
+        What the paper says leaves room, and more than one reading of it is in use. All are in :mod:`.harmonic`, with
+        the constants that each takes:
+
+        * ``"counts"``: every other word is a head in proportion to 1 / distance; counts that go with that.
+        * ``"tree"``: expected counts if a tree weighs the product of 1 / (distance + 2) over its arcs.
+        * ``"parameters"``: the same with 1 / (distance + 1), and words that stop with fixed probabilities.
+        * ``"viterbi"``: counts of the best trees under 1 / (distance + 2).
+        """
+        if reading not in READINGS:
+            raise StructureError(f"reading should be one of {', '.join(READINGS)}, actual {reading!r:.80}")
+        known = list(signature(READINGS[reading]).parameters)[3:]
+        if unknown := constants.keys() - set(known):
+            raise StructureError(
+                f"the reading '{reading}' has the constants {', '.join(known)}, actual {', '.join(sorted(unknown))}"
+            )
+
+        def start(declarations: Mapping[str, Declaration], generator: torch.Generator) -> dict[str, Tensor]:
+            tags, sizes = as_symbols(sentences, lengths, self.tags)
+            counts = READINGS[reading](tags.long(), sizes, self.symbols, **constants)
+            return {name: _shares(table.layout, counts[name]) for name, table in self._tables.items()}
+
+        return start
+
+    def declarations(self) -> dict[str, Declaration]:
+        """The tables, by name."""
+        return dict(self._tables)
+
+    def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """What it takes to build this model again: plain values, and tensors."""
+        names: Any = self.tags
+        if not isinstance(names, int):
+            names = {"types": list(names), "unknown": getattr(names, "unknown", None)}
+        return {"tags": names, "prior": {name: float(table.prior) for name, table in self._tables.items()}}, {}
+
+    @classmethod
+    def from_settings(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> DMV:
+        """Build a model from its :meth:`settings`."""
+        if plain.keys() != {"tags", "prior"}:
+            raise StructureError(f"the settings should be tags and prior, actual {sorted(plain)!s:.200}")
+        return cls(plain["tags"], plain["prior"])
+
+    def __repr__(self) -> str:
+        return f"DMV(tags={self.symbols})"
+
+
+def _shares(layout: Layout, counts: Tensor) -> Tensor:
+    """Counts as log-weights; a row without any is even."""
+    return layout.normalise(torch.where(layout.row_sum(counts).unsqueeze(-1) > 0, counts, 1.0).log())
