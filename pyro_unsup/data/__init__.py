@@ -13,6 +13,7 @@ from pyro_unsup.data.bitext import Bitext, read_bitext
 from pyro_unsup.data.brackets import read_brackets, short_tag_sequences
 from pyro_unsup.data.brackets_out import nltk_trees, write_brackets
 from pyro_unsup.data.conllu import read_conllu
+from pyro_unsup.data.conllu_out import write_conllu, write_heads
 from pyro_unsup.data.corpus import Corpus
 from pyro_unsup.data.dictionary import TagDictionary
 from pyro_unsup.data.document_files import read_documents
@@ -22,7 +23,9 @@ from pyro_unsup.data.links import Links, read_links, write_links
 from pyro_unsup.data.opening import Limits
 from pyro_unsup.data.segmented import Segmented, read_segmented, write_segmented
 from pyro_unsup.data.spans import bracket_rows
+from pyro_unsup.data.streams import blocks
 from pyro_unsup.data.tagged import read_tagged, write_tagged
+from pyro_unsup.data.trees import spread_heads
 from pyro_unsup.data.vocab import Vocab
 from pyro_unsup.errors import InputError
 
@@ -35,6 +38,7 @@ __all__ = [
     "Segmented",
     "TagDictionary",
     "Vocab",
+    "blocks",
     "bracket_rows",
     "format_of",
     "nltk_trees",
@@ -49,9 +53,12 @@ __all__ = [
     "read_tagged",
     "remote",
     "short_tag_sequences",
+    "spread_heads",
     "tagmaps",
     "toy",
     "write_brackets",
+    "write_conllu",
+    "write_heads",
     "write_labels",
     "write_links",
     "write_segmented",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from array import array
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Literal, Unpack
 
 import numpy as np
@@ -18,7 +18,7 @@ from pyro_unsup.data.trees import find_cycle
 from pyro_unsup.errors import InputError
 
 COLUMNS = 10
-ID, FORM, LEMMA, UPOS, XPOS, HEAD = 0, 1, 2, 3, 4, 6
+ID, FORM, LEMMA, UPOS, XPOS, HEAD, DEPREL = 0, 1, 2, 3, 4, 6, 7
 _RANGE = re.compile(r"([1-9][0-9]{0,8})-([1-9][0-9]{0,8})", re.ASCII)  # 3-4: one written word that holds two
 _EMPTY = re.compile(r"(0|[1-9][0-9]{0,8})\.[1-9][0-9]{0,8}", re.ASCII)  # 8.1: a word that is understood, not written
 _WORDS = {"form": FORM, "lemma": LEMMA}
@@ -33,6 +33,7 @@ def read_conllu(
     *,
     drop_upos: Collection[str] = (),
     allow_multiple_roots: bool = False,
+    lines: Iterable[str] | None = None,
     **options: Unpack[Options],
 ) -> Corpus:
     """Sentences with tags and heads. Ranges (``3-4``) and empty nodes (``8.1``) are skipped; heads still count words.
@@ -46,12 +47,13 @@ def read_conllu(
     :param drop_upos: leave out words with these UPOS tags (``{"PUNCT", "SYM"}``, say); their dependents climb to the
         nearest ancestor that stays, see :meth:`~pyro_unsup.data.corpus.Corpus.keep_tokens`.
     :param allow_multiple_roots: accept sentences with several words at the root.
+    :param lines: the lines of the file, where they have been read already; the path is then but a name for errors.
     :param options: see :class:`~pyro_unsup.data.lines.Options`.
     """
     builder = CorpusBuilder(path, **options)
     sentences = _Sentences(builder, _column(words, _WORDS), None if tags is None else _column(tags, _TAGS), drop_upos)
-    rows, lines = sentences.rows, sentences.lines
-    for number, line in open_text(path, builder.limits):
+    rows, places = sentences.rows, sentences.lines
+    for number, line in open_text(path, builder.limits) if lines is None else enumerate(lines, 1):
         if not line or line.isspace():
             sentences.flush()
         elif line[0] != "#":
@@ -61,14 +63,24 @@ def read_conllu(
                 raise builder.error(f"expected {COLUMNS} tab-separated columns, found {len(row)}{hint}", number)
             if row[ID] == str(len(rows) + 1):
                 rows.append(row)
-                lines.append(number)
+                places.append(number)
                 if len(rows) > builder.limits.max_sentence:
-                    raise builder.too_long(lines[0])
+                    raise builder.too_long(places[0])
             else:
                 sentences.skip(row[ID], number)
     sentences.flush()
     _check_trees(builder, np.array(sentences.all_lines, dtype=np.int64), allow_multiple_roots)
     return builder.finish()
+
+
+def word_cells(lines: Iterable[str], column: int) -> list[str]:
+    """A column of a CoNLL-U file that has been read before, word by word: ranges and empty nodes have no place in it.
+
+    >>> word_cells(["# a comment", "1-2\\tdes" + "\\t_" * 8, "1\\tde" + "\\t_" * 8, "2\\tles" + "\\t_" * 8, ""], FORM)
+    ['de', 'les']
+    """
+    rows = (line.split("\t") for line in lines if line and line[0].isdecimal())
+    return [row[column] for row in rows if row[ID].isdecimal()]
 
 
 def _column(name: str, columns: dict[str, int]) -> int:

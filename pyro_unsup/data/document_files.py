@@ -22,7 +22,11 @@ Form = Literal["auto", "plain", "labelled", "newsgroups", "folders"]
 Empty = Literal["error", "drop", "keep"]
 
 #: The columns of a line, split by tabs.
-_COLUMNS = {"plain": ("text",), "labelled": ("label", "text"), "newsgroups": ("split", "group", "id", "text")}
+_COLUMNS: dict[Form, tuple[str, ...]] = {
+    "plain": ("text",),
+    "labelled": ("label", "text"),
+    "newsgroups": ("split", "group", "id", "text"),
+}
 _LETTERS = re.compile(r"[^\W\d_]+")
 _FIELD = re.compile(r"[!-9;-~]+:|[ \t]")  # how a line in the head of a message begins: a field, or more of the last one
 _SUBJECT = re.compile(r"^subject:(.*)", re.IGNORECASE | re.MULTILINE)
@@ -124,7 +128,7 @@ def _from_lines(path: str | os.PathLike[str], form: Form, split: str | None, lim
     first = next(lines, None)
     if first is None:
         return
-    names = _columns(path, first[1], form)
+    names = _COLUMNS[form_of(path, first[1]) if form == "auto" else form]
     if split is not None and "split" not in names:
         raise InputError("a split can be chosen only in the form newsgroups, whose lines name one", path)
     for number, line in chain([first], lines):
@@ -139,13 +143,12 @@ def _from_lines(path: str | os.PathLike[str], form: Form, split: str | None, lim
             yield row[-1].split(), label, path, number
 
 
-def _columns(path: str | os.PathLike[str], line: str, form: Form) -> tuple[str, ...]:
-    if form != "auto":
-        return _COLUMNS[form]
+def form_of(path: str | os.PathLike[str], line: str) -> Form:
+    """The form that the first line of a text tells."""
     width = line.count("\t") + 1
-    for names in _COLUMNS.values():
+    for form, names in _COLUMNS.items():
         if len(names) == width:
-            return names
+            return form
     raise InputError(f"a first line of {width} columns tells no form; give one of {', '.join(_COLUMNS)}", path, 1)
 
 

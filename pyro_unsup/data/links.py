@@ -190,7 +190,7 @@ def _read_pharaoh(path: str | os.PathLike[str], lines: Iterable[tuple[int, str]]
             rows.extend((number - 1, i, j))
             sure.append(match[2] == "-")
     if number < len(source):
-        raise InputError(f"expected a line for each of {len(source)} pairs, found {number}", path)
+        raise InputError(f"expected a line for each of {len(source)} pairs, found {number}", path, number + 1)
     found = np.array(rows, np.int64).reshape(-1, 3)
     return Links(len(source), found, np.frombuffer(sure, np.bool_))  # type: ignore[arg-type]
 

@@ -7,15 +7,17 @@ import lzma
 import os
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from io import BufferedIOBase
 from itertools import chain
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
 from pyro_unsup.errors import InputError
 
-CHUNK = 1 << 16  # bytes read or unpacked at a time
+CHUNK = 1 << 16  # bytes read or unpacked at a time, at most
+TELLING = 10  # bytes that tell packed data from text
 _XZ_MEMORY = 512 << 20  # bytes; the strongest preset of xz asks for 65 MB
 
 
@@ -39,14 +41,34 @@ class Limits:
 LIMITS = Limits()
 
 
+@dataclass(frozen=True)
+class Block:
+    """Some lines of a text, which every reader takes in the place of a file.
+
+    :param path: of the text, for errors.
+    :param lines: the lines, with their numbers in the text.
+    """
+
+    path: str
+    lines: Sequence[tuple[int, str]]
+
+    def __fspath__(self) -> str:
+        return self.path
+
+    def __str__(self) -> str:
+        return self.path
+
+
 def open_text(path: str | os.PathLike[str], limits: Limits = LIMITS) -> Iterator[tuple[int, str]]:
     """Lines of a UTF-8 text with their numbers from 1, without line ends. The file is opened at the first step.
 
     Plain text, gzip, bzip2 or xz, told apart by their first bytes and unpacked as they stream. A byte order mark is
     dropped; lines end in LF or CRLF. Anything else raises :class:`~pyro_unsup.errors.InputError` with file and line.
 
-    :param path: the file, or ``-`` for standard input.
+    :param path: the file, or ``-`` for standard input. What a pipe holds is given as it comes; or a :class:`Block`.
     """
+    if isinstance(path, Block):
+        return iter(path.lines)
     return enumerate(chain.from_iterable(_blocks(path, limits)), 1)
 
 
@@ -110,7 +132,7 @@ def open_bytes(path: str | os.PathLike[str], limits: Limits) -> Iterator[bytes]:
     """The bytes of a file, unpacked."""
     try:
         with nullcontext(_stdin()) if os.fspath(path) == "-" else open(path, "rb") as stream:
-            start = stream.read(CHUNK)
+            start = _start(stream)
             packing = next((name for name, magic in _MAGIC.items() if start.startswith(magic)), None)
             if packing == "bzip2" and start[4:10] not in _BZIP2_BLOCKS:
                 packing = None  # a text may well begin with these three letters
@@ -128,16 +150,24 @@ def open_bytes(path: str | os.PathLike[str], limits: Limits) -> Iterator[bytes]:
         raise InputError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path) from error
 
 
-def _stdin() -> BinaryIO:
+def _stdin() -> BufferedIOBase:
     if sys.stdin is None:
         raise InputError("there is no standard input; give a file", "-")
-    return sys.stdin.buffer
+    return sys.stdin.buffer  # type: ignore[return-value]
 
 
-def _plain(start: bytes, stream: BinaryIO) -> Iterator[bytes]:
+def _start(stream: BufferedIOBase) -> bytes:
+    """The first bytes, enough of them to tell packed data. Here and below, a pipe is never waited on for more."""
+    start = stream.read1(CHUNK)
+    while len(start) < TELLING and (more := stream.read1(CHUNK)):
+        start += more
+    return start
+
+
+def _plain(start: bytes, stream: BufferedIOBase) -> Iterator[bytes]:
     while start:
         yield start
-        start = stream.read(CHUNK)
+        start = stream.read1(CHUNK)
 
 
 class _Unpacker(Protocol):
@@ -183,7 +213,7 @@ def _unpacker(packing: str) -> _Unpacker:
     return bz2.BZ2Decompressor() if packing == "bzip2" else lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
 
 
-def _unpack(packing: str, data: bytes, stream: BinaryIO, limits: Limits) -> Iterator[bytes]:
+def _unpack(packing: str, data: bytes, stream: BufferedIOBase, limits: Limits) -> Iterator[bytes]:
     """Unpack one stream after the other: all three formats may be concatenated, and padded with zeros in between."""
     magic, packed, unpacked = _MAGIC[packing], len(data), 0
     try:
@@ -199,12 +229,12 @@ def _unpack(packing: str, data: bytes, stream: BinaryIO, limits: Limits) -> Iter
                     yield chunk
                 data = b""
                 if unpacker.needs_input and not unpacker.eof:
-                    data = stream.read(CHUNK)
+                    data = stream.read1(CHUNK)
                     packed += len(data)
                     if not data:
                         raise InputError(f"the {packing} data end too early, the file is cut short; fetch it again")
             data = unpacker.unused_data.lstrip(b"\0")
-            while len(data) < len(magic) and (more := stream.read(CHUNK)):
+            while len(data) < len(magic) and (more := stream.read1(CHUNK)):
                 packed += len(more)
                 data = (data + more).lstrip(b"\0")
             if data and not data.startswith(magic):

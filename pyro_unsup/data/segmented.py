@@ -80,6 +80,13 @@ class Segmented:
         """Number of symbols in all."""
         return self.symbols.tokens
 
+    @property
+    def word_lengths(self) -> OffsetArray:
+        """Symbols in each gold word, shape ``(words,)``."""
+        if self.ends is None:
+            raise InputError("this text has no gold words; read one that has")
+        return np.diff(np.flatnonzero(self.ends), prepend=-1)
+
     def __repr__(self) -> str:
         known = "no gold" if self.ends is None else f"{int(self.ends.sum()):,} words"
         return f"Segmented({len(self):,} sentences, {self.tokens:,} symbols, {known})"
@@ -168,6 +175,11 @@ def read_segmented(
     ends = np.zeros(corpus.tokens, np.bool_)
     ends[np.cumsum(sizes) - 1] = True
     return Segmented(corpus, ends)
+
+
+def has_symbols(line: str, word_sep: str | None = None, symbol_sep: str | None = None) -> bool:
+    """Whether anything is left of a line without its separators."""
+    return any(_symbols(one, symbol_sep) for one in line.split(word_sep))
 
 
 def _symbols(word: str, symbol_sep: str | None) -> list[str]:

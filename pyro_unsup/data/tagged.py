@@ -52,12 +52,17 @@ def read_tagged(
     lines = open_text(path, builder.limits)
     first = next(((number, line) for number, line in lines if line and not line.isspace()), (1, ""))
     if form == "auto":
-        form = "slashes" if all(split_slash(piece) for piece in first[1].split()) else "columns"
+        form = form_of(first[1])
     if form == "slashes":
         _read_slashes(builder, chain([first], lines))
     else:
         _read_columns(builder, chain([first], lines), tag_column)
     return builder.finish()
+
+
+def form_of(line: str) -> Literal["columns", "slashes"]:
+    """The form that the first line of a text tells."""
+    return "slashes" if all(split_slash(piece) for piece in line.split()) else "columns"
 
 
 def _read_slashes(builder: CorpusBuilder, lines: Iterable[tuple[int, str]]) -> None:

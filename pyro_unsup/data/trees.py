@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -43,6 +45,33 @@ def keep_heads(heads: IntArray, offsets: OffsetArray, mask: npt.NDArray[np.bool_
     starts = np.repeat(offsets[:-1], np.diff(offsets))[mask]
     kept = rank[head] - np.where(head < root, before[starts], 0)
     return np.where(head == nowhere, -1, kept).astype(np.int32)
+
+
+def spread_heads(heads: npt.NDArray[Any], offsets: OffsetArray, mask: npt.NDArray[np.bool_]) -> IntArray:
+    """Heads of all tokens, where only the kept ones have been parsed: the way back from :func:`keep_heads`.
+
+    What was left out hangs on the kept word before it, or else on the one after it, so that no two arcs cross that did
+    not before. In a sentence without kept words each hangs on the one before it, and the first is the root.
+
+    :param heads: of the kept tokens, by their numbers among the kept ones of their sentence, shape ``(kept,)``.
+    :param offsets: of the sentences with all tokens, shape ``(sentences + 1,)``.
+    :param mask: true for the kept tokens, shape ``(tokens,)``.
+
+    >>> spread_heads(np.array([2, 0]), np.array([0, 5]), np.array([False, True, False, True, False])).tolist()
+    [2, 4, 2, 0, 4]
+    """
+    starts = np.repeat(offsets[:-1], np.diff(offsets))
+    place = np.arange(len(mask)) - starts + 1  # from 1 in each sentence
+    before, kept = kept_before(mask), np.flatnonzero(mask)
+    first = before[starts]  # among all kept tokens, the first one of the sentence
+    bare = before[np.repeat(offsets[1:], np.diff(offsets))] == first
+    near = np.where(before[:-1] > first, before[:-1] - 1, first)
+    full = np.where(bare, place - 1, 0)
+    full[~mask & ~bare] = place[kept[near[~mask & ~bare]]]
+    word = heads > 0
+    full[kept] = heads
+    full[kept[word]] = place[kept[first[kept][word] + heads[word] - 1]]
+    return full.astype(np.int32)
 
 
 def keep_spans(

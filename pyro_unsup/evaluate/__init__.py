@@ -2,6 +2,14 @@
 
 from pyro_unsup.evaluate.alignment import alignment_error_rate, alignment_report
 from pyro_unsup.evaluate.clustering import clustering_report
+from pyro_unsup.evaluate.dependencies import (
+    HeadCounts,
+    chain_to_next,
+    chain_to_previous,
+    head_counts,
+    head_scores,
+    sign_test_heads,
+)
 from pyro_unsup.evaluate.labels import Confusion, confusion, contingency, relabel
 from pyro_unsup.evaluate.parsing import (
     BracketCounts,
@@ -15,7 +23,7 @@ from pyro_unsup.evaluate.parsing import (
 from pyro_unsup.evaluate.resampling import Jackknife, jackknife, random_parts
 from pyro_unsup.evaluate.segmentation import segmentation_report
 from pyro_unsup.evaluate.significance import SignTest, sign_test_sentences, sign_test_tokens
-from pyro_unsup.evaluate.symmetrisation import above_threshold, link_rows, symmetrise
+from pyro_unsup.evaluate.symmetrisation import above_threshold, competitive, link_rows, symmetrise
 from pyro_unsup.evaluate.tagging import (
     accuracy,
     accuracy_ambiguous,
@@ -33,6 +41,7 @@ from pyro_unsup.evaluate.variance import SeedVariance, seed_variance
 __all__ = [
     "BracketCounts",
     "Confusion",
+    "HeadCounts",
     "Jackknife",
     "SeedVariance",
     "SignTest",
@@ -44,10 +53,15 @@ __all__ = [
     "bits_per_word",
     "bracket_counts",
     "bracket_scores",
+    "chain_to_next",
+    "chain_to_previous",
     "clustering_report",
     "clusters_used",
+    "competitive",
     "confusion",
     "contingency",
+    "head_counts",
+    "head_scores",
     "jackknife",
     "left_branching",
     "link_rows",
@@ -58,6 +72,7 @@ __all__ = [
     "right_branching",
     "seed_variance",
     "segmentation_report",
+    "sign_test_heads",
     "sign_test_parses",
     "sign_test_sentences",
     "sign_test_tokens",

@@ -167,7 +167,7 @@ def left_branching(lengths: Array) -> Rows:
     >>> left_branching([4]).tolist()
     [[0, 0, 2], [0, 0, 3], [0, 0, 4]]
     """
-    owner, place = _inner(_lengths(lengths))
+    owner, place = _inner(check_lengths(lengths))
     return np.column_stack((owner, np.zeros_like(place), place + 1))
 
 
@@ -177,7 +177,7 @@ def right_branching(lengths: Array) -> Rows:
     >>> right_branching([4]).tolist()
     [[0, 0, 4], [0, 1, 4], [0, 2, 4]]
     """
-    words = _lengths(lengths)
+    words = check_lengths(lengths)
     owner, place = _inner(words)
     return np.column_stack((owner, place - 1, words[owner]))
 
@@ -191,7 +191,7 @@ def upper_bound(gold: Array, lengths: Array) -> Rows:
     >>> upper_bound([[0, 0, 5], [0, 1, 3]], [5]).tolist()
     [[0, 0, 5], [0, 1, 3], [0, 1, 5], [0, 3, 5]]
     """
-    words = _lengths(lengths)
+    words = check_lengths(lengths)
     rows = tidy_rows(to_numpy(gold), words, "gold")
     check_nested(rows, words, "gold")
     everything = np.column_stack((np.arange(len(words)), np.zeros_like(words), words))[words > 1]
@@ -213,14 +213,15 @@ def _pair(gold: Array, predicted: Array, lengths: Array, variant: Variant) -> tu
     """Lengths, and the brackets of both sides that count."""
     if variant not in VARIANTS:
         raise UnsupError(f"variant must be one of {', '.join(VARIANTS)}, actual {variant!r:.80}")
-    words = _lengths(lengths)
+    words = check_lengths(lengths)
     sides = [tidy_rows(to_numpy(rows), words, name) for name, rows in (("gold", gold), ("predicted", predicted))]
     if not VARIANTS[variant].whole:
         sides = [rows[rows[:, 2] - rows[:, 1] < words[rows[:, 0]]] for rows in sides]
     return words, sides[0], sides[1]
 
 
-def _lengths(lengths: Array) -> Ids:
+def check_lengths(lengths: Array) -> Ids:
+    """Lengths as int64, shape (sentences,)."""
     words = to_numpy(lengths)
     if words.ndim != 1 or words.size == 0 or words.dtype.kind not in "iu" or words.min() < 0:
         raise UnsupError(

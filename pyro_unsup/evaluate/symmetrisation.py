@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pyro_unsup.errors import UnsupError
 from pyro_unsup.evaluate.labels import Array, to_numpy
 
-Combine: TypeAlias = Literal["mean", "product", "max", "min"]
+Combine: TypeAlias = Literal["mean", "product", "geometric", "max", "min"]
 Symmetrise: TypeAlias = Literal["intersection", "union", "grow-diag-final-and", "forward", "backward"]
 
 
@@ -67,12 +67,50 @@ def above_threshold(
 
     :param forward: (cells,) posterior probability that a target word chooses the source word.
     :param backward: (cells,) that a source word chooses the target word.
-    :param combine: ``"mean"`` and ``"max"`` are soft and hard unions, ``"product"`` and ``"min"`` soft and hard
-        intersections.
+    :param combine: ``"mean"`` and ``"max"`` are soft and hard unions; ``"product"`` (or ``"geometric"``, its root) and
+        ``"min"`` soft and hard intersections.
 
     >>> above_threshold([0.9, 0.2], [0.4, 0.1], 0.5).tolist()
     [True, False]
     """
+    found: NDArray[np.bool_] = _combined(forward, backward, combine) >= threshold
+    return found
+
+
+def competitive(
+    forward: Array,
+    backward: Array,
+    source_lengths: Array,
+    target_lengths: Array,
+    threshold: float = 0.5,
+    combine: Combine = "mean",
+) -> NDArray[np.bool_]:  # (cells,)
+    """Links above a threshold that compete: each word keeps its best link, and those beside it.
+
+    A link must have a combined probability of at least the threshold, and so must all that lie between it and the best
+    link of its source word, and of its target word (DeNero & Klein 2007, "Tailoring word alignments to syntactic
+    machine translation"). Thus a low threshold gives a word several neighbours, but never two far apart.
+
+    :param forward: as for :func:`above_threshold`, which says what ``combine`` means.
+    :param source_lengths: (pairs,) words in each source sentence.
+    :param target_lengths: (pairs,) words in each target sentence.
+
+    >>> competitive([0.9, 0.6, 0.1, 0.7], [0.9, 0.6, 0.1, 0.7], [1], [4]).tolist()
+    [True, True, False, False]
+    """
+    from pyro_unsup.kernels.symmetrisation import compete
+
+    both = np.ascontiguousarray(_combined(forward, backward, combine))
+    sizes = [np.ascontiguousarray(to_numpy(x), np.int64) for x in (source_lengths, target_lengths)]
+    cells = int((sizes[0] * sizes[1]).sum())
+    if both.shape != (cells,):
+        raise UnsupError(f"these sentences have {cells} cells in all, actual shape {both.shape}")
+    result = np.empty(cells, np.bool_)
+    compete(both, float(threshold), *sizes, result)
+    return result
+
+
+def _combined(forward: Array, backward: Array, combine: Combine) -> NDArray[np.float64]:  # (cells,)
     p, q = (to_numpy(x).astype(np.float64) for x in (forward, backward))
     if p.shape != q.shape:
         raise UnsupError(f"forward has shape {p.shape} but backward has {q.shape}: expected the same cells")
@@ -80,12 +118,11 @@ def above_threshold(
         raise UnsupError(f"combine must be one of {', '.join(get_args(Combine))}, actual {combine!r}")
     if combine == "mean":
         both = (p + q) / 2
-    elif combine == "product":
-        both = p * q
+    elif combine in ("product", "geometric"):
+        both = p * q if combine == "product" else np.sqrt(p * q)
     else:
         both = np.maximum(p, q) if combine == "max" else np.minimum(p, q)
-    found: NDArray[np.bool_] = both >= threshold
-    return found
+    return both
 
 
 def link_rows(chosen: Array, source_lengths: Array, target_lengths: Array) -> NDArray[np.int64]:  # (cells,) -> (n, 3)

@@ -1,18 +1,23 @@
 """Pictures of what was learned. Each function takes a result, draws on matplotlib axes and returns them.
 
-Nothing is shown or saved: call ``ax.figure.savefig(...)``, or let a notebook display the figure.
+Nothing is shown or saved: call ``ax.figure.savefig(...)``, or let a notebook display the figure. Those that end in
+``_svg`` need no matplotlib: they return SVG that a notebook displays, with ``save(...)``.
 """
 
-from pyro_unsup.plot.alignments import alignment_grid
+from pyro_unsup.plot.alignments import alignment_grid, alignment_svg
 from pyro_unsup.plot.confusion import confusion_matrix
 from pyro_unsup.plot.curves import learning_curve, learning_curves
+from pyro_unsup.plot.dependencies import dependency_diagram, dependency_svg
 from pyro_unsup.plot.grids import heat_map
 from pyro_unsup.plot.trees import tree_diagram
 from pyro_unsup.plot.words import top_words, top_words_grid
 
 __all__ = [
     "alignment_grid",
+    "alignment_svg",
     "confusion_matrix",
+    "dependency_diagram",
+    "dependency_svg",
     "heat_map",
     "learning_curve",
     "learning_curves",

@@ -10,12 +10,15 @@ from numpy.typing import NDArray
 from pyro_unsup.data import Bitext, Links
 from pyro_unsup.errors import UnsupError
 from pyro_unsup.evaluate.labels import to_numpy
+from pyro_unsup.plot.svg import Svg, drawing, label, shape, width_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 CELL = 0.28  # inches a cell, enough for a word at its side
 SURE, POSSIBLE, FOUND = "C1", "0.6", "C0"
+SIDE = 24  # pixels a cell
+_COLOURS = {SURE: "#ff7f0e", POSSIBLE: "#999999", FOUND: "#1f77b4"}  # the same for SVG
 
 
 def alignment_grid(bitext: Bitext, predicted: Any = None, pair: int = 0, ax: Axes | None = None) -> Axes:
@@ -30,12 +33,7 @@ def alignment_grid(bitext: Bitext, predicted: Any = None, pair: int = 0, ax: Axe
     :param pair: which pair to draw.
     :param ax: where to draw; by default a new figure, sized to the sentences.
     """
-    if not 0 <= pair < len(bitext):
-        raise UnsupError(f"pair {pair} does not exist, expected 0 to {len(bitext) - 1}")
-    found = getattr(predicted, "links", predicted)
-    if found is not None and (not isinstance(found, Links) or len(found) != len(bitext)):
-        raise UnsupError(f"predicted should be the links of these {len(bitext)} pairs, actual {predicted!r:.80}")
-    source, target = bitext.source.sentence(pair), bitext.target.sentence(pair)
+    source, target, found = _pair(bitext, predicted, pair)
     shade = _probabilities(bitext, predicted, pair)
     if ax is None:
         import matplotlib.pyplot as plt
@@ -60,6 +58,44 @@ def alignment_grid(bitext: Bitext, predicted: Any = None, pair: int = 0, ax: Axe
     ax.tick_params(which="both", length=0)
     ax.spines[:].set_color("0.8")
     return ax
+
+
+def alignment_svg(bitext: Bitext, predicted: Any = None, pair: int = 0) -> Svg:
+    """The same picture as :func:`alignment_grid` as SVG, which a notebook shows in the place of a figure."""
+    source, target, found = _pair(bitext, predicted, pair)
+    shade = _probabilities(bitext, predicted, pair)
+    left, top = (12 + max(map(width_of, words), default=0.0) for words in (source, target))
+    parts = []
+    for i in range(len(source)):
+        for j in range(len(target)):
+            cell = {"x": f"{left + SIDE * j:.1f}", "y": f"{top + SIDE * i:.1f}", "width": SIDE, "height": SIDE}
+            filled = {"fill": _COLOURS[FOUND], "fill_opacity": f"{0.6 * shade[i, j]:.3f}"}
+            parts.append(shape("rect", **cell, **filled, stroke="#cccccc", stroke_width=0.6))
+    for sure, colour in ((False, POSSIBLE), (True, SURE)):
+        for i, j in [] if bitext.links is None else _places(bitext.links, pair, sure):
+            cell = {"x": f"{left + SIDE * j + 2:.1f}", "y": f"{top + SIDE * i + 2:.1f}"}
+            size = {"width": SIDE - 4, "height": SIDE - 4}
+            parts.append(shape("rect", **cell, **size, fill="none", stroke=_COLOURS[colour], stroke_width=2))
+    for i, j in [] if found is None else [*_places(found, pair, True), *_places(found, pair, False)]:
+        centre = {"cx": f"{left + SIDE * (j + 0.5):.1f}", "cy": f"{top + SIDE * (i + 0.5):.1f}"}
+        parts.append(shape("circle", **centre, r=5, fill=_COLOURS[FOUND]))
+    for i, word in enumerate(source):
+        parts.append(label(word, left - 6, top + SIDE * (i + 0.72), text_anchor="end"))
+    for j, word in enumerate(target):
+        x, y = left + SIDE * (j + 0.72), top - 6
+        parts.append(label(word, x, y, text_anchor="start", transform=f"rotate(-90 {x:.1f} {y:.1f})"))
+    what = " ".join((*source, "|", *target))
+    return drawing(left + SIDE * len(target) + 4, top + SIDE * len(source) + 4, parts, what)
+
+
+def _pair(bitext: Bitext, predicted: Any, pair: int) -> tuple[list[str], list[str], Links | None]:
+    """The words of a pair of sentences, and the links that were found in all pairs."""
+    if not 0 <= pair < len(bitext):
+        raise UnsupError(f"pair {pair} does not exist, expected 0 to {len(bitext) - 1}")
+    found = getattr(predicted, "links", predicted)
+    if found is not None and (not isinstance(found, Links) or len(found) != len(bitext)):
+        raise UnsupError(f"predicted should be the links of these {len(bitext)} pairs, actual {predicted!r:.80}")
+    return bitext.source.sentence(pair), bitext.target.sentence(pair), found
 
 
 def _places(links: Links, pair: int, sure: bool) -> list[tuple[int, int]]:

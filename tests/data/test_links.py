@@ -83,16 +83,16 @@ def test_links_are_sorted_and_counted_once() -> None:
         ("1-0\n2-0\n\n", 2, "source word 2 in '2-0' is out of range: this pair has 1, counted from 0"),
         ("1-1\n\n\n", 1, "target word 1 in '1-1' is out of range: this pair has 1, counted from 0"),
         ("1-0\n0:0\n\n", 2, "expected links like 0-0 or 0?1, found '0:0'"),
-        ("1-0\n", None, "expected a line for each of 3 pairs, found 1"),
+        ("1-0\n", 2, "expected a line for each of 3 pairs, found 1"),
+        ("", 1, "expected a line for each of 3 pairs, found 0"),
         ("1-0\n\n\n\n", 4, "expected a line for each of 3 pairs, found more"),
     ],
 )
-def test_bad_links(tmp_path: Path, text: str, line: int | None, what: str) -> None:
+def test_bad_links(tmp_path: Path, text: str, line: int, what: str) -> None:
     path = put(tmp_path, text)
     with pytest.raises(InputError) as error:
         read_links(path, BITEXT)
-    where = f"{path}: " if line is None else f"{path}:{line}: "
-    assert str(error.value) == where + what
+    assert str(error.value) == f"{path}:{line}: {what}"
 
 
 def test_bad_arrays() -> None:

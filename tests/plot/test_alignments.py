@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ET
 from types import SimpleNamespace
 
 import matplotlib
@@ -16,8 +17,8 @@ from matplotlib.patches import Rectangle
 
 from pyro_unsup.data import Bitext, Corpus, Links, Vocab
 from pyro_unsup.errors import UnsupError
-from pyro_unsup.plot import alignment_grid
-from pyro_unsup.plot.alignments import POSSIBLE, SURE
+from pyro_unsup.plot import alignment_grid, alignment_svg
+from pyro_unsup.plot.alignments import POSSIBLE, SIDE, SURE
 
 SOURCE = Corpus([0, 0, 1, 2], [0, 1, 4], Vocab(["the", "$x$", "cat"]))
 TARGET = Corpus([0, 1, 0], [0, 1, 3], Vocab(["le", "chat"]))
@@ -57,6 +58,29 @@ def test_gold_or_links_alone():
     ax = alignment_grid(Bitext(SOURCE, TARGET), FOUND, pair=1)
     assert not ax.patches
     assert len(ax.lines[0].get_xdata()) == 2
+
+
+def test_the_same_as_svg():
+    root = ET.fromstring(str(alignment_svg(BITEXT, DECODED, pair=1)))
+    name = "{http://www.w3.org/2000/svg}"
+    assert [text.text for text in root.iter(f"{name}text")] == ["the", "$x$", "cat", "chat", "le"]
+    cells = [one for one in root.iter(f"{name}rect") if one.get("fill") != "none"]
+    np.testing.assert_allclose([float(one.get("fill-opacity")) for one in cells], 0.6 * np.arange(1, 7) / 20, atol=1e-3)
+    corner = {axis: float(cells[0].get(axis)) for axis in "xy"}
+    places = [
+        tuple(int((float(one.get(axis)) - corner[axis]) // SIDE) for axis in "yx")
+        for one in root.iter(f"{name}rect")
+        if one.get("fill") == "none"
+    ]
+    assert places == [(2, 1), (0, 0)]
+    dots = [
+        tuple(int((float(one.get(f"c{axis}")) - corner[axis]) // SIDE) for axis in "yx")
+        for one in root.iter(f"{name}circle")
+    ]
+    assert sorted(dots) == [(1, 0), (2, 1)]
+    assert str(alignment_svg(Bitext(SOURCE, TARGET))).count("<circle") == 0
+    with pytest.raises(UnsupError, match="pair 2 does not exist, expected 0 to 1"):
+        alignment_svg(BITEXT, DECODED, pair=2)
 
 
 def test_draws_on_given_axes():

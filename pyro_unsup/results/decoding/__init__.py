@@ -19,8 +19,10 @@ from ...errors import UnsupError
 KINDS = {
     "Tagger": "tagging",
     "CCM": "parsing",
+    "DMV": "dependencies",
     "Segmenter": "segmenting",
     "Aligner": "aligning",
+    "HMMAligner": "aligning",
     "Clusterer": "clustering",
 }
 

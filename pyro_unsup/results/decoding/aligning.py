@@ -21,7 +21,7 @@ from ...data import Bitext, Corpus, Links
 from ...distributions import Alignment
 from ...distributions.alignment_grid import Grid
 from ...errors import UnsupError
-from ...evaluate import above_threshold, alignment_report, link_rows, symmetrise
+from ...evaluate import above_threshold, alignment_report, competitive, link_rows, symmetrise
 from ...evaluate.symmetrisation import Combine, Symmetrise
 from ...handlers import bare, given
 from ...models import Aligner
@@ -37,7 +37,7 @@ UNKNOWN_BOTH, UNKNOWN_NULL, NEVER_MET = -1e6, -1.5e6, -2e6
 CHUNK = 1 << 21
 #: The names that other models have for their ways to decode.
 ALSO = {"viterbi": "intersection", "mbr": "threshold"}
-WAYS = (*get_args(Symmetrise), "threshold")
+WAYS = (*get_args(Symmetrise), "threshold", "competitive")
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,9 @@ def decode(
     :param bitext: by any vocabularies; words are looked up in those of the fit, in lower case if it was trained so.
     :param how: how the two directions are put together: ``"intersection"`` (or ``"viterbi"``), ``"union"`` and
         ``"grow-diag-final-and"`` of the best choices, or those of ``"forward"`` or ``"backward"`` alone
-        (:func:`.symmetrise`); or ``"threshold"`` (or ``"mbr"``), by posterior probabilities (:func:`.above_threshold`).
+        (:func:`.symmetrise`); or by posterior probabilities: ``"threshold"`` (or ``"mbr"``), those above one
+        (:func:`.above_threshold`), and ``"competitive"``, of those only the best of each word and what lies beside it
+        (:func:`.competitive`).
     :param threshold: the least combined probability of a link.
     :param combine: how probabilities are combined.
     """
@@ -95,6 +97,8 @@ def decode(
     lengths = bitext.source.lengths, bitext.target.lengths
     if how == "threshold":
         chosen = above_threshold(forward, backward, threshold, combine)
+    elif how == "competitive":
+        chosen = competitive(forward, backward, *lengths, threshold, combine)
     else:
         one, other = (torch.cat(x).numpy() for x in zip(*choices, strict=True))
         chosen = symmetrise(one, other, *lengths, how)  # type: ignore[arg-type]

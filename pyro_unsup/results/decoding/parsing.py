@@ -30,6 +30,7 @@ from ...models.inventory import Inventory
 from ...models.spans import Spans
 from ..fit import Fit
 from . import FLOOR, check_how
+from .symbols import by_number
 
 Array = np.ndarray[Any, Any]
 
@@ -99,24 +100,10 @@ def scores(fit: Fit, gold: Corpus, decoded: Decoded) -> dict[str, float]:
 
 def _index(fit: Fit, model: CCM, text: Corpus) -> tuple[Spans, CCM, int]:
     """The text as the model sees it, the model (with one more symbol, if it needs one), and how much it never met."""
-    if isinstance(model.vocab, int):  # words are but numbers
-        unseen = text.words >= model.symbols
-        words = np.where(unseen, model.symbols, text.words)
-    else:
-        number = {name: k for k, name in enumerate(model.vocab)}  # type: ignore[arg-type, var-annotated]
-        other = number.get(getattr(model.vocab, "unknown", None), model.symbols)
-        lower = fit.config.get("lowercase") is True
-        forms = [(text.words, [one.lower() for one in text.vocab] if lower else list(text.vocab))]
-        forms += [] if text.tags is None or text.tagset is None else [(text.tags, list(text.tagset))]
-        ways = [(_look_up(ids, names, number, other), _look_up(ids, names, number, -1) < 0) for ids, names in forms]
-        words, unseen = min(ways, key=lambda way: int(way[1].sum()))  # words, where tags are known no better
+    words, unseen = by_number(fit, text)
     if words.max(initial=0) == model.symbols:
         model = _with_unknown(model)
-    return model.index(torch.from_numpy(words), torch.from_numpy(text.lengths)), model, int(unseen.sum())
-
-
-def _look_up(ids: Array, names: list[str], number: dict[str, int], other: int) -> Array:  # (tokens,) -> (tokens,)
-    return np.array([number.get(name, other) for name in names], np.int64)[ids]
+    return model.index(torch.from_numpy(words), torch.from_numpy(text.lengths)), model, unseen
 
 
 def _with_unknown(model: CCM) -> CCM:

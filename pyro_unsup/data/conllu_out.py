@@ -1,0 +1,117 @@
+"""Dependencies out: a corpus as CoNLL-U, or a CoNLL-U file again with other heads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any, Literal, TextIO
+
+import numpy as np
+
+from pyro_unsup.data.arrays import IntArray, check_length
+from pyro_unsup.data.conllu import DEPREL, HEAD, ID, read_conllu
+from pyro_unsup.data.corpus import Corpus
+from pyro_unsup.data.files import write_text
+from pyro_unsup.data.lines import show
+from pyro_unsup.data.opening import open_text
+from pyro_unsup.errors import InputError
+
+ROOT, UNKNOWN = "root", "_"
+
+
+def write_conllu(
+    corpus: Corpus,
+    heads: Any,  # (tokens,)
+    out: str | os.PathLike[str] | TextIO,
+    column: Literal["xpos", "upos"] = "xpos",
+) -> None:
+    """Write words, tags and heads. A file appears only when it is complete; :func:`.read_conllu` reads it back.
+
+    The relation of the root is ``root``, others have none (``_``). A sentence without words is left out.
+
+    :param heads: such as a parser predicts, 0 for the root and -1 (written ``_``) where not known: one root a
+        sentence and no cycles. None for the corpus's own.
+    :param out: a path, ``-`` for standard output, or an open text stream.
+    :param column: that of the tags.
+    """
+    if column not in ("xpos", "upos"):
+        raise InputError(f"no column {column!r}, expected one of xpos, upos")
+    if heads is None and corpus.heads is None:
+        raise InputError("this corpus has no heads to write; give some")
+    arcs = _checked(corpus, corpus.heads if heads is None else heads)
+    tags = ["_"] * corpus.tokens if corpus.tags is None or corpus.tagset is None else corpus.tagset.decode(corpus.tags)
+    for one in {*tags, *corpus.vocab.decode(np.unique(corpus.words))}:
+        if not one or one.isspace() or any(end in one for end in "\t\r\n"):
+            raise InputError(f"{show(one)} cannot be written, expected text without tabs and line ends; rename it")
+    with _opened(out) as stream:
+        for i in np.flatnonzero(corpus.lengths).tolist():
+            here = slice(int(corpus.offsets[i]), int(corpus.offsets[i + 1]))
+            pairs = zip(corpus.sentence(i), tags[here], arcs[here].tolist(), strict=True)
+            for number, (word, tag, head) in enumerate(pairs, 1):
+                both = f"_\t{tag}" if column == "xpos" else f"{tag}\t_"
+                stream.write("\t".join((str(number), word, "_", both, "_", *_arc(head), "_", "_")) + "\n")
+            stream.write("\n")
+
+
+def write_heads(
+    source: str | os.PathLike[str] | Sequence[str],
+    heads: Any,  # (tokens,)
+    out: str | os.PathLike[str] | TextIO,
+) -> None:
+    """Write a CoNLL-U file again with other heads: all else stays, comments, ranges and empty nodes too.
+
+    HEAD and DEPREL of every word change: the relation of the root is ``root``, others have none (``_``).
+
+    :param source: the file, or its lines. It may be overwritten: it is read to its end before anything is written.
+    :param heads: one a word of the file, 0 for the root and -1 (written ``_``) where not known: one root a sentence
+        and no cycles. Where some words were not parsed, :func:`.spread_heads` finds heads for them.
+    :param out: a path, ``-`` for standard output, or an open text stream.
+    """
+    path, lines = ("the source", source) if not isinstance(source, str | os.PathLike) else (source, _lines(source))
+    text = read_conllu(path, None, allow_multiple_roots=True, lines=lines)
+    arcs = _checked(text, heads)
+    with _opened(out) as stream:
+        stream.writelines(_changed(lines, arcs))
+
+
+def _lines(path: str | os.PathLike[str]) -> list[str]:
+    return [line for _, line in open_text(path)]
+
+
+def _changed(lines: Sequence[str], heads: IntArray) -> Iterator[str]:
+    left = iter(heads.tolist())
+    ended = True
+    for line in lines:
+        ended = not line or line.isspace()
+        row = [] if ended or line[0] == "#" else line.split("\t")
+        if row and row[ID].isdecimal():
+            row[HEAD], row[DEPREL] = _arc(next(left))
+            line = "\t".join(row)
+        yield f"{line}\n"
+    if not ended:
+        yield "\n"  # which belongs to every sentence
+
+
+def _arc(head: int) -> tuple[str, str]:
+    return (UNKNOWN if head < 0 else str(head)), ROOT if head == 0 else UNKNOWN
+
+
+def _checked(corpus: Corpus, heads: Any) -> IntArray:
+    """Heads that make a tree of every sentence."""
+    array = np.asarray(heads.detach().cpu() if hasattr(heads, "detach") else heads)
+    check_length(array, corpus.tokens, "heads")
+    found = replace(corpus, heads=array).heads  # in range, and no cycles
+    assert found is not None
+    owner = np.repeat(np.arange(len(corpus)), corpus.lengths)
+    roots, unknown = (np.bincount(owner[some], minlength=len(corpus)) for some in (found == 0, found < 0))
+    # In a tree that is known in part, the root may be among the unknown.
+    bad = np.flatnonzero((roots > 1) | ((roots == 0) & (unknown == 0) & (corpus.lengths > 0)))
+    if bad.size:
+        raise InputError(f"the heads of sentence {bad[0]} have {roots[bad[0]]} roots, expected one")
+    return found
+
+
+def _opened(out: str | os.PathLike[str] | TextIO) -> Any:
+    return write_text(out) if isinstance(out, str | os.PathLike) else nullcontext(out)
