@@ -184,8 +184,8 @@ def memory(pairs: int = 300_000, words: int = 8_000, seed: int = 0) -> None:
     )
 
 
-def hansards(pairs: int) -> tuple[Bitext, Bitext] | None:
-    """Training text with the gold sentences in it, and the gold sentences with their links."""
+def hansards(pairs: int | None) -> tuple[Bitext, Bitext] | None:
+    """Training text with the gold sentences in it, and the gold sentences with their links. None takes all pairs."""
     path = HANSARDS / "hansards36.train.tok.en-fr.xz"
     if not path.exists():
         figure(f"Hansards are not at {path}: set PYRO_UNSUP_DATA")

@@ -33,7 +33,7 @@ import pyro_unsup as pu
 from pyro_unsup.data.tagmaps import SMITH_EISNER_17
 from pyro_unsup.models import Tagger
 
-from .common import DATA, Job, figure, in_processes, markdown, option, plain
+from .common import DATA, Job, figure, in_processes, markdown, option, plain, spread
 
 BHMM: dict[str, dict[str, Any]] = {
     "BHMM (.003, 1)": {"alpha": 0.003, "beta": 1.0},
@@ -135,9 +135,7 @@ def _mean(found: list[dict[str, Any]], key: str) -> str:
     values = [one[key] for one in found if key in one]
     if not values:
         return ""
-    spread = np.std(values, ddof=1) if len(values) > 1 else 0.0
-    places = {"vi_bits": 2, "clusters_used": 0}.get(key, 1)
-    return f"{np.mean(values):.{places}f} ({spread:.{places}f})"
+    return spread(values, {"vi_bits": 2, "clusters_used": 0}.get(key, 1))
 
 
 def numbers(name: str, default: str) -> list[float]:

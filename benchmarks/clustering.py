@@ -34,7 +34,7 @@ import pyro_unsup as pu
 from pyro_unsup.infer import geometric
 from pyro_unsup.models import Clusterer
 
-from .common import DATA, figure, report, side_by_side
+from .common import DATA, figure, report, side_by_side, spread
 from .stepwise import along, online
 
 CLUSTERS = 20
@@ -166,14 +166,12 @@ def learning(documents: pu.data.Documents, seeds: int, only: str) -> None:
             scores.append({**fit.evaluate(documents), "e_steps": len(fit.rows)})
         columns = {key: np.array([one[key] for one in scores]) for key in scores[0]}
         shown = {
-            key: f"{100 * x.mean():.1f} ({100 * x.std():.1f})"
-            for key, x in columns.items()
-            if key in ("accuracy", "one_to_one", "v_measure")
+            key: spread(100 * x, 1) for key, x in columns.items() if key in ("accuracy", "one_to_one", "v_measure")
         }
         figure(
             name,
             **shown,
-            loglik_per_token=f"{columns['loglik_per_token'].mean():.4f} ({columns['loglik_per_token'].std():.4f})",
+            loglik_per_token=spread(columns["loglik_per_token"], 4),
             vi_bits=round(float(columns["vi_bits"].mean()), 3),
             clusters_used=float(columns["clusters_used"].mean()),
             best_start=round(100 * float(columns["accuracy"][columns["loglik_per_token"].argmax()]), 1),

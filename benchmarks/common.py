@@ -110,6 +110,12 @@ def plain(found: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def spread(values: Sequence[float] | np.ndarray, digits: int) -> str:
+    """Mean and, in brackets, standard deviation: that of a sample (n - 1), as everywhere in these benchmarks."""
+    deviation = np.std(values, ddof=1) if len(values) > 1 else 0.0
+    return f"{np.mean(values):.{digits}f} ({deviation:.{digits}f})"
+
+
 def option(name: str, default: str) -> str:
     """What the command line says after a name."""
     return sys.argv[sys.argv.index(name) + 1] if name in sys.argv else default

@@ -17,7 +17,8 @@ What is learnt, by token F1 on the training text and log-likelihood a phoneme:
 * by annealing from there, when beta arrives at 1 and when EM has then converged;
 * by stepwise EM with the two settings of Liang & Klein (2009), chosen by likelihood and by score, by the number of
   passes. Five starts (noise 1e-3) meet five orders. ``five_seeds`` is the mean and standard deviation of the runs in
-  which both seeds are the same; ``initial`` and ``order`` split the variance of all 25, as the paper's Table 2 does.
+  which both seeds are the same; ``initial`` and ``order`` split the variance of all 25 (by n, so that squares add up),
+  as the paper's Table 2 does.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ import pyro_unsup as pu
 from pyro_unsup.distributions import Segmentation
 from pyro_unsup.models import Segmenter
 
-from .common import DATA, figure, report, side_by_side
+from .common import DATA, figure, report, side_by_side, spread
 from .stepwise import along, online
 
 LONGEST, ITERATIONS = 10, 20
@@ -204,14 +205,14 @@ def stepwise(text: pu.data.Segmented, seeds: int = 5) -> None:
         for i, passes in enumerate(at):
             f1 = {pair: found[i]["token_f1"] for pair, found in runs.items()}
             alike = [f1[seed, seed] for seed in range(seeds)]
-            spread = pu.evaluate.seed_variance(f1)
+            parts = pu.evaluate.seed_variance(f1)
             figure(
                 f"stepwise EM ({power}, {m})",
                 passes=passes,
-                five_seeds=f"{np.mean(alike):.2f} ({np.std(alike):.2f})",
-                all_runs=round(spread.mean, 2),
-                initial=round(spread.initial, 3),
-                order=round(spread.order, 3),
+                five_seeds=spread(alike, 2),
+                all_runs=round(parts.mean, 2),
+                initial=round(parts.initial, 3),
+                order=round(parts.order, 3),
                 lowest=min(f1.values()),
                 highest=max(f1.values()),
                 loglik_per_token=round(float(np.mean([found[i]["loglik_per_token"] for found in runs.values()])), 4),

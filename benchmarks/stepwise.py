@@ -28,7 +28,7 @@ import torch
 
 import pyro_unsup as pu
 
-from .common import figure, report, side_by_side
+from .common import figure, report, side_by_side, spread
 from .hmm_em import problem
 from .tagging import DATA
 
@@ -64,7 +64,7 @@ def speed() -> None:
 def summary(scores: list[dict[str, float]], digits: int = 2) -> dict[str, str]:
     """Mean and standard deviation of each score, over runs."""
     columns = {key: [one[key] for one in scores] for key in scores[0]}
-    return {key: f"{np.mean(x):.{digits}f} ({np.std(x):.{digits}f})" for key, x in columns.items()}
+    return {key: spread(x, digits) for key, x in columns.items()}
 
 
 def online(model: Any, power: float, m: int, init: pu.infer.Initial) -> pu.StepwiseEM:

@@ -16,7 +16,7 @@ import numpy as np
 
 import pyro_unsup as pu
 
-from .common import DATA, figure
+from .common import DATA, figure, spread
 
 
 def corpora() -> dict[str, pu.data.Corpus]:
@@ -27,12 +27,9 @@ def corpora() -> dict[str, pu.data.Corpus]:
 
 
 def mean_of(scores: list[dict[str, float]]) -> dict[str, str]:
-    return {
-        key: f"{100 * np.mean([s[key] for s in scores]):.1f} ({100 * np.std([s[key] for s in scores]):.1f})"
-        if key not in ("vi_bits", "bits_per_word", "clusters_used", "iterations")
-        else f"{np.mean([s[key] for s in scores]):.3f} ({np.std([s[key] for s in scores]):.3f})"
-        for key in scores[0]
-    }
+    plain = ("vi_bits", "bits_per_word", "clusters_used", "iterations")
+    columns = {key: np.array([one[key] for one in scores]) for key in scores[0]}
+    return {key: spread(x, 3) if key in plain else spread(100 * x, 1) for key, x in columns.items()}
 
 
 def run(name: str, model: pu.models.Tagger, corpus: pu.data.Corpus, seeds: int, **settings: object) -> None:

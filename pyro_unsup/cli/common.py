@@ -81,16 +81,24 @@ def read(path: str, format: Format, column: Column | None = None, option: str = 
     """
     from .. import data
 
-    if format is Format.AUTO:
-        try:
-            format = Format(data.format_of(path))
-        except InputError as error:
-            known = ", ".join(one for one in Format if one is not Format.AUTO)
-            raise InputError(f"the name does not tell the format; give one with {option}: {known}", path) from error
+    format = format_of(path, format, option)
     if format is Format.CONLLU:
         options["tags"] = None if column is None else str(column)
-        options["allow_multiple_roots"] = True  # nobody here looks at heads
+        options["allow_multiple_roots"] = True  # no model here minds, and scores are of words
     return data.read(path, format.value, **options)
+
+
+def format_of(path: str, format: Format, option: str = "--format") -> Format:
+    """The format of a file: as given, or as its name tells."""
+    from .. import data
+
+    if format is not Format.AUTO:
+        return format
+    try:
+        return Format(data.format_of(path))
+    except InputError as error:
+        known = ", ".join(one for one in Format if one is not Format.AUTO)
+        raise InputError(f"the name does not tell the format; give one with {option}: {known}", path) from error
 
 
 def read_gold(path: str, format: Format, column: Column, option: str = "--format", **options: Any) -> Corpus:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from ..tables import Declaration
 
 
+BATCH_SIZE = 100
+
+
 @dataclass(frozen=True, kw_only=True)
 class Algorithm:
     """How to learn, if not by plain EM."""
@@ -35,14 +38,16 @@ class Algorithm:
     ] = False
     beta_start: Annotated[
         float | None,
-        typer.Option(metavar="X", help="The first beta.", show_default="0.0001; ccm 0.01", rich_help_panel=ALGORITHM),
+        typer.Option(
+            metavar="X", help="The first beta.", show_default="0.0001; ccm, dmv 0.01", rich_help_panel=ALGORITHM
+        ),
     ] = None
     beta_factor: Annotated[
         float | None,
         typer.Option(
             metavar="X",
             help="Each beta by the one before, up to 1.",
-            show_default="1.2; ccm 1.5",
+            show_default="1.2; ccm, dmv 1.5",
             rich_help_panel=ALGORITHM,
         ),
     ] = None
@@ -51,7 +56,7 @@ class Algorithm:
         typer.Option(
             "--stepwise",
             help="Stepwise EM: an update after every mini-batch. The text is read to its end first, from standard "
-            "input too, for the vocabulary has to be known.",
+            "input too, for its words have to be known; where there is --vocab-from, that can tell them.",
             rich_help_panel=ALGORITHM,
         ),
     ] = False
@@ -67,7 +72,11 @@ class Algorithm:
     batch_size: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=1, help="Examples in a mini-batch.", show_default="100", rich_help_panel=ALGORITHM
+            metavar="N",
+            min=1,
+            help="Examples in a mini-batch.",
+            show_default=str(BATCH_SIZE),
+            rich_help_panel=ALGORITHM,
         ),
     ] = None
     order_seed: Annotated[
@@ -87,6 +96,11 @@ class Algorithm:
         ),
     ] = False
 
+    @property
+    def examples(self) -> int:
+        """In a mini-batch."""
+        return BATCH_SIZE if self.batch_size is None else self.batch_size
+
     def check(self) -> None:
         """Refuse options that do not go together."""
         if self.anneal and (self.stepwise or self.viterbi):
@@ -101,6 +115,10 @@ class Algorithm:
         }.items():
             if getattr(self, name) is not None and not getattr(self, needed):
                 raise UnsupError(f"{spelt(name)} belongs to --{needed}; add that, or leave it out")
+        if self.power is not None:
+            from ..infer.stepwise import check_power
+
+            check_power(self.power)
 
     def engine(
         self,
@@ -129,9 +147,8 @@ class Algorithm:
         if self.viterbi:
             model = harden(model)
         if self.stepwise:
-            given = {"power": self.power, "batch_size": self.batch_size}
-            chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-            return StepwiseEM(model, estimate, start, **chosen)
+            power: dict[str, Any] = {} if self.power is None else {"power": self.power}
+            return StepwiseEM(model, estimate, start, batch_size=self.examples, **power)
         return EM(model, estimate, start)
 
 

@@ -123,8 +123,8 @@ class Task:
     """What a kind of model brings to its training.
 
     :param kind: its name.
-    :param data: what the engine is given.
-    :param tokens: how many words (or symbols) those are.
+    :param data: what the engine is given; of a stream, a :class:`.Reading`.
+    :param tokens: how many words (or symbols) those are; 0 if that is not known.
     :param options: what else makes a run the same run, by option.
     :param checksums: the same of what has no short name, such as the text.
     :param remembered: settings that predictions will need.
@@ -152,6 +152,7 @@ class Task:
 def learn(task: Task, training: Training, algorithm: Algorithm) -> None:
     """Train a model and save it. An interrupt leaves a checkpoint, and nothing else."""
     from ..estimate import AddLambda, Normalise
+    from .streams import Reading, follow
     from .training import Checkpoint, Interrupted, train
 
     noise = task.noise if training.noise is None else training.noise
@@ -171,29 +172,37 @@ def learn(task: Task, training: Training, algorithm: Algorithm) -> None:
     elif training.resume:
         say(f"{beside} is not there: starting from the beginning")
     try:
-        found = train(
-            engine,
-            task.data,
-            task.tokens,
-            checkpoint,
-            iterations=iterations,
-            tolerance=training.tolerance,
-            restarts=training.restarts,
-            processes=training.processes,
-            seed=training.seed,
-            order_seed=algorithm.order_seed,
-        )
-    except Interrupted:
+        if isinstance(task.data, Reading):
+            found = follow(engine, task.data, checkpoint, training.seed)
+        else:
+            found = train(
+                engine,
+                task.data,
+                task.tokens,
+                checkpoint,
+                iterations=iterations,
+                tolerance=training.tolerance,
+                restarts=training.restarts,
+                processes=training.processes,
+                seed=training.seed,
+                order_seed=algorithm.order_seed,
+            )
+    except Interrupted as stop:
         if checkpoint.reached:
-            say(f"interrupted; what was learned is kept in {beside}. To go on, repeat the command with --resume")
+            again = f"repeat the command with --resume{stop.needed}"
+            say(f"interrupted; what was learned is kept in {beside}. To go on, {again}")
         else:
             checkpoint.remove()
             say("interrupted before the first iteration; nothing was kept")
         raise typer.Exit(INTERRUPTED) from None
     except BaseException as error:
-        # After an error of ours the same would happen again; after any other, what was reached is worth keeping.
-        if not resumed and (isinstance(error, UnsupError) or not checkpoint.reached):
+        # After an error of ours the same would happen again, unless a stream goes on elsewhere; after any other, what
+        # was reached is worth keeping.
+        again_so = isinstance(error, UnsupError) and not isinstance(task.data, Reading)
+        if not resumed and (again_so or not checkpoint.reached):
             checkpoint.remove()
+        elif isinstance(task.data, Reading):
+            say(f"what was learned before is kept in {beside}; --resume goes on from it")
         if isinstance(error, FitError) and not training.smooth:
             raise FitError(f"{error}. On the command line, --smooth 0.1 often helps") from error
         raise

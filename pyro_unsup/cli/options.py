@@ -82,6 +82,18 @@ OutFileOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 ScoresJsonOption = Annotated[bool, typer.Option("--json", help="One JSON object; fractions of 1, null for infinity.")]
+VocabFromOption = Annotated[
+    str | None,
+    typer.Option(
+        "--vocab-from",
+        metavar="TEXT",
+        help="With --stepwise, learn from FILE as from a stream: once, a mini-batch at a time as it comes, however "
+        "long it is. What can be in it is told by this: a text in the same format, or the folder of a model. --smooth "
+        "is then for each mini-batch.",
+        show_default="FILE is read to its end first",
+        rich_help_panel=ALGORITHM,
+    ),
+]
 LowercaseOption = Annotated[bool, typer.Option("--lowercase", help="Fold words to lower case.", rich_help_panel=OUTPUT)]
 
 

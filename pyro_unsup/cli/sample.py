@@ -46,7 +46,7 @@ class Sampling:
 
     alpha: Annotated[
         float,
-        typer.Option(metavar="X", help="Concentration of the tables that tags come from.", rich_help_panel=PRIOR),
+        typer.Option(metavar="X", help="Concentration of the tables that labels come from.", rich_help_panel=PRIOR),
     ] = 1.0
     beta: Annotated[
         float,
@@ -56,7 +56,7 @@ class Sampling:
         Hyper,
         typer.Option(
             help="fixed: as given; shared: one alpha and one beta are sampled, from there; separate: a beta for each "
-            "tag.",
+            "label.",
             rich_help_panel=PRIOR,
         ),
     ] = Hyper.FIXED
@@ -91,15 +91,15 @@ class Sampling:
     ] = 0
     anneal: Annotated[
         bool,
-        typer.Option("--anneal", help="Cool from temperature 2 to 0.08, to find good tags.", rich_help_panel=CHAINS),
+        typer.Option("--anneal", help="Cool from temperature 2 to 0.08, to find good labels.", rich_help_panel=CHAINS),
     ] = False
     blocked: Annotated[
-        bool, typer.Option("--blocked", help="Draw whole sentences, not one tag at a time.", rich_help_panel=CHAINS)
+        bool, typer.Option("--blocked", help="Of a tagger: whole sentences, not tag by tag.", rich_help_panel=CHAINS)
     ] = False
     uncollapsed: Annotated[
         bool,
         typer.Option(
-            "--uncollapsed", help="Draw tables, then all sentences given them, on all cores.", rich_help_panel=CHAINS
+            "--uncollapsed", help="Of a tagger: draw tables, then all sentences, on all cores.", rich_help_panel=CHAINS
         ),
     ] = False
     resume: Annotated[

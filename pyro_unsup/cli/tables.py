@@ -12,7 +12,13 @@ if TYPE_CHECKING:
     from ..results import Fit
 
 IN_BITS = ("vi_bits", "bits_per_word", "bits_per_tag")
-NUMBERS = {"clusters_used": "{:.0f}", "sentences": "{:.0f}", "crossing": "{:.3f}", "loglik_per_token": "{:.4f}"}
+NUMBERS = {
+    "clusters_used": "{:.0f}",
+    "sentences": "{:.0f}",
+    "words": "{:.0f}",
+    "crossing": "{:.3f}",
+    "loglik_per_token": "{:.4f}",
+}
 
 
 def shown(name: str, value: float) -> str:

@@ -9,7 +9,7 @@ import shutil
 import signal
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,11 +29,11 @@ UNFINISHED = "checkpoint"
 class Interrupted(Exception):
     """Training was stopped on request.
 
-    :param kept: whether there is a checkpoint to go on from.
+    :param needed: to go on, besides the same command with ``--resume``.
     """
 
-    def __init__(self, kept: bool) -> None:
-        self.kept = kept
+    def __init__(self, needed: str = "") -> None:
+        self.needed = needed
         super().__init__("interrupted")
 
 
@@ -190,7 +190,7 @@ def train(
     from ..kernels.threads import threads_for
 
     settings: dict[str, Any] = {"iterations": iterations, "tolerance": tolerance}
-    with board_of(restarts, iterations) as board, _stopping(board):
+    with board_of(restarts, iterations) as board, stopping(board.stop):
         one = _Restart(engine, board, seed, order_seed, os.getpid())
         try:
             if restarts == 1:
@@ -200,13 +200,13 @@ def train(
                 with _no_workers_left():
                     fit = best_of(one, restarts, processes, seed, False, checkpoint.folder, settings, (data,), {})
         except KeyboardInterrupt:
-            raise Interrupted(checkpoint.reached) from None
+            raise Interrupted from None
         except Exception:
             if board.stopped:  # an interrupt may catch processes while they are starting
-                raise Interrupted(checkpoint.reached) from None
+                raise Interrupted from None
             raise
         if not board.finished:
-            raise Interrupted(checkpoint.reached)
+            raise Interrupted
     return fit
 
 
@@ -235,15 +235,16 @@ def _no_workers_left() -> Iterator[None]:
 
 
 @contextmanager
-def _stopping(board: Board) -> Iterator[None]:
+def stopping(stop: Callable[[], None]) -> Iterator[None]:
+    """Let the first Ctrl-C ask for a stop; a second one then does what it always does."""
     before = signal.getsignal(signal.SIGINT)
     if before is signal.SIG_IGN or threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def ask(number: int, frame: Any) -> None:
-        board.stop()
         signal.signal(signal.SIGINT, before)
+        stop()
 
     signal.signal(signal.SIGINT, ask)
     try:

@@ -179,7 +179,7 @@ def read_segmented(
 
 def has_symbols(line: str, word_sep: str | None = None, symbol_sep: str | None = None) -> bool:
     """Whether anything is left of a line without its separators."""
-    return any(_symbols(one, symbol_sep) for one in line.split(word_sep))
+    return any(_symbols(one, symbol_sep or None) for one in line.split(word_sep or None))
 
 
 def _symbols(word: str, symbol_sep: str | None) -> list[str]:

@@ -2,9 +2,13 @@
 
 from .agreement import Agreement
 from .alignment import Alignment
+from .alignment_hmm import AlignmentHMM
+from .alignment_hmm_agreement import HMMAgreement
 from .bracketing import Bracketing
 from .categorical import Categorical
 from .chain import Chain
+from .dependency import Dependency
+from .headed_bracketing import HeadedBracketing
 from .mixture import Mixture
 from .row_dirichlet import RowDirichlet
 from .segmentation import Segmentation
@@ -13,9 +17,13 @@ from .structured import Posterior, Structured
 __all__ = [
     "Agreement",
     "Alignment",
+    "AlignmentHMM",
     "Bracketing",
     "Categorical",
     "Chain",
+    "Dependency",
+    "HMMAgreement",
+    "HeadedBracketing",
     "Mixture",
     "Posterior",
     "RowDirichlet",

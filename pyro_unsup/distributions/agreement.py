@@ -17,6 +17,7 @@ from .alignment import Alignment
 from .alignment_grid import Grid
 from .alignment_posterior import AlignmentPosterior
 from .alignment_sum import AlignmentParts, hard_pairs, of_pairs, posteriors, sweep
+from .parts import Links
 from .structured import Posterior, Structured
 
 
@@ -100,6 +101,20 @@ class Agreement(Structured):
     def posterior(self, value: Tensor) -> AgreementPosterior:
         return AgreementPosterior(self, value)
 
+    def parts(self, value: Tensor) -> Links:
+        return Links(self.forward.grid, torch.tensor([False, True]))
+
+    def apart(self, value: Tensor, factors: Tensor) -> tuple[Agreement, Tensor]:
+        grid, new = self.forward.grid, copy(self)
+        order, numbers, new.shared = grid.links_first
+        for way, one, more in (
+            ("forward", self.forward, factors[..., 0]),
+            ("backward", self.backward, factors[..., 1]),
+        ):
+            own = one.apart(value, more)[0].weights["translation"]
+            setattr(new, way, one.with_weights({"translation": own.index_select(-1, order)}))
+        return new, numbers
+
     def sample(self, sample_shape: Any = ()) -> Tensor:
         return self.forward.sample(sample_shape)
 
@@ -132,7 +147,7 @@ class AgreementPosterior(Posterior):
         return torch.stack([self.forward.mode(), self.backward.mode()], -1)
 
     def mbr(self) -> Tensor:  # (cells, 2)
-        return self.mode()
+        return torch.stack([self.forward.mbr(), self.backward.mbr()], -1)
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:  # (cells, 2)
         return torch.stack([self.forward.sample(generator), self.backward.sample(generator)], -1)
@@ -167,7 +182,7 @@ class _Agreed(torch.autograd.Function):
         scale = torch.where(ctx.possible, grad.double(), 0.0)
         with plain_torch():
             rows = ctx.grid.rows
-            hard = found[0].small(rows.owners) | found[1].small(rows.pair)
+            hard = found[0].small | found[1].small
             easy = torch.where(torch.from_numpy(hard), 0.0, scale).numpy()
             tables = agreed_counts(reals, value.numpy(), rows, ctx.shared, found, easy)
             counts = [torch.from_numpy(x) for x in tables]

@@ -19,6 +19,7 @@ from .alignment_sum import (
     log_partition,
     reference_log_partition,
 )
+from .parts import Links
 from .structured import Structured, one_set
 
 
@@ -132,6 +133,15 @@ class Alignment(Structured):
         one_set(self._parts.batch_shape)
         names = {name: w.detach() for name, w in self.weights.items()}
         return AlignmentPosterior(names, self._parts.squeezed(), self._data(value), self.grid, self.turned)
+
+    def parts(self, value: Tensor) -> Links:
+        return Links(self.grid, torch.tensor(self.turned))
+
+    def apart(self, value: Tensor, factors: Tensor) -> tuple[Alignment, Tensor]:
+        columns = self._data(value).long().clamp(0, self.translation.shape[-1] - 1)
+        own = self.translation.index_select(-1, columns) + factors
+        own = own.masked_fill(~self.grid.used(self.turned), -torch.inf)
+        return self.with_weights({"translation": own}), self.grid.numbers
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         raise StructureError(

@@ -72,7 +72,9 @@ class Grid:
         return len(self.source_lengths)
 
     def __getstate__(self) -> dict[str, object]:
-        return {key: value for key, value in self.__dict__.items() if key != "fitting"}  # it refers to values
+        # What refers to values, and what is as large as they are and quickly made again.
+        left = {"fitting", "_used", "numbers", "links_first"}
+        return {key: value for key, value in self.__dict__.items() if key not in left}
 
     @property
     def cells(self) -> int:
@@ -101,6 +103,28 @@ class Grid:
     def fitting(self) -> dict[bool, tuple[Callable[[], Tensor | None], int, int]]:
         """Which value was found to fit a table of which size, by direction: it need not be looked at in every sweep."""
         return {}
+
+    def used(self, turned: bool) -> Tensor:  # (cells,) bool
+        """The cells that one direction uses: all but those of the other's null words."""
+        known = self.__dict__.setdefault("_used", {})
+        if turned not in known:
+            row, column = self.parts()
+            known[turned] = (self.place[row] if turned else column) > 0
+        found: Tensor = known[turned]
+        return found
+
+    @cached_property
+    def numbers(self) -> Tensor:  # (cells,) int32
+        """Every cell by a number of its own."""
+        return torch.arange(self.cells, dtype=torch.int32)
+
+    @cached_property
+    def links_first(self) -> tuple[Tensor, Tensor, int]:  # (cells,), (cells,) int32
+        """The cells of two words and then the others; every cell by its place in that order; how many of two words."""
+        links = self.used(False) & self.used(True)
+        order = torch.cat([links.nonzero()[:, 0], (~links).nonzero()[:, 0]])
+        numbers = torch.empty_like(self.numbers).index_copy_(0, order, self.numbers)
+        return order, numbers, int(links.sum())
 
     def parts(self) -> tuple[Tensor, Tensor]:  # (cells,), (cells,)
         """The row and the column of every cell; column 0 is the null word."""

@@ -22,6 +22,7 @@ from .bracketing_sum import (
     span_lengths,
     spans_of,
 )
+from .parts import Brackets
 from .ragged import broadcast, check_lengths
 from .structured import Structured, one_set
 
@@ -171,6 +172,20 @@ class Bracketing(Structured):
         one_set(self._parts.batch_shape)
         names = {name: w.detach() for name, w in self.weights.items()}
         return BracketingPosterior(names, self._parts.squeezed(), self._data(value), self.lengths)
+
+    def parts(self, value: Tensor) -> Brackets:
+        return Brackets(self._data(value), self.lengths)
+
+    def apart(self, value: Tensor, factors: Tensor) -> tuple[Bracketing, Tensor]:
+        spans, rows = self._data(value), self.yields
+        if rows.dim() > 2 and rows.shape[-3] > 1:  # every sentence has weights of its own
+            own = rows[..., spans_of(self.lengths)[0], :, spans[:, 0].long()].movedim(0, -1).unsqueeze(-3)
+        else:
+            own = rows.index_select(-1, spans[:, 0].long())  # (*batch, 2, spans)
+        new = copy(self)
+        new.yields = torch.stack([own[..., 0, :], own[..., 1, :] + factors / self._power], -2)
+        new._parts = new._check()
+        return new, torch.stack([torch.arange(len(spans), dtype=spans.dtype), spans[:, 1]], 1)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         raise StructureError(

@@ -14,6 +14,7 @@ from ..kernels.threads import TOKENS_A_THREAD
 from .chain_posterior import ChainPosterior
 from .chain_stepwise import ChainStretch
 from .chain_sum import ChainParts, log_partition, reference_log_partition
+from .parts import States
 from .ragged import check_lengths, flatten, offsets_of, pad
 from .structured import Structured, one_set
 
@@ -164,6 +165,21 @@ class Chain(Structured):
         names = {name: w.detach() for name, w in self.weights.items()}
         shape = None if self.flat else value.shape
         return ChainPosterior(names, self._parts.squeezed().detach(), words, lengths, shape)
+
+    def parts(self, value: Tensor) -> States:
+        words, lengths = self._data(value)
+        return States(words, lengths, self.start.shape[-1], None if self.flat else value.shape)
+
+    def apart(self, value: Tensor, factors: Tensor) -> tuple[Chain, Tensor]:
+        words, lengths = self._data(value)
+        self._check_words(words)
+        if not self.flat:
+            factors = flatten(factors.reshape(-1, *factors.shape[-2:]), lengths)
+        own = self.emission.mT.index_select(-2, words.long()) + factors  # (*batch, tokens, K)
+        numbers = torch.arange(len(words))
+        if not self.flat:
+            numbers = pad(numbers, lengths, time=value.shape[-1]).reshape(value.shape)
+        return self.with_weights({"emission": own.mT}), numbers
 
     def stepwise(self, value: Tensor, touched: Mapping[str, Tensor | None], batch_size: int) -> ChainStretch | None:
         words, lengths = self._data(value)

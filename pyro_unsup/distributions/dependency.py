@@ -24,8 +24,10 @@ from .dependency_sum import (
     log_partition,
     reference_log_partition,
 )
+from .parts import Arcs
 from .ragged import broadcast, check_lengths, offsets_of
 from .structured import Structured, one_set
+from .weighed import as_factors
 
 
 class Dependency(Structured):
@@ -184,6 +186,13 @@ class Dependency(Structured):
         root, attach, stop, arcs = (x.detach() for x in self._parts.squeezed().tables())
         names = {name: w.detach() for name, w in self.weights.items()}
         return DependencyPosterior(names, DependencyParts(root, attach, stop, arcs), tags, self.lengths)
+
+    def parts(self, value: Tensor) -> Arcs:
+        return Arcs(self._data(value), self.lengths)
+
+    def weighed(self, value: Tensor, factors: Tensor) -> Dependency:
+        arcs = as_factors(factors, self, self.parts(value))
+        return self.with_weights({"arcs": arcs if self.arcs is None else self.arcs + arcs})
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Draw tags of the given lengths, from the weights restricted to those lengths."""

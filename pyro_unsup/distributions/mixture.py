@@ -13,7 +13,8 @@ from ..errors import StructureError
 from ..kernels.threads import plain_torch
 from .mixture_posterior import MixturePosterior
 from .mixture_sum import check_bags, cluster_scores, log_partition, reference_log_partition, weights_batch
-from .ragged import broadcast, check_lengths
+from .parts import Clusters
+from .ragged import broadcast, check_lengths, offsets_of
 from .structured import Structured, one_set
 
 
@@ -120,6 +121,26 @@ class Mixture(Structured):
         one_set(weights_batch(self.cluster, self.words))
         bags = self._data(value)
         return MixturePosterior({name: w.detach() for name, w in self.weights.items()}, bags, self.lengths)
+
+    def parts(self, value: Tensor) -> Clusters:
+        return Clusters(self._data(value), self.lengths, self.cluster.shape[-1])
+
+    def apart(self, value: Tensor, factors: Tensor) -> tuple[Mixture, Tensor]:
+        """Every document gets one more word, that no other has; its weight in a cluster is the factor."""
+        bags, lengths = self._data(value), self.lengths
+        if weights_batch(self.cluster, self.words).numel() != 1:  # the kernel has one prior for all
+            cluster = self.cluster if self.cluster.dim() > 1 else self.cluster.unsqueeze(-2)
+            return self.with_weights({"cluster": cluster + factors}), bags
+        rows = self.words.mT  # (*batch, V, K)
+        own = torch.cat([rows, factors.expand(*rows.shape[:-2], -1, -1)], -2)
+        documents = torch.arange(len(lengths), dtype=bags.dtype)
+        places = torch.arange(len(bags)) + torch.repeat_interleave(documents, lengths, output_size=len(bags)) + 1
+        more = bags.new_ones(len(bags) + len(lengths), 2).index_copy_(0, places, bags)
+        more[offsets_of(lengths + 1)[:-1], 0] = rows.shape[-2] + documents
+        new = copy(self)
+        new.words, new.lengths = own.mT, lengths + 1
+        new._event_shape = more.shape
+        return new, more
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Draw documents: ``lengths`` words each, every word in a cell of its own."""

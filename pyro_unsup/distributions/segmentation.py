@@ -10,6 +10,7 @@ from torch import Size, Tensor
 from torch.distributions import constraints
 
 from ..errors import StructureError
+from .parts import Pieces
 from .ragged import broadcast, check_lengths, offsets_of
 from .segmentation_posterior import SegmentationPosterior
 from .segmentation_sum import SegmentationParts, check_cells, log_partition, reference_log_partition
@@ -128,6 +129,22 @@ class Segmentation(Structured):
         names = {name: w.detach() for name, w in self.weights.items()}
         parts = SegmentationParts(*(x.detach() for x in self._parts.squeezed().tables()))
         return SegmentationPosterior(names, parts, self._data(value), self.lengths)
+
+    def parts(self, value: Tensor) -> Pieces:
+        return Pieces(self._data(value), self.lengths)
+
+    def apart(self, value: Tensor, factors: Tensor) -> tuple[Segmentation, Tensor]:
+        cells, table = self._data(value), self.segments
+        columns = cells.long().clamp(min=0).reshape(-1)
+        if table.dim() > 1 and table.shape[-2] > 1:  # every sentence has weights of its own
+            owner = torch.repeat_interleave(torch.arange(len(self.lengths)), self.lengths * cells.shape[1])
+            own = table[..., owner, columns].unsqueeze(-2)
+        else:
+            own = table.index_select(-1, columns)
+        impossible = cells < 0
+        own = (own + factors.reshape(-1)).masked_fill(impossible.reshape(-1), -torch.inf)
+        numbers = torch.arange(cells.numel(), dtype=torch.int32).reshape(cells.shape)
+        return self.with_weights({"segments": own}), numbers.masked_fill(impossible, -1)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         raise StructureError(

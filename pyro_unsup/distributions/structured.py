@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -22,6 +22,9 @@ from torch import Tensor
 
 from ..errors import StructureError
 from ..kernels.running import RunningCounts
+
+if TYPE_CHECKING:
+    from .parts import Parts
 
 Array = np.ndarray[Any, Any]
 
@@ -120,6 +123,24 @@ class Structured(TorchDistribution):
     @abstractmethod
     def posterior(self, value: Tensor) -> Posterior:
         """Everything about the hidden structure of ``value``."""
+
+    def parts(self, value: Tensor) -> Parts:
+        """What each cell of the posterior's marginals stands for (:mod:`.parts`)."""
+        raise StructureError(f"{type(self).__name__} does not say what its structures are made of")
+
+    def weighed(self, value: Tensor, factors: Tensor) -> Structured:
+        """The same distribution with one more log-weight for every part of the structures of ``value``.
+
+        :param factors: anything that broadcasts to the shape of the parts: truth values (a mask), or log-weights.
+        """
+        from .weighed import Weighed, as_factors
+
+        return Weighed(self, as_factors(factors, self, self.parts(value)))
+
+    def apart(self, value: Tensor, factors: Tensor) -> tuple[Structured, Tensor]:
+        """An equal distribution in which every part of ``value`` has a type of its own, whose weight takes in the
+        factor of that part; and ``value`` by those types. Structures lie as before."""
+        raise StructureError(f"{type(self).__name__} cannot weigh the parts of its structures one by one")
 
 
 def one_set(batch: torch.Size) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol, runtime_checkable
 
+import torch
 from torch import Tensor
 
 from ..errors import TableError
@@ -34,6 +35,46 @@ class Additive(Protocol):
 
     def pseudo_counts(self, declaration: Declaration) -> Tensor:
         """What is added to the counts, broadcastable to the table's shape; structural zeros get none."""
+
+
+@runtime_checkable
+class Parametric(Protocol):
+    """An estimator of some tables together, which are functions of parameters that it keeps: a memory, by name.
+
+    Engines hold the memory, save it, and go on from it. It may have two more methods: ``refine``, called as ``update``
+    is, for a short way there, after each mini-batch of an engine for those; and ``shaken(memory, jitter, generator)``,
+    the memory with noise on it, for annealing.
+    """
+
+    def begin(
+        self, declarations: Mapping[str, Declaration], weights: Mapping[str, Tensor], generator: torch.Generator
+    ) -> dict[str, Tensor]:
+        """The memory to start with; ``weights`` are the initial log-weights by table."""
+
+    def tables(self, declarations: Mapping[str, Declaration], memory: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The log-weights that a memory stands for, by table."""
+
+    def update(
+        self, declarations: Mapping[str, Declaration], counts: Mapping[str, Tensor], memory: Mapping[str, Tensor]
+    ) -> dict[str, Tensor]:
+        """The M step: a new memory from expected counts, under which they are no less probable than under the old."""
+
+    def log_prior(self, memory: Mapping[str, Tensor]) -> float:
+        """What this estimator adds to the log-likelihood, so that the sum is what it maximises."""
+
+
+@runtime_checkable
+class Differentiable(Parametric, Protocol):
+    """One whose memory can be climbed directly, by the gradient of the log marginal."""
+
+    def gradient(
+        self,
+        declarations: Mapping[str, Declaration],
+        counts: Mapping[str, Tensor],
+        weights: Mapping[str, Tensor],
+        memory: Mapping[str, Tensor],
+    ) -> dict[str, Tensor]:
+        """Of log marginal plus log prior, in the memory; ``counts`` are those under its tables, ``weights``."""
 
 
 def normalise_rows(declaration: Declaration, counts: Tensor, old: Tensor) -> Tensor:

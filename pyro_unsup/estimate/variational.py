@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from ..distributions.segments import row_index, segment_log_softmax
 from ..errors import TableError
 from ..tables import Declaration, Layout
+from .table_rows import TableRows
 
 #: Rows that sum to one up to this have no variance: they are a point, not a Dirichlet.
 POINT = 1e-13
@@ -69,8 +72,33 @@ class DirichletVB:
             return torch.tensor(-torch.inf, dtype=torch.float64)
         return -divergence(layout, posterior, prior, log_weights.double())
 
+    def draw(
+        self, declaration: Declaration, log_weights: Tensor, generator: torch.Generator, draws: int = 1
+    ) -> Tensor:  # (draws, *layout.shape)
+        """log theta drawn from the posterior that these weights are the expected logs of."""
+        return draw_rows(declaration, log_weights, generator, draws)
+
     def _prior(self, declaration: Declaration) -> Tensor:  # layout.shape, zero outside of the support
         return self.pseudo_counts(declaration).expand(declaration.layout.shape) * declaration.layout.allowed()
+
+
+def draw_rows(
+    declaration: Declaration,
+    expected_logs: Tensor,  # layout.shape
+    generator: torch.Generator,
+    draws: int,
+) -> Tensor:  # (draws, *layout.shape)
+    """log theta drawn from the Dirichlet rows that have these E[log theta]. A point draws itself."""
+    layout, rows = declaration.layout, TableRows.of(declaration.layout)
+    posterior = concentration_of(layout, expected_logs.double())
+    if posterior is None:
+        return layout.normalise(expected_logs.double()).expand(draws, *layout.shape)
+    alpha = torch.from_numpy(rows.gather(posterior)).expand(draws, -1).contiguous()
+    # Gamma(a) is Gamma(a + 1) U^(1/a), whose log stays finite where a small a makes the number itself underflow.
+    noise = torch.empty_like(alpha).exponential_(generator=generator)
+    log_gamma = torch._standard_gamma(alpha + 1, generator=generator).log() - noise / alpha
+    index = row_index(torch.from_numpy(np.diff(rows.offsets)))
+    return rows.scatter(segment_log_softmax(log_gamma, index, len(rows.numbers)))
 
 
 def divergence(layout: Layout, posterior: Tensor, prior: Tensor, expected_logs: Tensor) -> Tensor:

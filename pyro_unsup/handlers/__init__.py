@@ -2,6 +2,7 @@
 
 from .counting import Counting
 from .declared import DeclaredMessenger, declared
+from .featured import FeaturedMessenger, featured
 from .given import GivenMessenger, given
 from .handled import Handled, bare
 from .harden import HardenMessenger, harden
@@ -11,6 +12,7 @@ from .temper import TemperMessenger, temper
 __all__ = [
     "Counting",
     "DeclaredMessenger",
+    "FeaturedMessenger",
     "GivenMessenger",
     "Handled",
     "HardenMessenger",
@@ -18,6 +20,7 @@ __all__ = [
     "TemperMessenger",
     "bare",
     "declared",
+    "featured",
     "given",
     "harden",
     "skew",

@@ -6,6 +6,7 @@ The engines know no model by name. The sampler does: it integrates tables out, w
 from .anneal import Anneal
 from .em import EM
 from .gibbs import CollapsedGibbs
+from .gradient import Gradient
 from .hyperparameters import Flat, Gamma, LogUniform
 from .incremental import IncrementalEM
 from .initial import Initial, from_labelled, from_weights, noise, uniform
@@ -25,6 +26,7 @@ __all__ = [
     "Cooling",
     "Flat",
     "Gamma",
+    "Gradient",
     "IncrementalEM",
     "Info",
     "Initial",

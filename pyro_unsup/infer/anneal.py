@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from ..errors import FitError
-from ..estimate import Estimator
 from ..handlers import Handled, SkewMessenger, TemperMessenger
 from ..results import Fit
 from .em import EM
+from .estimation import Estimate
 from .expectation import Marginal
-from .initial import Initial, noise, shaken
+from .initial import Initial, shaken
 from .loop import Info
 from .schedules import check_schedule, geometric
 
@@ -33,10 +33,11 @@ class Anneal(EM):
         structure's own reference (``"split"`` for trees).
     :param steps: the most E steps at a beta before the last; 1 raises beta after every E step.
     :param early: tolerance at the betas before the last, a number or a function of beta; by default that of the run.
-    :param jitter: noise on the weights after each raise. Where states are interchangeable (a tagger without a
-        dictionary, clusters) the point where all are alike is a fixed point of EM at every beta, and only noise gets
-        away from it. Small noise takes long to grow, and until it has, a beta looks converged. With 0 there is none,
-        which suits models whose states differ by what they may be (trees, a dictionary).
+    :param jitter: noise on the weights (those of features, if there are) after each raise. Where states are
+        interchangeable (a tagger without a dictionary, clusters) the point where all are alike is a fixed point of EM
+        at every beta, and only noise gets away from it. Small noise takes long to grow, and until it has, a beta looks
+        converged. With 0 there is none, which suits models whose states differ by what they may be (trees, a
+        dictionary).
 
     Other parameters as for :class:`.EM`; the default start is nearly uniform.
 
@@ -55,12 +56,12 @@ class Anneal(EM):
     learning".
     """
 
-    ITERATIONS = 10_000
+    ITERATIONS, NOISE = 10_000, 1e-3
 
     def __init__(
         self,
         model: Callable[..., Any],
-        estimate: Estimator | Mapping[str, Estimator] | None = None,
+        estimate: Estimate | None = None,
         init: Initial | None = None,
         *,
         schedule: Sequence[float] | None = None,
@@ -71,7 +72,7 @@ class Anneal(EM):
         dtype: torch.dtype = torch.float64,
         m_steps: int = 20,
     ) -> None:
-        super().__init__(model, estimate, noise(1e-3) if init is None else init, dtype=dtype, m_steps=m_steps)
+        super().__init__(model, estimate, init, dtype=dtype, m_steps=m_steps)
         self.schedule = check_schedule(geometric() if schedule is None else schedule)
         if steps is not None and steps < 1:
             raise FitError(f"steps at a beta must be at least 1, actual {steps}")
@@ -170,8 +171,11 @@ class Anneal(EM):
         if not self.jitter:
             return
         generator = torch.Generator().manual_seed((self.seed * 1_000_003 + self.stage) % 2**63)
-        for name, declaration in self.declarations.items():
-            self.weights[name] = shaken(declaration, self.weights[name], self.jitter, generator).to(self.dtype)
+        for name in self.estimation.plain:
+            w = shaken(self.declarations[name], self.weights[name], self.jitter, generator)
+            self.weights[name] = w.to(self.dtype)
+        self.remembered = self.estimation.shaken(self.remembered, self.jitter, generator)
+        self.weights |= self.estimation.tables(self.remembered, self.dtype)
 
     def _log_reference(self) -> float:
         """log-probability of the data under the weights skewed toward, which normalises the reference posterior."""

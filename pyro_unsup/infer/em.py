@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from contextlib import nullcontext
 from typing import Any
 
 from torch import Tensor
@@ -19,9 +17,10 @@ from .loop import Info
 class EM(Engine):
     """Batch EM, with the manners of :class:`pyro.infer.SVI`: ``step(batch)`` returns the loss, ``run(corpus)`` a fit.
 
-    The model is a Pyro program. Its tables (:func:`pyro_unsup.multinomial`) are re-estimated in closed form from
-    expected counts; its ``pyro.param`` sites and continuous latent variables (at their posterior mode) by L-BFGS on the
-    expected complete log-likelihood. Discrete latent variables are enumerated without being asked to.
+    The model is a Pyro program. Its tables (:func:`pyro_unsup.multinomial`) are re-estimated from expected counts, in
+    closed form or, with features (:class:`.LogLinear`), by L-BFGS; its ``pyro.param`` sites and continuous latent
+    variables (at their posterior mode) by L-BFGS on the expected complete log-likelihood. Discrete latent variables are
+    enumerated without being asked to.
 
     :param estimate: how counts become weights, one for all tables or by table name (others then :class:`.Normalise`).
     :param init: where to start, see :mod:`pyro_unsup.infer.initial`.
@@ -55,20 +54,8 @@ class EM(Engine):
 
     def look(self) -> Info:
         """The E step."""
-        assert self._marginal is not None
-        others = bool(self._params or self._points.unconstrained)
-        # Where kernels do the sums, torch has but small things to do.
-        with naming(self.iteration), plain_torch() if self._by_kernel else nullcontext():
-            found = self._expected = self._marginal.expect(self.weights, *self._data, others=others)
-        if math.isnan(found.log_marginal):
-            raise FitError(f"iteration {self.iteration}: the log marginal is NaN: {self._marginal.trouble()}")
-        if found.log_marginal == -math.inf:
-            raise FitError(
-                f"iteration {self.iteration}: {self._marginal.trouble()}: smooth (AddLambda), or widen the "
-                "support that forbids it"
-            )
+        found = self._expected = self._checked(self._expect(self.weights))
         with plain_torch():
-            found.check(self.iteration)
             return Info(self.iteration, found.log_marginal + self._log_prior(), found.log_marginal)
 
     def move(self) -> None:
@@ -76,15 +63,15 @@ class EM(Engine):
         assert self._expected is not None
         found = self._expected
         with plain_torch():
-            new = self._estimated(found)
+            new, memory = self._estimated(found)
         if found.factors:
             with naming(self.iteration):
                 self._move_others(found)
-        self.weights = new
+        self.weights, self.remembered = new, memory
         self.iteration += 1
 
-    def _estimated(self, found: Expectation) -> dict[str, Tensor]:
-        """New weights of every table."""
+    def _estimated(self, found: Expectation) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """New weights of every table, and what there is to remember besides."""
         new = {}
         for name, declaration in self.declarations.items():
             counts = found.counts[name]
@@ -93,12 +80,16 @@ class EM(Engine):
                 raise FitError(
                     f"iteration {self.iteration}: table '{name}' got no counts at all: does the model use it?"
                 )
-            try:
-                new[name] = self._estimator(name).weights(declaration, counts, self.weights[name])
-            except TableError as error:
-                raise FitError(f"iteration {self.iteration}: {error}") from None
-            self.unvisited[name] = int(empty.sum())
-        return new
+            if name in self.estimation.plain:
+                self.unvisited[name] = int(empty.sum())
+        try:
+            for name, how in self.estimation.plain.items():
+                new[name] = how.weights(self.declarations[name], found.counts[name], self.weights[name])
+            memory = self.estimation.update(found.counts, self.remembered)
+        except TableError as error:
+            raise FitError(f"iteration {self.iteration}: {error}") from None
+        new |= self.estimation.tables(memory, self.dtype)
+        return {name: new[name] for name in self.declarations}, memory
 
     def _move_others(self, found: Expectation) -> None:
         """Parameters that are not tables: climb the expected complete log-likelihood."""

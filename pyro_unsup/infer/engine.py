@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from os import PathLike
 from typing import Any
 
@@ -16,13 +17,15 @@ from torch import Tensor
 
 from ..distributions import Structured
 from ..errors import FitError
-from ..estimate import Estimator, Normalise
+from ..estimate import Estimator, Normalise, Parametric
 from ..handlers import DeclaredMessenger
 from ..handlers.temper import weighs_structure
+from ..kernels.threads import plain_torch
 from ..results import Fit
 from ..results.storage import may_write
 from ..tables import Declaration
-from .expectation import Marginal
+from .estimation import Estimate, Estimation
+from .expectation import Expectation, Marginal, naming
 from .initial import Initial, noise
 from .loop import Callback, Checkpoints, Info, iterate
 from .outcome import State, outcome
@@ -43,13 +46,13 @@ class Engine:
     :param m_steps: L-BFGS iterations in each M step, for parameters that are not tables.
     """
 
-    #: How many iterations a run makes at most, if it is not told.
-    ITERATIONS = 100
+    #: How many iterations a run makes at most, if it is not told; and the scale of the noise that it starts from.
+    ITERATIONS, NOISE = 100, 1.0
 
     def __init__(
         self,
         model: Callable[..., Any],
-        estimate: Estimator | Mapping[str, Estimator] | None = None,
+        estimate: Estimate | None = None,
         init: Initial | None = None,
         *,
         dtype: torch.dtype = torch.float64,
@@ -58,9 +61,10 @@ class Engine:
         if dtype not in MAY_FALL:
             raise FitError(f"dtype must be torch.float64 or torch.float32, actual {dtype}")
         self.model, self.dtype, self.m_steps = model, dtype, m_steps
-        self.estimate = Normalise() if estimate is None else estimate
-        self.init = noise() if init is None else init
+        self.estimate: Estimate = self._usual() if estimate is None else estimate
+        self.init = init
         self.weights: dict[str, Tensor] = {}
+        self.remembered: dict[str, Tensor] = {}
         self.declarations: dict[str, Declaration] = {}
         self.iteration = 0
         self.seed = 0
@@ -89,6 +93,10 @@ class Engine:
     def described(self) -> dict[str, Any]:
         """What a fit should tell of how it was trained, in plain values."""
         return {}
+
+    def _usual(self) -> Estimator | Parametric:
+        """The estimator of tables that none is given for."""
+        return Normalise()
 
     def _posed(self) -> Callable[..., Any]:
         """The model as the algorithm asks it: with handlers of its own around it, if it has some."""
@@ -119,15 +127,8 @@ class Engine:
         self._params = [name for name, site in trace.nodes.items() if site["type"] == "param"]
         if not (self.declarations or self._params or self._points.unconstrained):
             raise FitError("the model has nothing to learn: no multinomial tables, no pyro.param, no latent variables")
-        unknown = self.estimate.keys() - self.declarations.keys() if isinstance(self.estimate, Mapping) else ()
-        if unknown:
-            raise FitError(
-                f"estimate names tables that the model does not have: {sorted(unknown)}, it has "
-                f"{sorted(self.declarations)}"
-            )
-        generator = torch.Generator().manual_seed(seed)
-        found = self.init(self.declarations, generator)
-        self.weights = {name: d.layout.check(name, found[name].to(self.dtype)) for name, d in self.declarations.items()}
+        self.estimation = Estimation(self.estimate, self.declarations, self._usual)
+        self._initialise(torch.Generator().manual_seed(seed))
         self._exact = all(getattr(site.get("fn"), "exact", True) for site in trace.nodes.values())
         self._by_kernel = all(
             isinstance(site["fn"], Structured)
@@ -137,15 +138,44 @@ class Engine:
         plates = (f.dim for site in trace.nodes.values() for f in site.get("cond_indep_stack", ()) if f.vectorized)
         self._marginal = Marginal(posed, self._points, self.dtype, max((-dim for dim in plates), default=0))
 
-    def _estimator(self, name: str) -> Estimator:
-        if isinstance(self.estimate, Mapping):
-            return self.estimate.get(name, Normalise())
-        return self.estimate
+    def _initialise(self, generator: torch.Generator) -> None:
+        """Initial weights, and what estimators remember to begin with."""
+        if self.init is not None and self.declarations and self.estimation.ignores_initial():
+            raise FitError(
+                "init has no effect, for features begin with random weights: leave it out, or fit the weights to it "
+                "(LogLinear(fit_start=True))"
+            )
+        init = noise(self.NOISE) if self.init is None else self.init
+        found = init(self.declarations, generator)
+        weights = {name: d.layout.check(name, found[name].to(self.dtype)) for name, d in self.declarations.items()}
+        memory = self.estimation.begin(weights, generator)
+        self.weights = {**weights, **self.estimation.tables(memory, self.dtype)}
+        self.remembered = memory
 
     def _log_prior(self) -> float:
-        return sum(
-            float(self._estimator(name).log_prior(d, self.weights[name])) for name, d in self.declarations.items()
-        )
+        return self.estimation.log_prior(self.weights, self.remembered)
+
+    def _expect(self, weights: Mapping[str, Tensor]) -> Expectation:
+        """The E step on all data, under some weights."""
+        assert self._marginal is not None
+        others = bool(self._params or self._points.unconstrained)
+        # Where kernels do the sums, torch has but small things to do.
+        with naming(self.iteration), plain_torch() if self._by_kernel else nullcontext():
+            return self._marginal.expect(weights, *self._data, others=others)
+
+    def _checked(self, found: Expectation) -> Expectation:
+        """What an E step found, unless the data are impossible or the counts are none."""
+        assert self._marginal is not None
+        if math.isnan(found.log_marginal):
+            raise FitError(f"iteration {self.iteration}: the log marginal is NaN: {self._marginal.trouble()}")
+        if found.log_marginal == -math.inf:
+            raise FitError(
+                f"iteration {self.iteration}: {self._marginal.trouble()}: smooth (AddLambda), or widen the "
+                "support that forbids it"
+            )
+        with plain_torch():
+            found.check(self.iteration)
+        return found
 
     # -- a whole run
 
@@ -231,6 +261,8 @@ class Engine:
         store = pyro.get_param_store()
         return {
             "weights": dict(self.weights),
+            "memory": dict(self.remembered),
+            "features": self.estimation.names(),
             "points": self._points.values(),
             "params": {name: store[name].detach().clone() for name in self._params},
             "unconstrained": {name: x.detach().clone() for name, x in self._moving().items()},
@@ -253,6 +285,7 @@ class Engine:
             if name not in fit.weights:
                 raise FitError(f"the fit to go on from has no table '{name}': it has {sorted(fit.weights)}")
             self.weights[name] = declaration.layout.check(name, fit.weights[name].to(self.dtype))
+        self.remembered = self.estimation.adopted(self.remembered, fit.memory, fit.features)
         self.iteration, self.unvisited = int(fit.rows[-1]["iteration"]), dict(fit.report.unvisited)
         with torch.no_grad():
             for name, leaf in self._moving().items():

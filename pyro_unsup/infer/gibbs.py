@@ -16,9 +16,11 @@ from torch import Tensor
 
 from ..errors import FitError
 from ..results.samples import Samples
+from .gibbs_checks import is_whole, numbers
+from .gibbs_identity import digest
 from .gibbs_tags import How
 from .hyperparameters import Hyperparameters, Hyperprior, Learn, hyperprior
-from .sampling import COLUMNS, Plan, SweepCallback, digest, run_chains
+from .sampling import COLUMNS, Plan, SweepCallback, run_chains
 from .temperatures import Temperature, at_sweep
 from .walk import Walk, state_of
 
@@ -101,31 +103,31 @@ class CollapsedGibbs(MCMCKernel):
     ) -> None:
         self.model = model
         self.transforms: dict[str, Any] = {}
-        self._alpha, self._beta, self._learn, self._how = alpha, beta, hyper, how
-        self._prior = _hyperprior(hyperprior)
+        self._state, self._how = state_of(model, how), how
+        self._alpha, self._beta = numbers("alpha", alpha), numbers("beta", beta, axes=1)
+        self._learn, self._prior = hyper, _hyperprior(hyperprior)
         self._temperature, self._width, self._hyper_steps = temperature, width, hyper_steps
         self._keep_labels = keep_labels
-        if how not in ("pointwise", "blocked", "uncollapsed"):
-            raise FitError(f"how must be 'pointwise', 'blocked' or 'uncollapsed', actual {how!r}")
         at_sweep(temperature, 0, 2)
         self._given: dict[str, Tensor] = {}
         self._walk: Walk | None = None
-        self._hyperparameters(np.ones(1), np.ones(1))  # better refused now than at the first sweep
+        # Better refused now than at the first sweep.
+        self._hyperparameters(np.ones(1), np.ones(1 if self._beta is None else self._beta.size))
 
     def _hyperparameters(self, alpha: Array, beta: Array) -> Hyperparameters:
         if self._alpha is not None:
-            alpha = np.full(len(alpha), self._alpha, np.float64)
+            alpha = np.full(len(alpha), self._alpha)
         if self._beta is not None:
-            given = np.asarray(self._beta, np.float64)
-            if given.ndim and len(beta) > 1 and given.shape != beta.shape:
-                raise FitError(f"beta must be a number or {len(beta)} of them, one a label, actual shape {given.shape}")
-            beta = np.array(np.broadcast_to(given, beta.shape)) if given.ndim == 0 or len(beta) > 1 else given
+            if self._beta.ndim and self._beta.shape != beta.shape:
+                raise FitError(f"beta must be a number or {len(beta)}, one a label, actual {len(self._beta)}")
+            beta = np.broadcast_to(self._beta, beta.shape)
         return Hyperparameters(alpha, beta, self._learn, self._prior, self._width, self._hyper_steps)
 
     def _begin(self, data: Any, sweeps: int, seed: int, labels: Any = None, chain: int = 0) -> Walk:
-        state = state_of(self.model, data)
+        state = self._state(data)
         start = None if labels is None else np.asarray(labels)
         hyper = self._hyperparameters(*state.concentrations)
+        hyper.check_start()
         return Walk(state, hyper, self._how, self._temperature, sweeps, seed, start, chain)
 
     def run(
@@ -157,8 +159,11 @@ class CollapsedGibbs(MCMCKernel):
             interrupted, and at the end.
         :param resume: go on from what ``checkpoint`` holds. The result is that of an uninterrupted run, bit for bit.
         """
-        if chains < 1 or seed < 0:
-            raise FitError(f"expected one chain or more and a seed that is not negative, actual {chains} and {seed}")
+        if not (is_whole(chains, 1) and is_whole(seed, 0)):
+            raise FitError(
+                "expected one chain or more and a seed that is a whole number and not negative, actual "
+                f"{chains!s:.80} and {seed!s:.80}"
+            )
         plan = Plan(sweeps, sweeps // 2 if burn_in is None else burn_in, thin)
         walks = [self._begin(data, sweeps, seed + i, initial, i) for i in range(chains)]
         threads = min(chains, parallel or os.cpu_count() or 1)
@@ -191,12 +196,12 @@ class CollapsedGibbs(MCMCKernel):
         """How it samples, in plain values."""
         t = self._temperature
         return {
-            "alpha": self._alpha,
-            "beta": self._beta if self._beta is None else np.asarray(self._beta).tolist(),
+            "alpha": None if self._alpha is None else self._alpha.tolist(),
+            "beta": None if self._beta is None else self._beta.tolist(),
             "hyper": self._learn,
             "hyperprior": repr(self._prior),
             "how": self._how,
-            "temperature": (t if isinstance(t, int | float) else getattr(t, "__qualname__", None) or repr(t)),
+            "temperature": (getattr(t, "__qualname__", None) or repr(t)) if callable(t) else float(t),
             "width": self._width,
             "hyper_steps": self._hyper_steps,
         }
@@ -224,6 +229,11 @@ class CollapsedGibbs(MCMCKernel):
 
     def setup(self, warmup_steps: int, *args: Any, **kwargs: Any) -> None:
         """Begin a chain on these data."""
+        if len(args) + len(kwargs) != 1:
+            raise FitError(
+                "mcmc.run takes the data and nothing else (sentences, not words and lengths), actual "
+                f"{len(args) + len(kwargs)} arguments"
+            )
         (data,) = (*args, *kwargs.values())
         seed = int(self._given["seed"]) + self._chain() if self._given else int(torch.randint(2**31, ()))
         self._walk = self._begin(data, warmup_steps, seed)
@@ -248,13 +258,13 @@ class CollapsedGibbs(MCMCKernel):
     def _params(self) -> dict[str, Tensor]:
         """Numbers that mean the same however the labels are called, as far as there are any."""
         assert self._walk is not None
-        dtype = torch.get_default_dtype()
-        sampled = {name: torch.as_tensor(x).to(dtype) for name, x in self._walk.hyper.sampled.items()}
-        sizes = np.bincount(self._walk.state.labels, minlength=self._walk.state.K)
+        sizes = np.sort(np.bincount(self._walk.state.labels, minlength=self._walk.state.K))[::-1]
+        parts = {**self._walk.hyper.sampled, "cluster_sizes": sizes, "log_joint": np.array(self._walk.log_joint)}
+        flat = torch.from_numpy(np.concatenate([x.reshape(-1) for x in parts.values()], dtype=np.float64))
+        ends = np.cumsum([x.size for x in parts.values()]).tolist()
         return {
-            **sampled,
-            "cluster_sizes": torch.from_numpy(np.sort(sizes)[::-1].copy()).to(dtype),
-            "log_joint": torch.tensor(self._walk.log_joint, dtype=dtype),
+            name: flat[end - x.size : end] if x.ndim else flat[end - 1]
+            for (name, x), end in zip(parts.items(), ends, strict=True)
         }
 
     def logging(self) -> OrderedDict[str, str]:

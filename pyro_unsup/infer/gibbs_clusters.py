@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import FitError, StructureError
+from ..errors import StructureError
 from ..models import Clusterer
 
 Array = np.ndarray[Any, Any]
@@ -19,6 +19,7 @@ class ClusterState:
     :param documents: what the model accepts as data.
     """
 
+    ways = ("pointwise",)
     #: The tables that alpha and beta are the concentrations of.
     tables: tuple[tuple[str, ...], str] = (("cluster",), "words")
 
@@ -28,7 +29,8 @@ class ClusterState:
         self.K = model.clusters
         self.types = np.full(self.K, model.words)
         seen, words = np.unique(cells[:, 0], return_inverse=True)
-        self._words, self._times = words.astype(np.int64), cells[:, 1].astype(np.int64)
+        self._known, self._words = cells[:, 0].astype(np.int64), words.astype(np.int64)  # only words that occur
+        self._times = cells[:, 1].astype(np.int64)
         self.offsets = bags.offsets.numpy()
         self._owner = np.repeat(np.arange(len(bags)), np.diff(self.offsets))
         self.lengths = np.bincount(self._owner, self._times, minlength=len(bags)).astype(np.int64)
@@ -43,7 +45,7 @@ class ClusterState:
     @property
     def data(self) -> dict[str, Array]:
         """What tells these documents from others."""
-        return {"words": self._words, "times": self._times, "offsets": self.offsets}
+        return {"words": self._known, "times": self._times, "offsets": self.offsets}
 
     @property
     def labels(self) -> Array:  # (B,) int32
@@ -86,8 +88,6 @@ class ClusterState:
         """Draw every document's cluster once."""
         from ..kernels.gibbs_mixture import sweep
 
-        if how != "pointwise":
-            raise FitError(f"documents have one label each, drawn 'pointwise'; actual how = {how!r}")
         sweep(
             self._words,
             self._times,

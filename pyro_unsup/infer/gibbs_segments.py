@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import FitError, StructureError
+from ..errors import StructureError
 from ..models import Segmenter
 
 Array = np.ndarray[Any, Any]
@@ -22,6 +22,7 @@ class SegmentState:
     :param sentences: what the model accepts as data.
     """
 
+    ways = ("pointwise",)
     #: The tables that alpha and beta are the concentrations of.
     tables: tuple[tuple[str, ...], str] = (("stop",), "segments")
     #: Labels: a segment ends, or it does not.
@@ -97,8 +98,6 @@ class SegmentState:
         """Draw every place between two symbols once."""
         from ..kernels.gibbs_segments import sweep
 
-        if how != "pointwise":
-            raise FitError(f"cuts between segments are drawn 'pointwise', actual how = {how!r}")
         self.total = int(
             sweep(
                 self.cells,
@@ -107,7 +106,7 @@ class SegmentState:
                 self.n,
                 self.total,
                 self._sentences,
-                np.exp(self._log_penalty),
+                self._log_penalty,
                 alpha[0],
                 beta[0],
                 power,

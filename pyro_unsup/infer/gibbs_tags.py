@@ -27,6 +27,8 @@ class TagState:
     :param corpus: what the model accepts as data.
     """
 
+    ways = ("pointwise", "blocked", "uncollapsed")
+
     def __init__(self, model: Tagger, corpus: Any) -> None:
         declared = model.declarations()
         rows = ("transition", "second", "start") if model.order == 2 else ("transition", "start")

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from ..errors import FitError
-from ..estimate import Estimator
 from ..handlers import declared
 from ..kernels.threads import plain_torch
+from .estimation import Estimate
 from .initial import Initial
 from .loop import Info
 from .online import Online
@@ -54,7 +54,7 @@ class IncrementalEM(Online):
     def __init__(
         self,
         model: Callable[..., Any],
-        estimate: Estimator | Mapping[str, Estimator] | None = None,
+        estimate: Estimate | None = None,
         init: Initial | None = None,
         *,
         batch_size: int = 1,

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from ..errors import FitError
-from ..estimate import Estimator
 from ..kernels.threads import plain_torch
 from ..results import Fit
 from .engine import Engine
+from .estimation import Estimate
 from .examples import Examples
 from .expectation import Marginal
 from .initial import Initial
@@ -33,7 +33,7 @@ class Online(Engine):
     def __init__(
         self,
         model: Callable[..., Any],
-        estimate: Estimator | Mapping[str, Estimator] | None,
+        estimate: Estimate | None,
         init: Initial | None,
         batch_size: int,
         order_seed: int,
@@ -69,6 +69,7 @@ class Online(Engine):
 
     _stale = False
     _weights: dict[str, Tensor]
+    _remembered: dict[str, Tensor]
     _statistics: Statistics | None = None
     _examples: tuple[Any, Examples] | None = None
 
@@ -84,6 +85,15 @@ class Online(Engine):
     @weights.setter
     def weights(self, new: dict[str, Tensor]) -> None:
         self._weights, self._stale, self._statistics, self._examples = new, False, None, None
+
+    @property
+    def remembered(self) -> dict[str, Tensor]:
+        """What estimators remember, as it is now."""
+        return self._remembered if self._statistics is None else self._statistics.memory
+
+    @remembered.setter
+    def remembered(self, new: dict[str, Tensor]) -> None:
+        self._remembered, self._statistics = new, None
 
     def start(self, *args: Any, seed: int = 0, **kwargs: Any) -> None:
         if self._marginal is not None:
@@ -104,7 +114,9 @@ class Online(Engine):
     def statistics(self) -> Statistics:
         """The running counts."""
         if self._statistics is None:
-            self._statistics = Statistics(self.declarations, self._estimator, self._weights, self._mass)
+            self._statistics = Statistics(
+                self.declarations, self.estimation, self._weights, self._remembered, self._mass, self.dtype
+            )
         return self._statistics
 
     @property
@@ -138,6 +150,6 @@ class Online(Engine):
 
     def _adopt(self, fit: Fit, args: Any, kwargs: Any) -> None:
         super()._adopt(fit, args, kwargs)
-        self.weights = dict(self.weights)  # and counts that stand for them
+        self.weights, self.remembered = dict(self.weights), dict(self.remembered)  # and counts that stand for them
         if self._restore(fit.state):
             self.statistics.restore(fit.state)

@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
 
 from ..results import Fit, Report
 from .loop import Info
 
-State = dict[str, dict[str, Tensor]]  #: what was learned, by the names that :class:`.Fit` has for it
+State = dict[str, dict[str, Any]]  #: what was learned, by the names that :class:`.Fit` has for it
 
 
 class Trained(Protocol):

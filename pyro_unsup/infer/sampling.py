@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
+import re
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,8 +18,9 @@ from tqdm.auto import tqdm
 
 from ..errors import FitError, InputError
 from ..results import sample_storage
-from ..results.building import describe_model
 from ..results.record import WRONG
+from .gibbs_checks import is_whole
+from .gibbs_identity import OTHER, identity
 from .loop import SHOW_AFTER_SECONDS
 from .walk import Sweep, Walk
 
@@ -27,6 +28,7 @@ Array = np.ndarray[Any, Any]
 #: Called after every sweep; a true answer ends the run as an interrupt would.
 SweepCallback = Callable[[Sweep], object]
 KIND = "pyro_unsup chain"
+CHAIN = re.compile(r"chain-[0-9]+")
 #: What is noted of every sweep.
 COLUMNS = ("log_joint", "temperature", "rate_labels", "rate_alpha", "rate_beta")
 
@@ -45,10 +47,11 @@ class Plan:
     thin: int = 1
 
     def __post_init__(self) -> None:
-        if not (self.sweeps >= 1 and 0 <= self.burn_in < self.sweeps and 1 <= self.thin <= self.sweeps - self.burn_in):
+        whole = is_whole(self.sweeps, 1) and is_whole(self.burn_in, 0) and is_whole(self.thin, 1)
+        if not (whole and self.burn_in + self.thin <= self.sweeps):
             raise FitError(
-                "expected sweeps of 1 or more, burn_in below that, and thin from 1 to the sweeps after it, actual "
-                f"{self.sweeps}, {self.burn_in}, {self.thin}"
+                "expected sweeps of 1 or more, burn_in below that, and thin from 1 to the sweeps after it, all whole "
+                f"numbers, actual {self.sweeps}, {self.burn_in}, {self.thin}"
             )
 
     @property
@@ -128,11 +131,9 @@ class Keeper:
         record, arrays = sample_storage.read(self.folder, KIND)
         for name, wanted in json.loads(json.dumps(self.told)).items():
             if record.get(name) != wanted:
-                what = {"corpus": "another corpus", "model": "another model"}.get(name, "other settings")
-                detail = "" if name in ("corpus", "model") else f": {_difference(record.get(name), wanted)}"
+                what = OTHER.get(name) or f"other settings: {_difference(record.get(name), wanted)}"
                 raise InputError(
-                    f"holds a chain of {what}{detail}; resume with what it was started with, or start anew in another "
-                    "folder",
+                    f"holds a chain of {what}; resume with what it was started with, or start anew in another folder",
                     self.folder,
                 )
         try:
@@ -149,26 +150,6 @@ def _difference(found: Any, wanted: Any) -> str:
         return f"{found!r:.60}, now {wanted!r:.60}"
     name = next(key for key in wanted if found.get(key) != wanted[key])
     return f"{name} was {found.get(name)!r:.60}, now {wanted[name]!r:.60}"
-
-
-def digest(parts: dict[str, Array]) -> str:
-    """SHA-256 of arrays by name."""
-    found = hashlib.sha256()
-    for name, x in sorted(parts.items()):
-        found.update(f"{name} {x.dtype} {x.shape}\n".encode())
-        found.update(np.ascontiguousarray(x).tobytes())
-    return found.hexdigest()
-
-
-def identity(model: Any, walk: Walk, plan: Plan, settings: dict[str, Any]) -> dict[str, Any]:
-    """What a chain is of: corpus, model and settings, in plain values."""
-    plain, tensors = describe_model(model)
-    described = json.dumps(plain, sort_keys=True).encode() + digest({k: x.numpy() for k, x in tensors.items()}).encode()
-    return {
-        "corpus": digest(walk.state.data),
-        "model": hashlib.sha256(described).hexdigest(),
-        "settings": {**settings, **asdict(plan), "seed": walk.seed},
-    }
 
 
 def run_chains(
@@ -189,22 +170,23 @@ def run_chains(
     """
     halt, lock = Event(), Lock()
     traces = [Trace(walk, plan) for walk in walks]
-    keepers: list[Keeper | None] = [None] * len(walks)
+    keepers: list[Keeper] = []
     if checkpoint is not None:
         for i, walk in enumerate(walks):
-            folder = Path(checkpoint) / f"chain-{i}"
-            keeper = keepers[i] = Keeper(folder, identity(model, walk, plan, settings), seconds)
-            if resume:
-                keeper.resume(walk, traces[i])
-            else:
-                sample_storage.may_hold(folder, overwrite=True)
+            told = identity(model, walk, {**settings, **asdict(plan)})
+            keepers.append(Keeper(Path(checkpoint) / f"chain-{i}", told, seconds))
+        if resume:
+            for keeper, walk, trace in zip(keepers, walks, traces, strict=True):
+                keeper.resume(walk, trace)
+        else:  # a chain of another run would be in the way when this one is resumed
+            sample_storage.remove(one for one in Path(checkpoint).glob("chain-*") if CHAIN.fullmatch(one.name))
     elif resume:
         raise FitError("resume needs the checkpoint folder of the run to go on with")
     with tqdm(total=plan.sweeps * len(walks), delay=SHOW_AFTER_SECONDS, disable=not progress, unit="sweep") as bar:
         bar.update(sum(walk.sweep for walk in walks))
 
         def work(i: int) -> None:
-            walk, trace, keeper = walks[i], traces[i], keepers[i]
+            walk, trace, keeper = walks[i], traces[i], keepers[i] if keepers else None
             try:
                 while walk.sweep < plan.sweeps and not halt.is_set():
                     found = walk.step()

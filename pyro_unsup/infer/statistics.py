@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..errors import FitError, TableError
-from ..estimate import Estimator
 from ..estimate.base import Additive
 from ..kernels.threads import plain_torch
 from ..tables import Declaration, LazyTable
+from .estimation import Estimation
 from .expectation import Expectation, Marginal, naming
 
 #: Counts of one mini-batch: by table, the columns or cells that it touches (None for all), and their counts.
@@ -24,26 +24,31 @@ class Statistics:
     """Counts that change a little at a time, and weights to go with them.
 
     An estimator that adds pseudo-counts (:class:`.Additive`) is applied where a weight is read, so that an update costs
-    what it touches; any other sees whole tables at every update.
+    what it touches; any other sees whole tables at every update. One that remembers something (:class:`.Parametric`)
+    goes a short way from there at every update, such as a few steps of L-BFGS.
 
     :param weights: where to start. They are current until the first update.
+    :param memory: what estimators remember, to begin with.
     :param mass: counts of each row at the start, shared out by its initial weights.
     """
 
     def __init__(
         self,
         declarations: Mapping[str, Declaration],
-        estimator: Callable[[str], Estimator],
+        estimation: Estimation,
         weights: Mapping[str, Tensor],
+        memory: Mapping[str, Tensor],
         mass: float,
+        dtype: torch.dtype,
     ) -> None:
-        self.declarations, self._estimator = declarations, estimator
+        self.declarations, self._estimation, self._dtype = declarations, estimation, dtype
+        self.memory = dict(memory)
         self.current: dict[str, Tensor | LazyTable] = dict(weights)
         self.tables = {
             name: self._table(name, mass * declaration.layout.normalise(weights[name]).exp())
             for name, declaration in declarations.items()
         }
-        self._others = {n: how for n in declarations if not isinstance(how := estimator(n), Additive)}
+        self._others = {name: how for name, how in estimation.plain.items() if not isinstance(how, Additive)}
 
     def value(self, unit: float) -> None:
         """Say what a count is worth against an estimator's pseudo-counts."""
@@ -60,7 +65,7 @@ class Statistics:
     @property
     def all_additive(self) -> bool:
         """Whether every weight can be read off the counts of its row alone."""
-        return not self._others
+        return not (self._others or self._estimation.groups)
 
     def shift(self, parts: Parts) -> None:
         """Add to the counts of every table, without forgetting."""
@@ -73,6 +78,11 @@ class Statistics:
         for name, how in self._others.items():
             table = self.tables[name]
             self.current[name] = how.weights(self.declarations[name], table.counts() * table.unit, self._whole(name))
+        if self._estimation.groups:
+            grouped = {name for group in self._estimation.groups for name in group.declarations}
+            counts = {name: self.tables[name].counts() * self.tables[name].unit for name in grouped}
+            self.memory = self._estimation.update(counts, self.memory, briefly=True)
+            self.current |= self._estimation.tables(self.memory, self._dtype)
         self._read_tables()
 
     def weights(self) -> dict[str, Tensor]:
@@ -105,13 +115,13 @@ class Statistics:
         self.refresh()
 
     def _table(self, name: str, counts: Tensor) -> LazyTable:
-        declaration, how = self.declarations[name], self._estimator(name)
-        if not isinstance(how, Additive):
+        declaration, how = self.declarations[name], self._estimation.plain.get(name)
+        if how is None or not isinstance(how, Additive):
             return LazyTable(declaration.layout, counts)
         return LazyTable(declaration.layout, counts, how.pseudo_counts(declaration), how.link)
 
     def _read_tables(self) -> None:
-        self.current |= {name: table for name, table in self.tables.items() if name not in self._others}
+        self.current |= {name: self.tables[name] for name in self._estimation.plain if name not in self._others}
 
     def _whole(self, name: str) -> Tensor:
         now = self.current[name]

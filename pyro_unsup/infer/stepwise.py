@@ -8,13 +8,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
+import pyro
+import pyro.distributions as dist
 import torch
+from pyro.infer import SVI
 from torch import Tensor
 
 from ..errors import FitError
-from ..estimate import Estimator
 from ..kernels.threads import plain_torch
 from ..results import Fit
+from .estimation import Estimate
 from .initial import Initial
 from .loop import Callback, Info
 from .online import Online
@@ -24,6 +27,7 @@ from .statistics import expect_parts, refuse
 from .streaming import follow
 
 
+@SVI.register
 class StepwiseEM(Online):
     """Online EM that forgets: after every mini-batch, the running counts of all tables move towards its own.
 
@@ -31,13 +35,16 @@ class StepwiseEM(Online):
         mu  <- (1 - eta_k) mu + eta_k s,      eta_k = (k + 2)^-power,      k = 0, 1, ... updates
 
     and the weights are what an estimator makes of mu, which starts as the initial weights, ``mass`` counts a row.
-    (Tables are normalised lazily: an update costs what its mini-batch touches.) With :class:`.DirichletVB` for the
-    estimator this is stochastic variational inference by natural gradients [2].
+    (Tables are normalised lazily: an update costs what its mini-batch touches. With an estimator that looks at whole
+    tables it costs what they hold: :class:`.LogLinear` takes a few L-BFGS steps after each mini-batch, so make those
+    large.) With :class:`.DirichletVB` for the estimator this is stochastic variational inference by natural gradients
+    [2].
 
-    It has the manners of :class:`pyro.infer.SVI`: ``step(batch)`` returns a loss, and so does ``evaluate_loss(batch)``.
-    The loss is the negative log-likelihood of the batch as the model scales it. A model with a subsampling plate makes
-    each step an estimate of the whole data, as under SVI; otherwise counts are sums over the mini-batch, and
-    pseudo-counts compare with those.
+    It is a :class:`pyro.infer.SVI` without an optimiser or a loss to choose, and loops written for one run unchanged:
+    ``step(batch)`` and ``evaluate_loss(batch)`` return the negative log-likelihood of the batch as the model scales it,
+    and ``guide`` has what was learned, for :class:`pyro.infer.Predictive`.
+    A subsampling plate makes each step an estimate of the whole data, as under SVI; otherwise counts are sums over the
+    mini-batch, and pseudo-counts compare with those.
 
     ``run(data)`` takes all examples in a fresh order in every pass; the last mini-batch of a pass may be short, and
     counts by its own size. There pseudo-counts mean what they mean to :class:`.EM`: they are weighed against estimates
@@ -70,7 +77,7 @@ class StepwiseEM(Online):
     def __init__(
         self,
         model: Callable[..., Any],
-        estimate: Estimator | Mapping[str, Estimator] | None = None,
+        estimate: Estimate | None = None,
         init: Initial | None = None,
         *,
         power: float = 0.7,
@@ -82,16 +89,10 @@ class StepwiseEM(Online):
         dtype: torch.dtype = torch.float64,
     ) -> None:
         super().__init__(model, estimate, init, batch_size, order_seed, dtype)
-        if isinstance(power, bool) or not isinstance(power, int | float):
-            raise FitError(f"power must be a number in (0.5, 1], actual {power!r:.80}")
+        check_power(power)
         if power == 0.5:
             warnings.warn(
                 "power 0.5: Liang & Klein (2009) use it too, but convergence is only guaranteed above 0.5", stacklevel=2
-            )
-        elif not 0.5 < power <= 1:
-            raise FitError(
-                "power must lie in (0.5, 1], so that step sizes add up to infinity and their squares do not, "
-                f"actual {power}"
             )
         if not 0 < mass < math.inf:
             raise FitError(f"the mass of the initial counts must be positive and finite, actual {mass}")
@@ -112,6 +113,15 @@ class StepwiseEM(Online):
         """The loss of the current weights on a batch, without an update."""
         self.start(*args, **kwargs)
         return -self.marginal.log_marginal(self.statistics.current, args, kwargs)
+
+    def guide(self, *args: Any, **kwargs: Any) -> None:
+        """The tables as they are now, each a point mass at the site that the model has for it."""
+        self.start(*args, **kwargs)
+        for name, declaration in self.declarations.items():
+            layout = declaration.layout
+            value = layout.normalise(self.weights[name]).exp().to(torch.get_default_dtype())
+            value = value if layout.support is None else value[layout.support]
+            pyro.sample(name, dist.Delta(value, event_dim=value.dim()))
 
     def partial_fit(self, *args: Any, **kwargs: Any) -> StepwiseEM:
         """One update from a mini-batch, as scikit-learn calls it. Nothing of the batch is kept."""
@@ -227,3 +237,14 @@ class StepwiseEM(Online):
         self.updates = int(state["updates"]) if "updates" in state else 0
         self._found = float(state["found"]) if "found" in state else None
         return self.updates > 0
+
+
+def check_power(power: float) -> None:
+    """Raise unless step sizes that fall by this power lead somewhere."""
+    if isinstance(power, bool) or not isinstance(power, int | float):
+        raise FitError(f"power must be a number in (0.5, 1], actual {power!r:.80}")
+    if not 0.5 <= power <= 1:
+        raise FitError(
+            "power must lie in (0.5, 1], so that step sizes add up to infinity and their squares do not, "
+            f"actual {power}"
+        )

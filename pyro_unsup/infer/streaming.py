@@ -90,14 +90,17 @@ def follow(
                 rows.append(row())
                 total, since = 0.0, 0
                 engine.iteration = engine.updates
+                bar.set_postfix_str(f"log-likelihood {rows[-1].objective:.3f} a batch", refresh=False)
                 answers = [callback(rows[-1]) for callback in callbacks]
                 if any(answers):
                     reason = "stopped by a callback"
                     break
+    if first and resume is not None:
+        return resume
+    if first:
+        raise FitError("the stream held no mini-batches: expected at least one")
     if since:
         rows.append(row())
-    if not rows:
-        raise FitError("the stream held no mini-batches: expected at least one")
     engine.iteration = engine.updates
     fit = fit_of(rows, reason, engine._state())
     if checkpoint is not None:

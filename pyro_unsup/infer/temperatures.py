@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from ..errors import FitError
+from .gibbs_checks import is_positive
 
 #: Temperature of a sweep, counted from 0, given how many there are.
 Temperature: TypeAlias = float | Callable[[int, int], float]
@@ -37,8 +37,10 @@ class Cooling:
 
 def check_temperature(value: float) -> float:
     """The temperature, if it is one."""
-    if not 0 < value < math.inf:
-        raise FitError(f"a temperature must be positive and finite, actual {value}; to get near a mode, cool to 0.08")
+    if not is_positive(value):
+        raise FitError(
+            f"a temperature must be positive and finite, actual {value!s:.80}; to get near a mode, cool to 0.08"
+        )
     return float(value)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,11 +20,15 @@ from .hyperparameters import Hyperparameters
 from .temperatures import Temperature, at_sweep
 
 Array = np.ndarray[Any, Any]
+#: So many sweeps in which nothing at all is accepted are worth a warning.
+IDLE = 10
 
 
 class State(Protocol):
     """Hidden labels of some data, with all the counts that moving them needs."""
 
+    #: How the labels can be drawn.
+    ways: tuple[str, ...]
     K: int
     tables: tuple[tuple[str, ...], str]
     concentrations: tuple[Array, Array]
@@ -42,13 +48,17 @@ class State(Protocol):
     def sweep(self, how: Any, alpha: Array, beta: Array, power: float, rng: np.random.Generator) -> float: ...
 
 
-def state_of(model: Any, data: Any) -> State:
-    """The labels of these data under a model that a sampler is known for."""
-    kinds: dict[type, Callable[..., State]] = {Tagger: TagState, Clusterer: ClusterState, Segmenter: SegmentState}
+def state_of(model: Any, how: str) -> Callable[..., State]:
+    """What makes the labels of data under a model, if a sampler that draws them in this way is known."""
+    kinds: dict[type, Any] = {Tagger: TagState, Clusterer: ClusterState, Segmenter: SegmentState}
     if type(model) not in kinds:
         known = ", ".join(kind.__name__ for kind in kinds)
         raise FitError(f"collapsed Gibbs sampling is for {known} without handlers, actual {model!r:.80}")
-    return kinds[type(model)](model, data)
+    found = kinds[type(model)]
+    if how not in found.ways:
+        ways = " or ".join(map(repr, found.ways))
+        raise FitError(f"the labels of a {type(model).__name__} are drawn how = {ways}, actual {how!r:.80}")
+    return partial(found, model)
 
 
 @dataclass(frozen=True)
@@ -94,6 +104,7 @@ class Walk:
             state.labels = labels
         self.log_joint = hyper.log_joint(state)
         self.best, self.best_log_joint = state.labels, -math.inf
+        self._idle = 0
 
     def step(self) -> Sweep:
         """Move every label once, then the concentrations."""
@@ -101,6 +112,13 @@ class Walk:
         rate = self.state.sweep(self.how, self.hyper.alpha, self.hyper.beta, 1 / temperature, self.rng)
         rates, self.log_joint = self.hyper.step(self.state, self.rng)
         self.sweep += 1
+        self._idle = 0 if rate > 0 else self._idle + 1
+        if self._idle == IDLE:
+            warnings.warn(
+                f"chain {self.chain}, temperature {temperature:g}: no proposal of the last {IDLE} sweeps was accepted. "
+                "Weights vanish at low temperatures; there use how='pointwise'",
+                stacklevel=2,
+            )
         if math.isnan(self.log_joint):
             raise FitError(f"sweep {self.sweep}: the log joint is NaN")
         if self.log_joint > self.best_log_joint:

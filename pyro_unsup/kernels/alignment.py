@@ -13,20 +13,24 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import torch
 
 from .alignment_sweeps import (
     ENOUGH,
     add_columns,
     add_rows,
+    close_columns,
+    close_rows,
     count_agreed,
     count_columns,
+    count_null,
     count_rows,
-    log_columns,
-    log_rows,
     multiply,
+    shares,
 )
-from .threads import map_threads, threads_for
+from .exp_log import exp_below
+from .parts import in_parts, on_threads
+from .room import room
+from .threads import threads_for
 
 Array = np.ndarray[Any, Any]
 
@@ -49,9 +53,42 @@ class Rows:
     cuts: Array
 
     @cached_property
-    def owners(self) -> Array:  # (target words,)
-        """The pair of each target word."""
-        return np.repeat(np.arange(len(self.targets) - 1), np.diff(self.targets))
+    def words(self) -> Lines:
+        """The rows of words."""
+        kept = (~self.null).nonzero()[0]
+        pair = self.pair[kept]
+        size = (self.targets[1:] - self.targets[:-1])[pair]
+        return Lines(self.starts[kept] + 1, size, self.targets[pair], pair, np.searchsorted(kept, self.cuts))
+
+    @cached_property
+    def null_at(self) -> Array:  # (B,)
+        """Where the cells of target words begin in the row of each pair's null word."""
+        rows, at = self.null.nonzero()[0], np.empty(len(self.targets) - 1, np.int64)
+        at[self.pair[rows]] = self.starts[rows] + 1
+        return at
+
+    @cached_property
+    def lengths(self) -> Array:  # (B,)
+        """How many source words each pair has."""
+        return np.bincount(self.words.pair, minlength=len(self.targets) - 1)
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Rows without their null column.
+
+    :param at: (n,) where the cells of each begin.
+    :param size: (n,) how many there are.
+    :param column: (n,) where the target words above them begin.
+    :param pair: (n,)
+    :param cuts: (shards + 1,)
+    """
+
+    at: Array
+    size: Array
+    column: Array
+    pair: Array
+    cuts: Array
 
 
 @dataclass(frozen=True)
@@ -72,16 +109,11 @@ class Real:
     @staticmethod
     def of(table: Array, null: Array, word: Array) -> Real:
         """From log-weights of any floating dtype."""
-        top = float(table.max(initial=-np.inf))
-        top = top if top > -np.inf else 0.0
-        real = np.empty(len(table))
-        whole, logs = torch.from_numpy(real), torch.from_numpy(table)
-
-        def work(a: int, b: int) -> None:  # torch has a quicker exp than either numpy or compiled loops
-            torch.sub(logs[a:b].double(), top, out=whole[a:b])
-            whole[a:b].exp_()
-
-        _in_parts(work, len(table))
+        tops: list[float] = [-np.inf]
+        in_parts(lambda a, b: tops.append(table[a:b].max(initial=-np.inf)), len(table))
+        top = float(max(tops)) if max(tops) > -np.inf else 0.0
+        real = room(len(table))
+        in_parts(lambda a, b: exp_below(table[a:b], top, real[a:b]), len(table))
         base = np.maximum(null, word).astype(np.float64)
         base[base == -np.inf] = 0.0
         return Real(real, np.exp(null - base), np.exp(word - base), base + top)
@@ -91,52 +123,60 @@ class Real:
 class Totals:
     """What the choices of each word add up to.
 
-    :param total: (target words,), or (rows,) where source words choose; real, scaled as the weights are.
-    :param log_z: (B,).
-    :param trouble: (B,) pairs whose sums went out of range: to be done again in logs.
+    :param total: (target words,), or (rows of words,) where source words choose; real, scaled as the weights are.
+    :param log_z: (B,), right where there is no trouble.
+    :param least: (B,) the smallest total of each pair.
     """
 
     total: Array
     log_z: Array
-    trouble: Array
+    least: Array
 
-    def small(self, owner: Array) -> Array:  # (choosers,) -> (B,)
+    @property
+    def trouble(self) -> Array:  # (B,)
+        """Pairs whose sums went out of range: to be done again in logs."""
+        return ~(self.least > ENOUGH)
+
+    @property
+    def small(self) -> Array:  # (B,)
         """Pairs with a total so small that its inverse times another such may be out of range."""
-        return self.trouble | (np.bincount(owner[self.total < np.sqrt(ENOUGH)], minlength=len(self.trouble)) > 0)
-
-    def share(self, scale: Array, owner: Array) -> Array:  # (B,), (choosers,) -> (choosers,)
-        """Scale over total: what a unit of weight is worth. 0 in pairs that are done elsewhere."""
-        return np.where(self.trouble, 0.0, scale)[owner] / np.where(self.total > 0, self.total, 1.0)
+        return ~(self.least > np.sqrt(ENOUGH))
 
 
 def totals(real: Real, cells: Array, rows: Rows, turned: bool) -> Totals:
     """One sweep: every target word chooses among the rows of its grid; or, turned, every source word among columns."""
-    B, where = len(rows.targets) - 1, (rows.starts, rows.pair, rows.null)
-    log_z, trouble = np.zeros(B), np.zeros(B, np.bool_)
-    weights = (real.table, real.null, real.word, cells, *where)
+    B, words = len(rows.targets) - 1, rows.words
+    where = (cells, words.at, words.size)
+    log_z, least = np.empty(B), np.empty(B)
     if turned:
-        total = np.empty(len(rows.pair))
-        _in_shards(lambda s, a, b: add_rows(*weights, a, b, total), rows)
-        log_rows(total, rows.pair, rows.null, real.shift, log_z, trouble)
-        return Totals(total, log_z, trouble)
-    parts = np.zeros((len(rows.cuts) - 1, rows.targets[-1]))  # always as many, so that sums do not depend on threads
-    _in_shards(lambda s, a, b: add_columns(*weights, rows.targets, a, b, parts[s]), rows)
-    total = parts[0] if len(parts) == 1 else parts.sum(0)
-    log_columns(total, rows.targets, real.shift, log_z, trouble)
-    return Totals(total, log_z, trouble)
+        total = np.empty(len(words.pair))
+        mine = (real.table, real.null, real.word, *where, words.pair)
+        _in_shards(lambda s, a, b: add_rows(*mine, a, b, total), rows)
+        close_rows(total, words.pair, rows.lengths, real.shift, log_z, least)
+        return Totals(total, log_z, least)
+    shards, T = len(rows.cuts) - 1, int(rows.targets[-1])
+    parts = room(shards * T).reshape(shards, T)  # always as many, so that sums do not depend on threads
+    _in_shards(lambda s, a, b: add_columns(real.table, *where, words.column, a, b, parts[s]), rows)
+    total = np.empty(T)
+    mine = (parts, real.table, real.null, real.word, real.shift, cells, rows.null_at, rows.targets)
+    in_parts(lambda a, b: close_columns(*mine, a, b, total, log_z, least), B, T)
+    return Totals(total, log_z, least)
 
 
 def counts(real: Real, cells: Array, rows: Rows, turned: bool, found: Totals, scale: Array) -> Array:  # (B,) -> (C,)
     """How often each cell of the table is expected to be used, each pair weighed by its scale."""
-    result = np.zeros(len(real.table))
-    where = (real.null, real.word, cells, rows.starts, rows.pair, rows.null)
+    result, words = _zeros(len(real.table)), rows.words
+    scale = np.where(found.trouble, 0.0, scale)
+    null, word = real.null * scale, real.word * scale
+    where = (cells, words.at, words.size)
     if turned:
-        share = found.share(scale, rows.pair)
-        _in_shards(lambda s, a, b: count_rows(share, *where, a, b, result), rows)
+        mine = (found.total, null, word, *where, words.pair)
+        _in_shards(lambda s, a, b: count_rows(*mine, a, b, result), rows)
     else:
-        share = found.share(scale, rows.owners)
-        _in_shards(lambda s, a, b: count_columns(share, *where, rows.targets, a, b, result), rows)
-    _in_parts(lambda a, b: multiply(result, real.table, a, b), len(result))
+        share = _shares(found, word, rows)
+        _in_shards(lambda s, a, b: count_columns(share, *where, words.column, a, b, result), rows)
+        count_null(found.total, null, cells, rows.null_at, rows.targets, result)
+    in_parts(lambda a, b: multiply(result, real.table, a, b), len(result))
     return result
 
 
@@ -152,39 +192,40 @@ def agreed_counts(
 
     :param shared: how many cells, the first ones, stand for the same pair of words in both tables.
     """
-    one, other = reals
-    ones = np.ones(len(scale))
-    columns, turned = found[0].share(ones, rows.owners), found[1].share(ones, rows.pair)
-    result, rest = np.zeros(len(one.table)), np.zeros(len(other.table) - shared)
-    weigh = (columns, turned, scale, (one.null, one.word), (other.null, other.word), shared, cells)
-    where = (rows.starts, rows.pair, rows.null, rows.targets)
+    (one, other), words = reals, rows.words
+    result, turned = _zeros(len(one.table)), room(len(other.table))
+    rest = np.zeros(len(other.table) - shared)
+    share = _shares(found[0], one.word * scale, rows)
+    weigh = (share, found[1].total, other.null * scale, other.word, shared)
+    where = (cells, words.at, words.size, words.column, words.pair)
     _in_shards(lambda s, a, b: count_agreed(*weigh, *where, a, b, result, rest), rows)
-    _in_parts(lambda a, b: multiply(result, one.table, a, b), len(result))
-    _in_parts(lambda a, b: multiply(result, other.table, a, b), shared)
-    rest *= other.table[shared:]
-    return result, np.concatenate([result[:shared], rest])
+    count_null(found[0].total, one.null * scale, cells, rows.null_at, rows.targets, result)
+    in_parts(lambda a, b: multiply(result, one.table, a, b), len(result))
+    in_parts(lambda a, b: multiply(result, other.table, a, b), shared)
+    turned[:shared] = result[:shared]
+    turned[shared:] = rest * other.table[shared:]
+    return result, turned
+
+
+def _shares(found: Totals, unit: Array, rows: Rows) -> Array:  # (B,) -> (target words,)
+    share = np.empty_like(found.total)
+    in_parts(lambda a, b: shares(found.total, unit, rows.targets, a, b, share), len(unit), len(share))
+    return share
+
+
+def _zeros(size: int) -> Array:
+    result = room(size)
+    in_parts(lambda a, b: result[a:b].fill(0.0), size)
+    return result
 
 
 def _in_shards(work: Callable[[int, int, int], None], rows: Rows) -> None:
-    shards = len(rows.cuts) - 1
+    """Go through the rows of words, shard by shard."""
+    cuts, shards = rows.words.cuts, len(rows.cuts) - 1
     threads = min(shards, threads_for(int(rows.starts[-1])))
 
     def share(thread: int) -> None:
         for s in range(thread, shards, threads):
-            work(s, rows.cuts[s], rows.cuts[s + 1])
+            work(s, cuts[s], cuts[s + 1])
 
-    _on_threads(share, threads)
-
-
-def _in_parts(work: Callable[[int, int], None], size: int) -> None:
-    """Go through a table in as many parts as there are threads."""
-    threads = threads_for(size)
-    cuts = size * np.arange(threads + 1) // threads
-    _on_threads(lambda thread: work(cuts[thread], cuts[thread + 1]), threads)
-
-
-def _on_threads(work: Callable[[int], None], threads: int) -> None:
-    if threads == 1:  # small data come often: no detour
-        work(0)
-    else:
-        map_threads(work, range(threads))
+    on_threads(share, threads)

@@ -9,7 +9,7 @@ Most counts are small, so the logs of their factors are looked up; what is left 
 
 from __future__ import annotations
 
-from math import lgamma, log
+from math import lgamma, log, log1p
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,8 @@ Array = Any
 
 #: Counts below this are looked up.
 SMALL = 64
+#: Above this, the next term of Stirling's series is lost in rounding.
+LARGE = 1e4
 
 
 @njit(cache=True, nogil=True)
@@ -29,6 +31,8 @@ def rising(a: float, n: int) -> float:
         for j in range(n):
             total += log(a + j)
         return total
+    if a > LARGE:  # Stirling's series, the difference taken term by term
+        return (a - 0.5) * log1p(n / a) + n * (log(a + n) - 1.0) + (1.0 / (a + n) - 1.0 / a) / 12.0
     return lgamma(a + n) - lgamma(a)
 
 
@@ -43,7 +47,7 @@ def log_choices(
     small = np.zeros((len(alpha), SMALL))
     for k in range(len(alpha)):
         for n in range(1, SMALL):
-            small[k, n] = small[k, n - 1] + log(alpha[k] + n - 1)
+            small[k, n] = small[k, n - 1] + log(alpha[k] + (n - 1))
     found = 0.0
     for r in range(len(totals)):
         if totals[r] == 0:
@@ -69,7 +73,7 @@ def log_emissions(
     found = np.zeros(K)
     for k in range(K):
         for n in range(1, SMALL):
-            small[k, n] = small[k, n - 1] + log(beta[k] + n - 1)
+            small[k, n] = small[k, n - 1] + log(beta[k] + (n - 1))
         found[k] = -rising(types[k] * beta[k], n_tag[k])
     for j in range(len(n_cell)):
         n, k = n_cell[j], tag_of[j]

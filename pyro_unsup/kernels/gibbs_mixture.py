@@ -5,7 +5,7 @@ Cluster k of a document with words w that occur c_w times and n in all, all coun
     p(k) ~ (n(k) + alpha) * prod_w (n(k, w) + beta_k) .. (n(k, w) + beta_k + c_w - 1)
            / ((N(k) + V beta_k) .. (N(k) + V beta_k + n - 1)).
 
-The product is taken factor by factor, and its log only where it might overflow.
+The product is taken factor by factor, and its log only where it might leave the range of floats.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from .gibbs_trigram import choose
 
 Array = Any
 
-#: So many factors from 1e-12 to 1e12 cannot leave the range of float64.
-FACTORS = 24
+#: A product between 10^-DIGITS and 10^DIGITS is well within float64.
+DIGITS = 300.0
 
 
 @njit(cache=True, nogil=True)
@@ -39,6 +39,8 @@ def weigh(
     part: Array,  # (K,) scratch
 ) -> None:
     K = len(n_doc)
+    low, high = beta.min(), beta.max() + n_all.max() + length  # of a factor
+    many = int(DIGITS / max(-np.log10(low), np.log10(high), 1.0))  # of them cannot leave the range
     for k in range(K):
         logs[k] = np.log(n_doc[k] + alpha) - rising(beta_mass[k] + n_all[k], length)
         part[k] = 1.0
@@ -49,7 +51,7 @@ def weigh(
             for k in range(K):
                 part[k] *= row[k] + j + beta[k]
             factors += 1
-            if factors == FACTORS:
+            if factors == many:
                 factors = 0
                 for k in range(K):
                     logs[k] += np.log(part[k])

@@ -13,6 +13,7 @@ decision to go on.
 
 from __future__ import annotations
 
+from math import exp, inf, log
 from typing import Any
 
 from numba import njit
@@ -33,22 +34,23 @@ def draw_start(ends: Array, offsets: Array, longest: int, uniforms: Array) -> No
 
 
 @njit(cache=True, nogil=True)
-def odds(
+def log_odds(
     whole: int,  # types of the segments; -1 for a whole that is too long
     left: int,
     right: int,
     n: Array,  # (M,) int32, without these
     total: int,
     sentences: int,
-    penalties: tuple[float, float, float],  # v of the three
+    log_penalty: float,  # of the two, less that of the whole
     alpha: float,
     beta: float,
-) -> tuple[float, float]:
-    """The weights of leaving the place alone, and of a cut."""
-    join = 0.0 if whole < 0 else (n[whole] + beta) * penalties[0]
+) -> float:
+    """Log odds of a cut. The penalties are small enough to vanish, so they stay logs."""
+    if whole < 0:
+        return inf
     cut = (n[left] + beta) * (n[right] + (1 if left == right else 0) + beta) / (total + 1 + len(n) * beta)
-    cut *= (total + 1 + alpha) / (total + 1 + sentences + 2 * alpha) * penalties[1] * penalties[2]
-    return join, cut
+    cut *= (total + 1 + alpha) / (total + 1 + sentences + 2 * alpha)
+    return log(cut / (n[whole] + beta)) + log_penalty
 
 
 @njit(cache=True, nogil=True)
@@ -59,7 +61,7 @@ def sweep(
     n: Array,  # (M,) int32
     total: int,
     sentences: int,  # those with a symbol
-    penalty: Array,  # (L + 1,) v by length
+    log_penalty: Array,  # (L + 1,) log v by length
     alpha: float,
     beta: float,
     power: float,  # one over the temperature
@@ -83,11 +85,9 @@ def sweep(
             else:
                 n[whole] -= 1
                 total -= 1
-            v = (penalty[wide] if wide <= L else 0.0, penalty[t - first + 1], penalty[last - t])
-            join, cut = odds(whole, left, right, n, total, sentences, v, alpha, beta)
-            if power != 1.0 and join > 0.0:
-                join, cut = 1.0, (cut / join) ** power
-            if uniforms[t] * (join + cut) < cut:
+            v = log_penalty[t - first + 1] + log_penalty[last - t] - log_penalty[min(wide, L)]
+            x = power * log_odds(whole, left, right, n, total, sentences, v, alpha, beta)
+            if uniforms[t] * (1.0 + exp(-x)) < 1.0:
                 ends[t] = 1
                 n[left] += 1
                 n[right] += 1

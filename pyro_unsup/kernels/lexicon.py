@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from .threads import map_threads, threads_for
+from .parts import in_parts
+from .room import room
 
 Array = np.ndarray[Any, Any]
 
@@ -149,15 +150,28 @@ def sort_by(key: Array, groups: int) -> tuple[Array, Array]:  # (n,) -> (n,), (g
     return order, at
 
 
-def gather(x: Array, index: Array) -> Array:  # (n,), (n,) -> (n,)
-    """``x[index]`` for a large table, on several threads."""
-    threads = threads_for(len(index))
-    found, cuts = np.empty_like(x), len(index) * np.arange(threads + 1) // threads
-    map_threads(lambda t: _gather(x, index, cuts[t], cuts[t + 1], found), range(threads))
+def scatter(x: Array, index: Array) -> Array:  # (n,), (n,) -> (n,)
+    """A large table in another order, ``found[index] = x``, on several threads."""
+    found = room(len(index), x.dtype)
+    in_parts(lambda a, b: _scatter(x, index, a, b, found), len(index))
     return found
 
 
 @njit(cache=True, nogil=True)
-def _gather(x: Array, index: Array, first: int, last: int, found: Array) -> None:
+def _scatter(x: Array, index: Array, first: int, last: int, found: Array) -> None:
     for k in range(first, last):
-        found[k] = x[index[k]]
+        found[np.uint64(index[k])] = x[k]  # unsigned, so that no place is counted from the end
+
+
+def add(x: Array, y: Array, shared: int) -> tuple[Array, Array]:  # (n,), (m,) -> (n,), (m,)
+    """Copies of two large tables, their first cells added up."""
+    first, second = room(len(x), x.dtype), room(len(y), y.dtype)
+    in_parts(lambda a, b: _add(x, y, a, b, first, second), shared)
+    first[shared:], second[shared:] = x[shared:], y[shared:]
+    return first, second
+
+
+@njit(cache=True, nogil=True)
+def _add(x: Array, y: Array, begin: int, end: int, first: Array, second: Array) -> None:
+    for k in range(begin, end):
+        first[k] = second[k] = x[k] + y[k]

@@ -1,4 +1,4 @@
-"""Growing one alignment out of two."""
+"""One alignment out of two: by growing, or by competition."""
 
 from __future__ import annotations
 
@@ -53,3 +53,44 @@ def grow_diag_final_and(
                     if links[i, j] and not rows[i] and not columns[j]:
                         found[i, j] = rows[i] = columns[j] = True
         at += size
+
+
+@njit(cache=True, nogil=True)
+def compete(
+    p: Array,  # (cells,) source words down and target words across, pair after pair
+    threshold: float,
+    source_lengths: Array,  # (B,)
+    target_lengths: Array,
+    result: Array,  # (cells,) bool, out
+) -> None:
+    """Cells from a threshold on, connected by such cells to a highest one of their row and of their column."""
+    at = 0
+    for b in range(len(source_lengths)):
+        height, width = source_lengths[b], target_lengths[b]
+        size = height * width
+        scores, found = p[at : at + size].reshape(height, width), result[at : at + size].reshape(height, width)
+        found[:] = True
+        for i in range(height):
+            _keep_peak(scores[i], threshold, found[i])
+        for j in range(width):
+            _keep_peak(scores[:, j], threshold, found[:, j])
+        at += size
+
+
+@njit(cache=True, nogil=True)
+def _keep_peak(scores: Array, threshold: float, found: Array) -> None:  # (n,), (n,)
+    """Leave out what has no stretch of scores from the threshold on to a highest one."""
+    top = -np.inf
+    for k in range(len(scores)):
+        top = max(top, scores[k])
+    first = 0
+    while first < len(scores):
+        last, peak = first, False
+        while last < len(scores) and scores[last] >= threshold:
+            peak |= scores[last] == top
+            last += 1
+        if not peak:
+            found[first : last + 1] = False  # with the cell that ended the stretch
+        elif last < len(scores):
+            found[last] = False
+        first = last + 1

@@ -16,7 +16,8 @@ from torch import Tensor
 from ..distributions import Agreement, Alignment
 from ..errors import StructureError
 from ..tables import Declaration, Layout, declare
-from .lexicon import Lexicon
+from .lexicon import Lexicon, join
+from .lexicon_axes import lexicon_axes
 from .pairs import Pairs, check_vocab, sides
 from .sentences import as_flat
 
@@ -33,7 +34,8 @@ class Aligner:
                                      word and then itself by ``translation_backward``; all links summed out
 
     Both tables are ragged: a row for each word, of the words that it meets, and a last row for the null word, of the
-    whole vocabulary of the other language. They grow with the text, never with the product of the vocabularies.
+    whole vocabulary of the other language. They grow with the text, never with the product of the vocabularies. Axes:
+    ``source`` and ``target``; the null word is the empty string.
 
     The two directions may learn from each other. By ``agreement``:
 
@@ -91,6 +93,7 @@ class Aligner:
         given = prior if isinstance(prior, Mapping) else dict.fromkeys(rows, prior)
         if unknown := given.keys() - rows.keys():
             raise StructureError(f"prior names tables that this aligner does not have: {sorted(unknown)}")
+        axes = lexicon_axes(lexicon, source, target)
         # A word of the vocabulary that is not in the text has no row, and agreement may leave a row without counts.
         self._tables = {
             name: Declaration(
@@ -98,6 +101,7 @@ class Aligner:
                 Layout.ragged(torch.cat([sizes[sizes > 0], torch.tensor([null_row])])),
                 torch.tensor(float(given.get(name, 1.0)), dtype=torch.float64),
                 "keep",
+                axes=axes[name.removeprefix("translation_")],
             )
             for name, (sizes, null_row) in rows.items()
         }
@@ -143,12 +147,15 @@ class Aligner:
         one, other, cells = self.directions(forward, backward, pairs, shared)
         with pyro.plate("pairs", len(pairs)):
             if self.agreement == "product":
-                observed: Tensor = pyro.sample("links", Agreement(one, other, shared), obs=cells)
+                observed: Tensor = pyro.sample("links", self._agree(one, other, shared), obs=cells)
                 return observed
             with poutine.scale(scale=1.0 if self.agreement is None else 0.5):
                 pyro.sample("forward", one, obs=cells)
                 observed = pyro.sample("backward", other, obs=cells)
         return observed
+
+    def _agree(self, forward: Any, backward: Any, shared: int) -> Agreement:
+        return Agreement(forward, backward, shared)
 
     def directions(
         self,
@@ -160,8 +167,7 @@ class Aligner:
         """The two alignments, and their cells: words that never met get one of their own, without weight."""
         grid, cells = pairs.grid, pairs.cells
         if self.agreement == "2008":
-            both = forward[..., :shared] + backward[..., :shared]
-            forward, backward = (torch.cat([both, x[..., shared:]], -1) for x in (forward, backward))
+            forward, backward = join(forward, backward, shared)
         if pairs.unseen:
             size = max(forward.shape[-1], backward.shape[-1])
             forward, backward = (

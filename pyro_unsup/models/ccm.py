@@ -18,6 +18,7 @@ from ..errors import StructureError
 from ..tables import Declaration, Layout, declare
 from .inventory import Inventory
 from .sentences import as_symbols, vocab_of
+from .span_axes import span_axes
 from .spans import Spans, with_gaps
 
 #: What a start adds to its expected counts, if it is not told otherwise.
@@ -44,7 +45,8 @@ class CCM:
     inventory does not have: it has no counts in training, so only an estimator that smooths gives it weight. The
     variant 2 (Smith & Eisner 2004) draws a yield given also how wide it is: ``yield`` is then ragged, a row for each
     width of distituents and then of constituents, an unknown yield at the end of each, and a row of one for all that
-    is wider than any yield known.
+    is wider than any yield known. Axes: ``kind``, ``width`` in variant 2, and ``yield`` and ``context``, tuples of
+    symbols.
 
     Neighbours of a span beyond the sentence are two symbols of their own, its start and its end. Single words and whole
     sentences are constituents of every tree.
@@ -92,9 +94,10 @@ class CCM:
             "context": Layout.dense(2, len(inventory.contexts) + 1),
         }
         self._prior = {name: _pair(prior.get(name, 1.0) if isinstance(prior, Mapping) else prior) for name in layouts}
+        axes = span_axes(inventory, vocab, self._rows if variant == 2 else None, self._empty is not None)
         # A word on its own is never a distituent, and no sentence may be long enough for the widest rows.
         self._tables = {
-            name: Declaration(name, layout, _concentration(self._prior[name], layout), "keep")
+            name: Declaration(name, layout, _concentration(self._prior[name], layout), "keep", axes=axes[name])
             for name, layout in layouts.items()
         }
         self._last: tuple[Any, Spans] | None = None

@@ -15,7 +15,7 @@ from torch import Tensor
 from ..distributions import Mixture
 from ..distributions.ragged import offsets_of
 from ..errors import StructureError
-from ..tables import Declaration, Layout, declare
+from ..tables import Axis, Declaration, Layout, declare
 from .sentences import as_flat, check_vocab
 
 
@@ -55,7 +55,7 @@ class Clusterer:
                             out
 
     Tables: ``cluster`` (K,), ``words`` (K, V). A cluster that loses all its documents keeps its words, and has
-    weight zero.
+    weight zero. Axes: ``cluster``, ``word``.
 
     :param clusters: how many.
     :param vocab: how many words, or the vocabulary itself.
@@ -84,12 +84,14 @@ class Clusterer:
         given = prior if isinstance(prior, Mapping) else dict.fromkeys(shapes, prior)
         if unknown := given.keys() - shapes.keys():
             raise StructureError(f"prior names tables that this clusterer does not have: {sorted(unknown)}")
+        axes = (Axis("cluster", clusters), Axis("word", vocab))
         self._tables = {
             name: Declaration(
                 name,
                 Layout.dense(*shape),
                 torch.tensor(given.get(name, 1.0), dtype=torch.float64),
                 "keep" if name == "words" else "error",
+                axes=axes[: len(shape)],
             )
             for name, shape in shapes.items()
         }

@@ -161,16 +161,47 @@ class _Permuted(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, table: Tensor, order: Array, inverse: Array) -> Tensor:
-        from ..kernels.lexicon import gather
+        from ..kernels.lexicon import scatter
 
         ctx.order, ctx.inverse = order, inverse
         if table.dim() > 1:
             return table[..., torch.from_numpy(order).long()]
-        return torch.from_numpy(gather(table.detach().contiguous().numpy(), order))
+        return torch.from_numpy(scatter(table.detach().contiguous().numpy(), inverse))
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         return _Permuted.apply(grad, ctx.inverse, ctx.order), None, None
+
+
+class _Joined(torch.autograd.Function):
+    """The first cells of two large tables added up, the others as they are. The map is symmetric: it is its own
+    gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, one: Tensor, other: Tensor, shared: int) -> tuple[Tensor, Tensor]:
+        from ..kernels.lexicon import add
+
+        ctx.shared = shared
+        if one.dim() > 1 or other.dim() > 1:
+            both = one[..., :shared] + other[..., :shared]
+            return torch.cat([both, one[..., shared:]], -1), torch.cat([both, other[..., shared:]], -1)
+        tables = (x.detach().contiguous().numpy() for x in (one, other))
+        first, second = map(torch.from_numpy, add(*tables, shared))
+        return first, second
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
+        return *_Joined.apply(*grads, ctx.shared), None
+
+
+def join(one: Tensor, other: Tensor, shared: int) -> tuple[Tensor, Tensor]:  # (*batch, C), (*batch, C')
+    """Two tables of log-weights whose first cells stand for the same: each gets the sum there, and keeps its others.
+
+    >>> join(torch.tensor([1, 2, 3]), torch.tensor([10, 20, 30]), 2)
+    (tensor([11, 22,  3]), tensor([11, 22, 30]))
+    """
+    found: tuple[Tensor, Tensor] = _Joined.apply(one, other, shared)
+    return found
 
 
 def _row_words(source: Tensor, grid: Grid, null: int) -> Array:  # (tokens,) -> (rows,)

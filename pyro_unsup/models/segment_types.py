@@ -145,9 +145,23 @@ class SegmentTypes:
 
     def strings(self, names: Sequence[str], between: str = "") -> list[str]:
         """The segments as strings, by the names of the symbols, with perhaps something between those."""
-        found: list[str] = []
+        return self._joined(names, between)
+
+    def labels(self, names: Any) -> list[Any]:  # S + 1
+        """The segments by the names of their symbols, and the empty one for whatever is not known.
+
+        Strings where every symbol is one character, else tuples of symbols.
+        """
+        parts = list(names)
+        if not all(isinstance(one, str) and len(one) == 1 for one in parts):
+            parts = [(one,) for one in parts]
+        empty = parts[0][:0]
+        return [*self._joined(parts, empty), empty]
+
+    def _joined(self, parts: Sequence[Any], between: Any) -> list[Any]:
+        found: list[Any] = []
         for shorter, last in self.nodes.tolist():
-            found.append(found[shorter] + between + names[last] if shorter >= 0 else names[last])
+            found.append(found[shorter] + between + parts[last] if shorter >= 0 else parts[last])
         return [found[node] for node in self.chosen.tolist()]
 
 

@@ -6,6 +6,7 @@ import math
 import weakref
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyro
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from ..distributions import Segmentation
 from ..errors import StructureError
-from ..tables import Declaration, Layout, declare
+from ..tables import Axis, Declaration, Layout, declare
 from .segment_types import Segments, SegmentTypes
 from .sentences import as_symbols, vocab_of
 
@@ -31,7 +32,8 @@ class Segmenter:
 
     Tables: ``segments`` (types + 1,), and ``stop`` (2,), going on and stopping. The last column of ``segments`` stands
     for whatever is no known type of segment: it has no counts in training, so only an estimator that smooths gives it
-    weight. The penalty is not learned. Without one the best model of a text has every sentence as one segment.
+    weight. The penalty is not learned. Without one the best model of a text has every sentence as one segment. Axes:
+    ``segment``, a string (a tuple, where a symbol is more than a character; empty for the last column); ``decision``.
 
     The uniform start of EM (``pu.uniform()``) is that of the paper: nothing is symmetric here that a start would have
     to break.
@@ -72,8 +74,12 @@ class Segmenter:
         given = prior if isinstance(prior, Mapping) else dict.fromkeys(shapes, prior)
         if unknown := given.keys() - shapes.keys():
             raise StructureError(f"prior names tables that this segmenter does not have: {sorted(unknown)}")
+        names = range(vocab) if isinstance(vocab, int) else vocab
+        axes = {"segments": Axis("segment", partial(types.labels, names)), "stop": Axis("decision", ("go on", "stop"))}
         self._tables = {
-            name: Declaration(name, Layout.dense(size), torch.tensor(given.get(name, 1.0), dtype=torch.float64))
+            name: Declaration(
+                name, Layout.dense(size), torch.tensor(given.get(name, 1.0), dtype=torch.float64), axes=(axes[name],)
+            )
             for name, size in shapes.items()
         }
         self._last: tuple[Any, Segments] | None = None

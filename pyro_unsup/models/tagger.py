@@ -13,8 +13,16 @@ from torch import Tensor
 from ..distributions import Chain
 from ..distributions.ragged import offsets_of
 from ..errors import StructureError
-from ..tables import Declaration, Layout, declare
+from ..tables import Axis, Declaration, Layout, declare
 from .sentences import Sentences, as_flat, check_numbers, check_vocab
+
+#: What the axes of each table are called; a bigram has no tag before the previous one.
+_AXES = {
+    "start": ("tag",),
+    "transition": ("previous2", "previous", "next"),
+    "second": ("previous", "next"),
+    "emission": ("tag", "word"),
+}
 
 
 class Tagger:
@@ -25,7 +33,7 @@ class Tagger:
 
     Tables: ``start`` (K,), ``transition`` (K, K) or, for ``order=2``, (K, K, K), ``emission`` (K, V), and for
     ``order=2`` also ``second`` (K, K): out of the first tag of a sentence. With ``stop`` the transitions have one more
-    outcome.
+    outcome. Axes: ``tag``, ``word``, and in the transitions ``previous`` and ``previous2``, the tags before.
 
     :param tags: how many tags, or the tags themselves.
     :param vocab: how many words, or the vocabulary itself.
@@ -81,12 +89,16 @@ class Tagger:
         given = prior if isinstance(prior, Mapping) else dict.fromkeys(shapes, prior)
         if unknown := given.keys() - shapes.keys():
             raise StructureError(f"prior names tables that this tagger does not have: {sorted(unknown)}")
+        ending: Any = [*(range(K) if isinstance(tags, int) else tags), "stop"] if stop else tags  # type: ignore[misc]
+        axes = {"tag": Axis("tag", tags), "next": Axis("tag", ending), "word": Axis("word", vocab)}
+        axes |= {name: Axis(name, tags) for name in ("previous", "previous2")}
         self._tables = {
             name: Declaration(
                 name,
                 emission if name == "emission" else Layout.dense(*shape),
                 torch.tensor(given.get(name, 1.0), dtype=torch.float64),
                 unvisited,  # type: ignore[arg-type]
+                axes=tuple(axes[axis] for axis in _AXES[name][-len(shape) :]),
             )
             for name, shape in shapes.items()
         }

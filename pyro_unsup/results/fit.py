@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ..distributions import Posterior, Structured
 from ..errors import UnsupError
+from ..estimate import FeatureNames
 from ..handlers import Handled, bare, given
 from .report import Report
 
@@ -35,6 +36,8 @@ class Fit:
     :param unconstrained: those of ``points`` and ``params`` that training moves in another space, as they are there: so
         that it can go on exactly.
     :param state: what else the engine needs for that, such as running counts.
+    :param memory: what estimators remember besides the tables, such as the weights of features.
+    :param features: by their names in ``memory``, what those weights are the weights of.
     """
 
     model: Callable[..., Any]
@@ -47,6 +50,8 @@ class Fit:
     params: dict[str, Tensor] = field(default_factory=dict)
     unconstrained: dict[str, Tensor] = field(default_factory=dict)
     state: dict[str, Tensor] = field(default_factory=dict)
+    memory: dict[str, Tensor] = field(default_factory=dict)
+    features: dict[str, FeatureNames] = field(default_factory=dict)
 
     @property
     def objective(self) -> float:
@@ -129,6 +134,18 @@ class Fit:
         from .evaluation import decode
 
         return decode(self, data, **options, **({} if how is None else {"how": how}))
+
+    def top_features(self, table: str, n: int = 20, **values: Any) -> pandas.DataFrame:
+        """The features of a table that have the largest weights, with their values: a row each, largest first.
+
+        :param values: by axis, of the features that are wanted: ``top_features("emission", tag=7)``.
+        """
+        known = [(key, names) for key, names in self.features.items() if table in names.tables]
+        if not known:
+            there = sorted({name for names in self.features.values() for name in names.tables})
+            raise UnsupError(f"the fit has no features of table '{table}'" + (f", but of {there}" if there else ""))
+        key, names = known[0]
+        return names.top(self.memory[key], table, n, **values)
 
     def save(self, folder: str | PathLike[str], overwrite: bool = False) -> None:
         """Write the fit to a folder of safetensors and JSON, all or nothing. :func:`pyro_unsup.load` reads it."""

@@ -18,13 +18,14 @@ import torch
 from torch import Tensor
 
 from ..errors import TableError, UnsupError
+from ..estimate import FeatureNames
 from ..handlers import bare
 from .building import build_model, describe_model
 from .fit import Fit
 from .report import Report
 
 SCHEMA, KIND = 1, "pyro_unsup fit"
-GROUPS = ("weights", "points", "params", "unconstrained", "state")
+GROUPS = ("weights", "points", "params", "unconstrained", "state", "memory")
 #: What every row of a history has.
 COLUMNS = ("iteration", "objective", "log_likelihood", "change", "seconds")
 _NOT_FINITE: dict[str, Any] = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
@@ -39,7 +40,9 @@ def describe(fit: Fit) -> tuple[dict[str, Any], dict[str, Tensor]]:
     :raises UnsupError: for what could not be read back.
     """
     builder, extra = describe_model(fit.model)
-    groups = {**{group: getattr(fit, group) for group in GROUPS}, "model": extra}
+    names = {key: one.record() for key, one in fit.features.items()}
+    numbers = {f"{key}.{part}": x for key, (_, tensors) in names.items() for part, x in tensors.items()}
+    groups = {**{group: getattr(fit, group) for group in GROUPS}, "model": extra, "features": numbers}
     # Copies: the format refuses tensors that share memory.
     tensors = {
         f"{group}/{name}": x.detach().clone(memory_format=torch.contiguous_format)
@@ -55,6 +58,7 @@ def describe(fit: Fit) -> tuple[dict[str, Any], dict[str, Tensor]]:
             "config": fit.config,
             "report": asdict(fit.report),
             "rows": fit.rows,
+            "features": {key: said for key, (said, _) in names.items()},
             "tensors": listing(tensors),
         }
     )
@@ -70,7 +74,7 @@ def restore(record: Mapping[str, Any], tensors: Mapping[str, Tensor], model: Cal
 
     :param model: the model, where the record cannot tell how to build it.
     """
-    groups: dict[str, dict[str, Tensor]] = {group: {} for group in (*GROUPS, "model")}
+    groups: dict[str, dict[str, Tensor]] = {group: {} for group in (*GROUPS, "model", "features")}
     for key, x in tensors.items():
         group, _, name = key.partition("/")
         if group not in groups:
@@ -78,6 +82,7 @@ def restore(record: Mapping[str, Any], tensors: Mapping[str, Tensor], model: Cal
         groups[group][name] = x
     if model is None:
         model = build_model(record["model"], groups["model"])
+    features = _features(record.get("features", {}), groups.pop("features"))
     del groups["model"]
     fit = Fit(
         model,
@@ -86,6 +91,7 @@ def restore(record: Mapping[str, Any], tensors: Mapping[str, Tensor], model: Cal
         seed=int(record["seed"]),
         config={key: _NOT_FINITE.get(x, x) if isinstance(x, str) else x for key, x in record["config"].items()},
         **groups,
+        features=features,
     )
     check(fit)
     return fit
@@ -98,10 +104,13 @@ def check(fit: Fit) -> None:
             raise TableError(f"table '{name}': expected log-weights in float64 or float32, actual {w.dtype}")
         if bool(torch.isnan(w).any()) or bool((w == torch.inf).any()):
             raise TableError(f"table '{name}' holds NaN or +inf")
-    for group in ("points", "params", "unconstrained", "state"):
+    for group in ("points", "params", "unconstrained", "state", "memory"):
         for name, x in getattr(fit, group).items():
             if x.is_floating_point() and bool(torch.isnan(x.double()).any()):
                 raise TableError(f"'{name}' holds NaN")
+    for key, names in fit.features.items():
+        if key not in fit.memory or fit.memory[key].shape != (len(names),):
+            raise TableError(f"expected a weight for each of the {len(names)} features '{key}'")
     model: Any = bare(fit.model)
     if hasattr(model, "declarations"):
         declared = model.declarations()
@@ -139,6 +148,14 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(v) for v in value]
     return value
+
+
+def _features(found: Mapping[str, Any], numbers: Mapping[str, Tensor]) -> dict[str, FeatureNames]:
+    features = {}
+    for key, said in found.items():
+        own = {name.removeprefix(f"{key}."): x for name, x in numbers.items() if name.startswith(f"{key}.")}
+        features[key] = FeatureNames.of_record(said, own)
+    return features
 
 
 def _rows(found: list[Mapping[str, Any]]) -> list[dict[str, Any]]:

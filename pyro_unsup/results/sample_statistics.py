@@ -55,9 +55,9 @@ def invariants(samples: Samples) -> dict[str, Array]:  # (chains, draws) each
 
 
 def diagnostics(samples: Samples) -> dict[str, dict[str, float]]:
-    """Mean, deviation, R-hat and effective sample size of each invariant number. NaN where a number never moves."""
+    """Mean, deviation, R-hat and effective sample size of each invariant. NaN if it is constant in each chain."""
     values = invariants(samples)
-    moving = {name: x for name, x in values.items() if np.ptp(x) > 0}
+    moving = {name: x for name, x in values.items() if (np.ptp(x, axis=1) > 0).any()}
     r_hat, ess = _by_arviz(moving, "rhat"), _by_arviz(moving, "ess")
     return {
         name: {
@@ -110,9 +110,10 @@ def to_arviz(samples: Samples) -> Any:
         "temperature": samples.path["temperature"][:, at],
         **{f"acceptance_{name}": samples.path[f"rate_{name}"][:, at] for name in samples.rates},
     }
-    dims = {"token_counts": ["label"], "cluster_sizes": ["rank"], "beta": ["label"]}
+    # Not "label", which ArviZ 1.x has a column of its own for.
+    dims = {"token_counts": ["tag"], "cluster_sizes": ["rank"], "beta": ["tag"]}
     return from_groups(
         {"posterior": posterior, "sample_stats": stats},
-        coords={"label": samples.names},
+        coords={"tag": samples.names},
         dims={name: d for name, d in dims.items() if name in posterior and np.ndim(posterior[name]) == 3},
     )

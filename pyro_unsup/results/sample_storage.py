@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
@@ -24,6 +24,8 @@ from .storage import MAX_RECORD, MAX_TENSORS, read_bounded, write_whole
 
 RECORD, SCHEMA = "samples.json", 1
 _TENSORS = re.compile(r"[0-9a-f]{16}\.safetensors")
+#: Also what a write that was cut short leaves behind.
+_OURS = re.compile(rf"\.?({re.escape(RECORD)}|{_TENSORS.pattern})(\.[0-9a-f]+)?")
 
 Array = np.ndarray[Any, Any]
 
@@ -37,6 +39,21 @@ def may_hold(folder: str | PathLike[str], overwrite: bool) -> None:
         raise InputError("exists and does not hold samples, so it is not replaced; choose another folder", target)
     if not overwrite:
         raise InputError("exists already; choose another folder, or ask to overwrite it", target)
+
+
+def remove(folders: Iterable[Path]) -> None:
+    """Take away what :func:`write` wrote into folders. Raise if one of them holds anything else, before that."""
+    found = list(folders)
+    for folder in found:
+        may_hold(folder, overwrite=True)
+    for folder in found:
+        try:
+            ours = [file for file in folder.iterdir() if _OURS.fullmatch(file.name)]
+            for file in sorted(ours, key=lambda file: file.name == RECORD):  # it goes last
+                file.unlink()
+            folder.rmdir()
+        except OSError as error:
+            raise InputError(f"cannot be removed: {error.strerror or error}", folder) from error
 
 
 def write(folder: str | PathLike[str], kind: str, said: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:

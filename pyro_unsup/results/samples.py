@@ -126,6 +126,10 @@ class Samples:
         dictionary, where the model's tags have the gold names), :func:`.clustering_report` or
         :func:`.segmentation_report`.
         """
+        from .sample_text import same_text
+
+        if not same_text(self, gold):
+            raise UnsupError("the gold text is not the one that was sampled: labels were drawn for its words alone")
         rows = [self._scores(gold, self.predict(how, chain)) for chain in range(len(self.last))]
         found = {}
         for name in rows[0]:
@@ -194,7 +198,9 @@ class Samples:
     def to_arviz(self) -> Any:
         """Concentrations, log joint, cluster sizes, temperatures and acceptance rates for ArviZ 0.x and 1.x.
 
-        Plots of traces, ranks, autocorrelation and energy come from there. The labels stay here, as integers.
+        Plots of traces, ranks, autocorrelation and energy come from there. What never moves (``labels_used``, perhaps)
+        has no ranks: leave it out by ``var_names``. The labels stay here, as integers; the dimension ``tag`` has their
+        names.
         """
         from .sample_statistics import to_arviz
 

@@ -1,7 +1,8 @@
 """Tables of multinomial weights: how models declare them, and what may answer."""
 
+from .axes import Axis
 from .layout import Layout
 from .lazy import LazyTable
 from .op import Declaration, declare, multinomial, take
 
-__all__ = ["Declaration", "Layout", "LazyTable", "declare", "multinomial", "take"]
+__all__ = ["Axis", "Declaration", "Layout", "LazyTable", "declare", "multinomial", "take"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,8 @@ from torch import Tensor
 
 from ..distributions.segments import row_index, segment_logsumexp, segment_sum
 from ..errors import TableError
-from ..kernels.threads import map_threads, threads_for
+from ..kernels.parts import in_parts
+from ..kernels.room import room
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ class Layout:
         if self.row_lengths is None:
             return x.sum(-1)
         if _is_plain(x):
-            return torch.from_numpy(np.add.reduceat(x.numpy(), self._starts, dtype=np.float64)).to(x.dtype)
+            return torch.from_numpy(np.add.reduceat(x.numpy(), self._ends[:-1], dtype=np.float64)).to(x.dtype)
         return segment_sum(x, row_index(self.row_lengths), len(self.row_lengths))
 
     def row_logsumexp(self, x: Tensor) -> Tensor:  # shape -> rows
@@ -97,20 +97,22 @@ class Layout:
         """log of each cell's share of its row."""
         if self.row_lengths is None or not _is_plain(x):
             return self.mask(x.log() - self.spread(totals.log()))
-        shares, whole = torch.from_numpy(np.empty_like(x.numpy())), self.spread(totals.log())
+        from ..kernels.exp_log import log_shares
 
-        def work(part: slice) -> None:
-            torch.log(x[part], out=shares[part])
-            shares[part].sub_(whole[part])
+        counts, ends = x.numpy(), self._ends
+        shares = room(len(x), counts.dtype)
 
-        cuts = np.linspace(0, len(x), threads_for(len(x)) + 1).astype(int).tolist()
-        map_threads(work, [slice(a, b) for a, b in pairwise(cuts)])
-        return shares
+        def work(first: int, last: int) -> None:  # the rows that begin in this part of the cells
+            rows = np.searchsorted(ends[:-1], [first, last]).tolist()
+            log_shares(counts, totals.numpy(), ends, *rows, shares)
+
+        in_parts(work, len(x))
+        return torch.from_numpy(shares)
 
     @cached_property
-    def _starts(self) -> np.ndarray[Any, Any]:  # (rows,)
+    def _ends(self) -> np.ndarray[Any, Any]:  # (rows + 1,)
         assert self.row_lengths is not None
-        return (self.row_lengths.cumsum(0) - self.row_lengths).numpy()
+        return np.concatenate([[0], self.row_lengths.numpy().cumsum()])
 
     def mask(self, log_x: Tensor) -> Tensor:  # shape -> shape
         """Put structural zeros in their place."""

@@ -6,7 +6,7 @@ By default the table is a Dirichlet :func:`pyro.sample` site, so NUTS, SVI with 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,6 +18,7 @@ from torch import Tensor
 
 from ..distributions.row_dirichlet import RowDirichlet
 from ..errors import TableError
+from .axes import Axis, Labels, as_axes, check_axes
 from .layout import Layout
 
 
@@ -29,6 +30,7 @@ class Declaration:
     :param unvisited: what an estimator does with a row that no data reach: refuse (``"error"``), or leave it as it
         was (``"keep"``), for tables such as trigram contexts of which a corpus visits only some.
     :param touched: the only columns (dense) or cells (ragged) this call needs; None means all of them.
+    :param axes: what rows and outcomes are called (:class:`.Axis`), for features that look at them.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Declaration:
     prior: Tensor
     unvisited: Literal["error", "keep"] = "error"
     touched: Tensor | None = None
+    axes: tuple[Axis, ...] | None = None
 
     def __post_init__(self) -> None:
         try:
@@ -49,6 +52,8 @@ class Declaration:
             raise TableError(
                 f"table '{self.name}': the Dirichlet prior must be positive, actual smallest = {self.prior.min():g}"
             )
+        if self.axes is not None:
+            check_axes(self.name, self.layout, self.axes)
 
     def concentration(self, dtype: torch.dtype) -> Tensor:  # layout.shape
         """The prior, spelled out for every cell."""
@@ -69,6 +74,7 @@ def multinomial(
     prior: float | Tensor = 1.0,
     unvisited: Literal["error", "keep"] = "error",
     touched: Tensor | None = None,  # (n,) long
+    axes: Mapping[str, Labels] | Sequence[Axis] | None = None,
 ) -> Tensor:
     """Declare a table of multinomials and get its log-weights.
 
@@ -76,6 +82,9 @@ def multinomial(
     :param support: which cells may have weight (a tag dictionary, say). The others are -inf, and stay so.
     :param touched: ask for these columns (dense) or flat cells (ragged) only, so that the cost of a mini-batch follows
         what it touches and not the size of the table.
+    :param axes: what rows and outcomes are called, ``{"tag": 45, "word": words}``: labels by the name of each
+        dimension, the outcomes last. Needed for features (:class:`pyro_unsup.Template`). Those of a ragged table are a
+        list of :class:`.Axis`.
     :return: log-weights, ``shape`` (or ``(cells,)``; or the touched part). Rows need not sum to one under a handler.
 
     >>> pyro.set_rng_seed(0)
@@ -94,7 +103,7 @@ def multinomial(
         layout = Layout.dense(*shape, support=support) if row_lengths is None else Layout.ragged(row_lengths)
     except TableError as error:
         raise TableError(f"table '{name}': {error}") from None
-    return declare(Declaration(name, layout, prior, unvisited, touched))
+    return declare(Declaration(name, layout, prior, unvisited, touched, as_axes(axes)))
 
 
 def declare(declaration: Declaration) -> Tensor:

@@ -24,14 +24,14 @@ PATIENCE = 90  # seconds
 
 
 @contextmanager
-def started(*arguments: object, scratch: Path) -> Iterator[subprocess.Popen[bytes]]:
+def started(*arguments: object, scratch: Path, stdin: int = subprocess.DEVNULL) -> Iterator[subprocess.Popen[bytes]]:
     """A command in a process group of its own, so that Ctrl-C can be sent to all of it.
 
     :param scratch: where it puts its temporary files, the board of its progress among them.
     """
     process = subprocess.Popen(
         [*COMMAND, *map(str, arguments)],
-        stdin=subprocess.DEVNULL,
+        stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, "OMP_NUM_THREADS": "1", "TMPDIR": str(scratch)},

@@ -13,6 +13,7 @@ import pytest
 
 import pyro_unsup as pu
 from pyro_unsup.cli.chains import Chains, live
+from pyro_unsup.cli.kinds import SAMPLED
 from pyro_unsup.data import TagDictionary, read_tagged
 
 from .conftest import Run, contents, tensors
@@ -92,6 +93,24 @@ def test_a_tag_may_be_the_words_of_the_text_and_no_others(tmp_path: Path, world:
     assert list(found.vocab) == ["the", "dog", "will", "run", "."]
     assert list(found.tags) == [tag for tag in listed.tagset if any(tag in listed[word] for word in found.vocab)]
     assert "left out, since no word may have them" in result.stderr
+
+
+def test_a_dictionary_is_diluted_by_the_words_of_the_text(tmp_path: Path, world: Path, run: Run) -> None:
+    """As in Goldwater & Griffiths (2007), where the dictionary is of a whole treebank."""
+    whole = read_tagged(world / "text.tagged")
+    few = whole.select([0, 1, 2]).compact()
+    text = tmp_path / "few.txt"
+    text.write_text("".join(f"{' '.join(few.vocab.decode(part))}\n" for part in np.split(few.words, few.offsets[1:-1])))
+    sample = ("sample", "tagger", text, "--sweeps", 2, "--dictionary-from", world / "text.tagged")
+    for least in (1, 2, "inf"):
+        result = run(*sample, "--dictionary-min-count", least, "--out", tmp_path / str(least))
+        assert result.exit_code == 0, result.stderr
+        model = pu.Samples.load(tmp_path / str(least)).model
+        wanted = TagDictionary.from_corpus(whole, float(least), counted_in=few).mask(model.vocab)
+        found = model.declarations()["emission"].layout.allowed().numpy()
+        np.testing.assert_array_equal(found, wanted[wanted.any(1)])
+    assert found.all()
+    assert run(*sample, "--dictionary-min-count", "nan", "--out", tmp_path / "nan").exit_code == 2
 
 
 @pytest.mark.parametrize("stops", [[(0, 1)], [(0, 11), (1, 6), (1, 12)]])
@@ -238,7 +257,7 @@ def test_another_text_is_not_scored(tmp_path: Path, world: Path, run: Run, sampl
         other.write_text(text + "\n")
         result = run("evaluate", sampled, other)
         assert result.exit_code == 2
-        assert result.stderr.startswith(f"error: {other}: is not the text that was sampled, of 150 sentences and ")
+        assert result.stderr.startswith(f"error: {other}: is not the text that was sampled, of 150 examples and ")
 
 
 def test_show(run: Run, sampled: Path) -> None:
@@ -269,7 +288,8 @@ def test_samples_do_not_predict(world: Path, run: Run, sampled: Path) -> None:
     assert result.stderr == f"error: {sampled}: holds samples, of which there are evaluate and show, not predict\n"
 
 
-def test_samples_that_the_command_line_does_not_know(tmp_path: Path, run: Run) -> None:
+def test_samples_that_the_command_line_does_not_know(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(SAMPLED, "clusterer")
     documents, _, _ = pu.data.toy.documents(10, seed=0, topics=2)
     kernel = pu.CollapsedGibbs(pu.models.Clusterer(2, documents.vocab))
     kernel.run(documents, sweeps=2, progress=False).save(tmp_path / "s")

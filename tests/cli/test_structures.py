@@ -116,7 +116,11 @@ def test_clusters(tmp_path: Path, zoo: Path, run: Run) -> None:
     assert {"accuracy", "loglik_per_token"} <= scores.keys()
     assert scores["documents"] == len(gold)
     with_blank = "\n" + (zoo / "documents.txt").read_text().split("\t", 1)[1].split("\n")[0] + "\n"
-    assert len(run("predict", zoo / "clusterer", "-", "--format", "plain", stdin=with_blank).stdout.splitlines()) == 2
+    predict = ("predict", zoo / "clusterer", "-", "--format", "plain")
+    assert len(run(*predict, "--keep-empty", stdin=with_blank).stdout.splitlines()) == 2
+    refused = run(*predict, stdin=with_blank)
+    what = "an empty document, expected at least one word; drop it, or add --keep-empty"
+    assert (refused.exit_code, refused.stderr) == (2, f"error: -:1: {what}\n")
     for table in (run("evaluate", zoo / "clusterer", zoo / "documents.txt").stdout,):
         assert all(name in table for name in expected)
 
@@ -142,6 +146,13 @@ def test_segments(zoo: Path, run: Run) -> None:
         expected = fit.evaluate(gold, how)
         assert {name: scores[name] for name in expected} == expected
     assert {"token_f1", "boundary_f1", "lexicon_f1", "loglik_per_token"} <= scores.keys()
+    assert scores["too_long_words"] == sum(len(word) > 6 for line in gold.lines() for word in line.split()) > 0
+    long = run("evaluate", zoo / "segmenter", "-", stdin="Te dogdogdog\n")
+    assert "1 of 2 gold words have more than 6 symbols, as no segment of the model has; they cannot be" in long.stderr
+    assert (
+        json.loads(run("evaluate", zoo / "segmenter", "-", "--json", stdin="Te dogdogdog\n").stdout)["too_long_words"]
+        == 1
+    )
     new = run("evaluate", zoo / "segmenter", "-", stdin="Te Q9\n")
     assert "1 of 4 symbols are unknown to the model: their neighbours decided" in new.stderr
     assert "1 of 1 lines have probability zero, so loglik_per_token is infinite" in new.stderr

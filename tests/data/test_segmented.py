@@ -27,6 +27,9 @@ def written(tmp_path: Path, text: str) -> Path:
 def test_gold_spaces_are_noted_and_removed(tmp_path: Path) -> None:
     text = read_segmented(written(tmp_path, "yu want\n\n  6 \t dOgi \nyu\n"))
     assert repr(text) == "Segmented(3 sentences, 13 symbols, 5 words)"
+    assert text.word_lengths.tolist() == [2, 4, 1, 4, 2]
+    with pytest.raises(InputError, match="this text has no gold words; read one that has"):
+        Segmented(text.symbols).word_lengths  # noqa: B018
     assert [text.symbols.sentence(i) for i in range(3)] == [list("yuwant"), list("6dOgi"), list("yu")]
     assert np.flatnonzero(text.ends).tolist() == [1, 5, 6, 10, 12]
     assert text.lines() == ["yu want", "6 dOgi", "yu"]

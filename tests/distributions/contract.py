@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 from torch import Tensor
@@ -44,6 +44,10 @@ class Instance:
     value: Tensor
     items: list[Enumerated]
     pieces: list[slice]  # where each item's structure lies in a structure of the whole batch
+    cells: list[slice] = field(default_factory=list)  # and its marginals in those of the batch, if not as structures do
+
+    def __post_init__(self) -> None:
+        self.cells = self.cells or self.pieces
 
 
 @dataclass

@@ -80,6 +80,23 @@ def test_sharp_weights_are_done_in_logs() -> None:
     assert grad.tolist() == pytest.approx([1.0, p, 1 - p, 0.0])
 
 
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("scale", [3.0, 30.0, 100.0, 250.0, 500.0])
+def test_long_sentences_of_rare_words(turned: bool, scale: float) -> None:
+    """Products of small totals, in range one by one but not together, or not even one by one."""
+    grid, value = text(6, 80, 60, seed=1)
+    g = torch.Generator().manual_seed(0)
+    table = torch.cat([torch.zeros(1), -scale - torch.randn(60, generator=g)]).requires_grad_()
+    choice = torch.randn(2, 6, generator=g)
+    dist = Alignment(table, grid, choice[0], choice[1], turned=turned)
+    total = dist.log_prob(value + 1)
+    expected = reference_log_partition(dist._parts, value + 1, grid, turned)
+    torch.testing.assert_close(total, expected, rtol=1e-13, atol=1e-12)
+    weigh = torch.randn(6, generator=g)
+    grads = (torch.autograd.grad(x, table, weigh)[0] for x in (total, expected))
+    torch.testing.assert_close(*grads, rtol=1e-11, atol=1e-11)
+
+
 def test_ties_go_to_the_null_word_then_to_the_first() -> None:
     grid = Grid(torch.tensor([2, 2]), torch.tensor([1, 1]))
     cells = torch.tensor([0, 0, 0, 1, 0, 1, 0, 2, 0, 1, 0, 1])

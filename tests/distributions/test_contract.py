@@ -14,13 +14,16 @@ from torch import Tensor
 from pyro_unsup.distributions.semiring import LOG, MAX, SAMPLE
 
 from .alignment_case import ALIGNMENT
+from .alignment_hmm_case import ALIGNMENT_HMM
 from .bracketing_case import BRACKETING
 from .chain_case import CHAIN
 from .contract import Case, Instance
+from .dependency_case import DEPENDENCY
+from .headed_bracketing_case import HEADED_BRACKETING
 from .mixture_case import MIXTURE
 from .segmentation_case import SEGMENTATION
 
-CASES = [CHAIN, BRACKETING, MIXTURE, SEGMENTATION, ALIGNMENT]
+CASES = [CHAIN, BRACKETING, MIXTURE, SEGMENTATION, ALIGNMENT, ALIGNMENT_HMM, DEPENDENCY, HEADED_BRACKETING]
 
 on_every_structure = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
@@ -109,8 +112,8 @@ def test_posterior_against_enumeration(case: Case, data: st.DataObject) -> None:
         1e-7,
     )
     mode, mbr, draw = posterior.mode(), posterior.mbr(), posterior.sample()
-    for item, piece, ok in zip(instance.items, instance.pieces, alive, strict=True):
-        marginals = posterior.marginals[piece]
+    for item, piece, cells, ok in zip(instance.items, instance.pieces, instance.cells, alive, strict=True):
+        marginals = posterior.marginals[cells]
         expected = torch.zeros_like(marginals)
         for p, parts in zip(item.probabilities(), item.parts, strict=True):
             for part in parts:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,9 @@ import pyro_unsup as pu
 from pyro_unsup.errors import FitError, InputError, StructureError
 from pyro_unsup.infer.gibbs import CollapsedGibbs
 from pyro_unsup.infer.gibbs_tags import TagState
+from pyro_unsup.infer.hyperparameters import LogUniform
 from pyro_unsup.infer.temperatures import Cooling
-from pyro_unsup.models import Clusterer, Tagger
+from pyro_unsup.models import Clusterer, Segmenter, Tagger
 
 SENTENCES = [[0, 1, 2, 1], [3, 2], [0, 0, 3, 1, 2], [1]]
 RUN: dict[str, Any] = {"sweeps": 12, "burn_in": 4, "thin": 2, "chains": 2, "seed": 3, "progress": False}
@@ -115,11 +118,66 @@ def test_a_resume_of_something_else_is_refused(tmp_path: Path) -> None:
         kernel(order=1).run(SENTENCES, **again, **RUN)
     with pytest.raises(InputError, match="other settings: seed was 3, now 4"):
         kernel().run(SENTENCES, **again, **{**RUN, "seed": 4})
-    with pytest.raises(InputError, match=r"other settings: temperature was 1\.0, now 'Cooling"):
+    with pytest.raises(InputError, match="holds a chain of other temperatures; resume with"):
         kernel(temperature=Cooling()).run(SENTENCES, **again, **RUN)
+    with pytest.raises(InputError, match="holds a chain of another hyperprior; resume with"):
+        kernel(hyperprior="log_uniform").run(SENTENCES, **again, **RUN)
     same(kernel().run(SENTENCES, **again, **RUN), kernel().run(SENTENCES, **RUN))  # and nothing was lost
     with pytest.raises(FitError, match="resume needs the checkpoint folder"):
         kernel().run(SENTENCES, resume=True, **RUN)
+
+
+def test_schedules_and_priors_are_told_apart_by_what_they_say(tmp_path: Path) -> None:
+    """Not by their names: functions share those, and objects have addresses in theirs."""
+
+    class Own:
+        def __init__(self, power: float) -> None:
+            self.power = power
+
+        def log_density(self, x: Any) -> Any:
+            return -x * self.power
+
+    def cool(sweep: int, sweeps: int, start: float) -> float:
+        return start - sweep / sweeps
+
+    def begun(folder: str, **options: Any) -> Any:
+        kernel(**options).run(SENTENCES, checkpoint=tmp_path / folder, **RUN)
+        return {"checkpoint": tmp_path / folder, "resume": True}
+
+    again = begun("lambda", temperature=lambda sweep, sweeps: 1.0)
+    kernel().run(SENTENCES, **again, **RUN)  # another way to say the same
+    with pytest.raises(InputError, match="other temperatures"):
+        kernel(temperature=lambda sweep, sweeps: 7.0).run(SENTENCES, **again, **RUN)
+    again = begun("partial", temperature=partial(cool, start=3.0))
+    kernel(temperature=partial(cool, start=3.0)).run(SENTENCES, **again, **RUN)
+    with pytest.raises(InputError, match="other temperatures"):
+        kernel(temperature=partial(cool, start=2.0)).run(SENTENCES, **again, **RUN)
+    again = begun("prior", hyperprior=Own(1.0))
+    kernel(hyperprior=Own(1.0)).run(SENTENCES, **again, **RUN)
+    with pytest.raises(InputError, match="another hyperprior"):
+        kernel(hyperprior=Own(1.01)).run(SENTENCES, **again, **RUN)
+    again = begun("bounds", hyperprior=LogUniform(1e-6, 1e3))
+    with pytest.raises(InputError, match="another hyperprior"):
+        kernel(hyperprior=LogUniform(1e-6, 1.01e3)).run(SENTENCES, **again, **RUN)
+
+
+def test_chains_of_an_older_run_are_not_in_the_way(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    kernel().run(SENTENCES, checkpoint=folder, **{**RUN, "chains": 3, "seed": 20})
+    (folder / "chain-2" / ".samples.json.0a1b2c3d4e5f").touch()  # as a write that was cut short leaves it
+    (folder / "chain-notes").mkdir()
+    with pytest.raises(KeyboardInterrupt):
+        kernel().run(SENTENCES, checkpoint=folder, callbacks=[lambda found: found.sweep == 5], parallel=1, **RUN)
+    assert sorted(one.name for one in folder.iterdir()) == ["chain-0", "chain-notes"]
+    run = {**RUN, "chains": 3}
+    same(kernel().run(SENTENCES, checkpoint=folder, resume=True, **run), kernel().run(SENTENCES, **run))
+    wrong = kernel(temperature=lambda sweep, sweeps: 1.0 - sweep)
+    with pytest.raises(FitError, match="a temperature must be"):  # refused before anything is removed
+        wrong.run(SENTENCES, checkpoint=folder, **RUN)
+    same(kernel().run(SENTENCES, checkpoint=folder, resume=True, **run), kernel().run(SENTENCES, **run))
+    (folder / "chain-1" / "mine.txt").touch()
+    with pytest.raises(InputError, match=r"chain-1: cannot be removed: Directory not empty"):
+        kernel().run(SENTENCES, checkpoint=folder, **RUN)
 
 
 def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
@@ -165,9 +223,11 @@ def test_errors() -> None:
             kernel(beta=bad)
         with pytest.raises(FitError, match="beta must be positive and finite"):
             kernel(beta=[1.0, bad, 1.0])
-    with pytest.raises(FitError, match="beta must be a number or 3 of them"):
+    with pytest.raises(FitError, match="beta must be a number or 3, one a label, actual 2"):
         kernel(beta=[1.0, 2.0]).run(SENTENCES, **RUN)
-    with pytest.raises(FitError, match="how must be"):
+    with pytest.raises(FitError, match="beta must be a number or 1, one a label, actual 2"):
+        CollapsedGibbs(Tagger(1, 4), beta=[1.0, 2.0]).run(SENTENCES, **RUN)
+    with pytest.raises(FitError, match="drawn how = 'pointwise' or 'blocked' or 'uncollapsed', actual 'parallel'"):
         kernel("parallel")
     with pytest.raises(FitError, match="hyper must be 'fixed', 'shared' or 'separate'"):
         kernel(hyper="all")
@@ -183,6 +243,68 @@ def test_errors() -> None:
     made = CollapsedGibbs(Tagger(3, 4, dictionary=mask))
     with pytest.raises(StructureError, match="tag 1 of token 2 is not one that its word may have"):
         made.run(SENTENCES, initial=np.ones(12, int), **RUN)
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"alpha": "a"}, "alpha must be a number, actual 'a'"),
+        ({"alpha": [1, 2, 3]}, r"alpha must be a number, actual \[1, 2, 3\]"),
+        ({"beta": [[1, 2, 3]]}, "beta must be a number, or one a label, actual"),
+        ({"beta": [1, [2, 3]]}, "beta must be a number, or one a label, actual"),
+        ({"alpha": 1e-61}, r"alpha must be positive and finite, between 1e-60 and 1e\+60, actual \[1.e-61\]"),
+        ({"alpha": 1e200}, r"alpha must be positive and finite, between 1e-60 and 1e\+60, actual \[1.e\+200\]"),
+        ({"temperature": "hot"}, "a temperature must be positive and finite, actual hot"),
+        ({"temperature": lambda sweep, sweeps: None}, "a temperature must be positive and finite, actual None"),
+        ({"width": "wide"}, "width must be positive and finite, actual wide"),
+        ({"hyper_steps": 1.5}, "hyper_steps must be a whole number, 1 or more, actual 1.5"),
+        ({"hyper_steps": 0}, "hyper_steps must be a whole number, 1 or more, actual 0"),
+        ({"hyperprior": 3}, r"a hyperprior is one of 'gamma', 'log_uniform', 'flat' or has log_density\(x\), actual 3"),
+    ],
+)
+def test_what_is_no_number(options: dict[str, Any], what: str) -> None:
+    with pytest.raises(FitError, match=what):
+        kernel(**options)
+
+
+def test_more_that_is_refused() -> None:
+    for run in ({"sweeps": 2.5}, {"sweeps": 5, "thin": 1.0}, {"sweeps": 5, "burn_in": "1"}):
+        with pytest.raises(FitError, match="all whole numbers"):
+            kernel().run(SENTENCES, **run)
+    for run in ({"chains": 1.5}, {"chains": 0}, {"seed": -1}, {"seed": "0"}):
+        with pytest.raises(FitError, match="one chain or more and a seed that is a whole number"):
+            kernel().run(SENTENCES, **run)
+    with pytest.raises(FitError, match=r"mcmc.run takes the data and nothing else .* actual 2 arguments"):
+        MCMC(kernel(), 5, 5, disable_progbar=True).run(torch.tensor([0, 1]), torch.tensor([2]))
+    for made in (Clusterer(2, 4), Segmenter.of(SENTENCES, vocab=4)):
+        with pytest.raises(FitError, match=r"the labels of a \w+ are drawn how = 'pointwise', actual 'blocked'"):
+            CollapsedGibbs(made, how="blocked")
+
+
+def test_a_start_that_the_prior_holds_impossible() -> None:
+    far = kernel(alpha=1e-8, hyper="shared", hyperprior="log_uniform")
+    with pytest.raises(FitError, match=r"alpha = 1e-08 and beta = \[0.5\] have no density under LogUniform"):
+        far.run(SENTENCES, **RUN)
+    kernel(alpha=1e-8, hyper="fixed", hyperprior="log_uniform").run(SENTENCES, **RUN)  # no prior, no harm
+
+
+def test_the_warning_of_a_flat_prior_points_to_its_user() -> None:
+    with pytest.warns(UserWarning, match="improper") as told:
+        kernel(hyperprior="flat")
+    assert told[0].filename == __file__
+
+
+def test_a_sampler_that_accepts_nothing_says_so() -> None:
+    cold = kernel("blocked", temperature=1e-4)
+    with pytest.warns(UserWarning, match="temperature 0.0001: no proposal of the last 10 sweeps was accepted"):
+        cold.run(SENTENCES, **{**RUN, "chains": 1})
+
+
+def test_huge_and_tiny_concentrations() -> None:
+    for alpha, beta in itertools.product((1e-59, 1e59), repeat=2):
+        for how in ("pointwise", "blocked", "uncollapsed"):
+            found = kernel(how, alpha=alpha, beta=beta, hyper="fixed").run(SENTENCES, **RUN)
+            assert np.isfinite(found.path["log_joint"]).all()
 
 
 def test_start_from_given_labels() -> None:
@@ -208,6 +330,21 @@ def test_under_pyros_mcmc() -> None:
     assert not labels.is_floating_point()
     assert 0 < told["acceptance rate"]["chain 0"]["alpha"] <= 1
     mcmc.summary()
+
+
+def test_draws_are_of_double_precision_whatever_the_default() -> None:
+    alone = kernel().run(SENTENCES, sweeps=8, burn_in=4, seed=5, progress=False)
+    before = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(torch.float32)
+        made = kernel()
+        mcmc = MCMC(made, 4, 4, disable_progbar=True, initial_params=made.seeds(5))
+        mcmc.run(SENTENCES)
+    finally:
+        torch.set_default_dtype(before)
+    for name, x in mcmc.get_samples(group_by_chain=True).items():
+        assert x.dtype == torch.float64, name
+    np.testing.assert_array_equal(mcmc.get_samples(group_by_chain=True)["log_joint"], alone.log_joint)
 
 
 def test_chains_in_processes_of_pyros_mcmc(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,8 +391,6 @@ def test_clusters_of_documents() -> None:
     samples = made.run(documents, sweeps=300, burn_in=100, chains=2, progress=False)
     assert samples.labels.shape == (2, 200, 5)
     assert samples.co_clustering(0, 1) > 0.7 > 0.3 > samples.co_clustering(0, 3)
-    with pytest.raises(FitError, match="one label each, drawn 'pointwise'"):
-        CollapsedGibbs(Clusterer(2, 4), how="blocked").run(documents, sweeps=2)
 
 
 def _quiet() -> Any:

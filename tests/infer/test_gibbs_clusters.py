@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from math import lgamma
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from pyro_unsup.errors import StructureError
+from pyro_unsup.errors import InputError, StructureError
+from pyro_unsup.infer.gibbs import CollapsedGibbs
 from pyro_unsup.infer.gibbs_clusters import ClusterState
 from pyro_unsup.kernels.gibbs_mixture import weigh
 from pyro_unsup.models import Clusterer
@@ -58,6 +60,32 @@ def test_conditional_is_the_ratio_of_joints() -> None:
         wanted, p = np.exp(np.array(logs) - max(logs)), np.exp(found - found.max())
         worst = max(worst, np.abs(wanted / wanted.sum() - p / p.sum()).max())
     assert worst < 1e-11
+
+
+@pytest.mark.parametrize("beta", [1e-59, 1e-20, 1e-13, 1e59])
+def test_factors_that_no_product_holds(beta: float) -> None:
+    """Forty of them would leave the range of floats, but their logs do not."""
+    V = 40
+    n_word = np.zeros((V, 2), np.int32)
+    n_word[:, 0] = 1
+    found = np.empty(2)
+    weigh(
+        np.arange(V), np.ones(V, np.int64), V, np.array([1, 0], np.int32), n_word, np.array([V, 0]), 1.0,
+        np.full(2, beta), np.full(2, beta * V), found, np.empty(2),
+    )  # fmt: skip
+    for k in range(2):
+        n = n_word[0, k]
+        wanted = np.log(2 - k) + V * np.log(n + beta) - np.log(n * V + V * beta + np.arange(V)).sum()
+        assert found[k] == pytest.approx(wanted)
+
+
+def test_other_documents_of_the_same_pattern_are_told_apart(tmp_path: Path) -> None:
+    made: Any = CollapsedGibbs(Clusterer(2, 5))
+    run: Any = {"sweeps": 4, "progress": False, "checkpoint": tmp_path}
+    samples = made.run([[0, 1, 0], [2, 2]], **run)
+    assert samples.data["words"].tolist() == [0, 1, 2]
+    with pytest.raises(InputError, match="holds a chain of another corpus"):
+        made.run([[1, 3, 1], [4, 4]], resume=True, **run)
 
 
 @pytest.mark.parametrize("power", [1.0, 0.5])

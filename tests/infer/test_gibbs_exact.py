@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import math
+import textwrap
 import types
 from collections import Counter
 from typing import Any
@@ -13,8 +16,10 @@ from numba import njit
 from pyro import poutine
 from scipy import stats
 
+from pyro_unsup.infer import gibbs_tags
 from pyro_unsup.infer.gibbs_tags import TagState
 from pyro_unsup.kernels import gibbs_bigram, gibbs_trigram
+from pyro_unsup.kernels.gibbs_joint import rising
 from pyro_unsup.models import Tagger
 
 from .gibbs_oracle import log_joint, posterior, ratio
@@ -82,6 +87,16 @@ def test_log_joint_is_that_of_the_urns(order: int, stop: bool) -> None:
         wanted = log_joint(state.labels, words, lengths, len(allowed), allowed.sum(1), **about)
         found = state.log_choices(about["alpha"]) + state.log_emissions(about["beta"]).sum()
         assert found == pytest.approx(wanted, abs=1e-12)
+        tiny = {**about, "alpha": np.full(order + 1, 1e-30), "beta": np.full(len(allowed), 1e-20)}
+        wanted = log_joint(state.labels, words, lengths, len(allowed), allowed.sum(1), **tiny)
+        assert state.log_choices(tiny["alpha"]) + state.log_emissions(tiny["beta"]).sum() == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("a", [1e-30, 0.003, 1.0, 1e3, 9e3, 1.1e4, 1e7, 1e15, 1e59])
+@pytest.mark.parametrize("n", [0, 5, 63, 64, 500, 20_000])
+def test_rising_factorials_of_any_size(a: float, n: int) -> None:
+    wanted = math.fsum(math.log(a + j) for j in range(n))
+    assert rising(a, n) == pytest.approx(wanted, rel=1e-12)
 
 
 @BOTH
@@ -101,38 +116,48 @@ def test_counts_stay_those_of_the_tags(how: Any, order: int, stop: bool) -> None
             np.testing.assert_array_equal(before, after)
 
 
-#: One sentence of five and two tags: 32 states.
-WORDS, LENGTHS = np.array([0, 1, 0, 0, 1]), np.array([5])
+#: Five words and two tags: 32 states. A third word does not occur, and kinds of rows differ.
+WORDS, TYPES = np.array([0, 1, 0, 0, 1]), 3
+ABOUT: Any = {"alpha": np.array([0.4, 3.0, 8.0]), "beta": np.array([0.7, 0.9])}
 
 
 def chi_squared(
-    how: Any, order: int, stop: bool, sweep: Any = None, power: float = 1.0, kept: int = 20_000, thin: int = 3
+    how: Any, order: int, stop: bool, power: float = 1.0, kept: int = 20_000, thin: int = 3, afresh: bool = False
 ) -> float:
-    """p of the visits to each of 32 states against the exact posterior."""
-    about: Any = {"alpha": np.array([0.4, 0.6, 0.5][: order + 1]), "beta": np.array([0.7, 0.9])}
-    allowed = np.ones((2, 2), np.bool_)
-    exact = posterior(WORDS, LENGTHS, allowed, order=order, stop=stop, **about)
+    """p of the visits to each of 32 states against the exact posterior.
+
+    :param afresh: begin every sweep with a draw from that posterior, which the sweep then must not change. There are
+        two sentences then, since how the only sentence starts says nothing of alpha.
+    """
+    lengths = [3, 2] if afresh else [5]
+    alpha, beta = ABOUT["alpha"][[0, 2] if order == 1 else [0, 1, 2]], ABOUT["beta"]
+    allowed = np.ones((2, TYPES), np.bool_)
+    exact = posterior(WORDS, lengths, allowed, order=order, stop=stop, alpha=alpha, beta=beta)
+    states = np.array(list(exact))
     p = np.array(list(exact.values())) ** power
+    p /= p.sum()
     rng = np.random.default_rng(7)
-    state = TagState(Tagger(2, 2, order, stop=stop), [WORDS.tolist()])
+    state = TagState(Tagger(2, TYPES, order, stop=stop), [part.tolist() for part in np.split(WORDS, lengths[:-1])])
     state.draw_start(rng)
+    starts = state.at[state.words] + states[rng.choice(len(p), size=kept, p=p)]
     seen: Counter[tuple[int, ...]] = Counter()
-    for _ in range(kept):
+    for start in starts:
+        if afresh:
+            state._settle(start)
         for _ in range(thin):
-            if sweep is None:
-                state.sweep(how, about["alpha"], about["beta"], power, rng)
-            else:
-                sweep(state, about, rng)
+            state.sweep(how, alpha, beta, power, rng)
         seen[tuple(state.labels.tolist())] += 1
-    counts = np.array([seen[z] for z in exact])
-    return float(stats.chisquare(counts, kept * p / p.sum()).pvalue)
+    return float(stats.chisquare([seen[z] for z in exact], kept * p).pvalue)
 
 
 @BOTH
 @BOUNDARY
 @pytest.mark.parametrize("how", ["pointwise", "blocked", "uncollapsed"])
 def test_chain_visits_states_as_often_as_it_should(how: Any, order: int, stop: bool) -> None:
-    assert chi_squared(how, order, stop, **({"kept": 2500, "thin": 2} if how == "uncollapsed" else {})) > 1e-4
+    options: Any = {}
+    if how == "uncollapsed":  # the slowest: all of it once
+        options = {"thin": 1, "afresh": True, "kept": 20_000 if order == 2 and stop else 4000}
+    assert chi_squared(how, order, stop, **options) > 1e-4
 
 
 def without_indicators(order: int) -> Any:
@@ -215,6 +240,49 @@ def test_the_target_is_the_posterior_of_the_pyro_program(order: int, stop: bool)
     state = TagState(model, [[0, 2, 1], [1]])
     np.testing.assert_allclose(state.concentrations[0], about["alpha"])
     np.testing.assert_allclose(state.concentrations[1], about["beta"])
+
+
+def without(text: str, other: str) -> Any:
+    """``draw_tables`` with something in it replaced."""
+    source = textwrap.dedent(inspect.getsource(TagState.draw_tables))
+    assert text in source
+    names = dict(vars(gibbs_tags))
+    exec("from __future__ import annotations\n" + source.replace(text, other), names)
+    return names["draw_tables"]
+
+
+def worst_table(order: int, stop: bool) -> float:
+    """The smallest p of all entries of drawn tables against their Beta distributions."""
+    allowed = np.array([[1, 1, 0, 1, 1], [0, 1, 1, 0, 1]], np.bool_)  # the last two words do not occur
+    state = TagState(Tagger(2, 5, order, torch.from_numpy(allowed), stop), [[0, 1, 2, 1, 1], [1, 2]])
+    rng = np.random.default_rng(1)
+    state.draw_start(rng)
+    alpha, beta = np.array([0.2, 1.5, 20.0])[[0, 2] if order == 1 else [0, 1, 2]], np.array([0.3, 4.0])
+    drawn = [state.draw_tables(alpha, beta, rng) for _ in range(1000)]
+    rows, cells = (np.exp(np.stack(part)) for part in zip(*drawn, strict=True))
+    worst = 1.0
+    for r, kind in enumerate(state.kind):
+        shape = state.n[r] + alpha[kind]
+        shape = shape if stop and kind < order else shape[:-1]
+        np.testing.assert_allclose(rows[:, r, : len(shape)].sum(1), 1)
+        for c, a in enumerate(shape):
+            worst = min(worst, stats.kstest(rows[:, r, c], stats.beta(a, shape.sum() - a).cdf).pvalue)
+    for j, k in enumerate(state.tag_of):
+        a, whole = state.n_cell[j] + beta[k], state.n_tag[k] + allowed[k].sum() * beta[k]
+        worst = min(worst, stats.kstest(cells[:, j], stats.beta(a, whole - a).cdf).pvalue)
+    return worst
+
+
+@BOTH
+@BOUNDARY
+def test_tables_are_drawn_given_the_counts(order: int, stop: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert worst_table(order, stop) > 1e-4
+    for wrong in (
+        without("alpha[self.kind][:, None]", "alpha[0]"),
+        without("unseen = self.types - np", "unseen = self.types * 0 + 0 * np"),
+    ):
+        monkeypatch.setattr(TagState, "draw_tables", wrong)
+        assert worst_table(order, stop) < 1e-10
 
 
 def test_threads_draw_the_same_tags(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 import pyro_unsup as pu
-from pyro_unsup.errors import FitError, StructureError
+from pyro_unsup.errors import StructureError, UnsupError
 from pyro_unsup.infer.gibbs_segments import SegmentState
 from pyro_unsup.models import Segmenter
 
@@ -73,6 +73,44 @@ def test_chain_visits_states_as_often_as_it_should(longest: int, power: float) -
     assert state.total == before[1]
 
 
+def exact_sweep(state: SegmentState, ends: Any, alpha: float, beta: float, power: float, uniforms: Any) -> Any:
+    """A sweep by ratios of joints, in logs."""
+    ends = ends.copy()
+    for first, last in itertools.pairwise(state.offsets):
+        for t in range(first, last - 1):
+            logs = []
+            for cut in (0, 1):
+                ends[t] = cut
+                try:
+                    state.labels = ends
+                except StructureError:  # too long
+                    logs.append(-np.inf)
+                else:
+                    logs.append(state.log_choices(np.array([alpha])) + float(state.log_emissions(np.array([beta]))[0]))
+            ends[t] = np.log(uniforms[t]) < -np.logaddexp(0.0, power * (logs[0] - logs[1]))
+    return ends
+
+
+@pytest.mark.parametrize(("width", "temperature"), [(12, 0.04), (30, 0.04), (30, 1.0), (100, 1.0), (100, 0.04)])
+def test_long_segments_and_low_temperatures(width: int, temperature: float) -> None:
+    """Powers of ratios that leave the range of floats, and penalties that do: exp(-100 ** 1.6) is 0."""
+    sentences = [list(range(width)), list(range(width))]
+    model = Segmenter.of(sentences, vocab=width, max_length=width - 2)
+    state, other = SegmentState(model, sentences), SegmentState(model, sentences)
+    for seed, place in enumerate((1, width // 2, None)):
+        other.draw_start(np.random.default_rng(seed))
+        only = np.isin(np.arange(width), (place, width - 1)).astype(int)
+        state.labels = other.labels if place is None else np.tile(only, 2)
+        uniforms = np.random.default_rng(seed).random(len(state))
+        wanted = exact_sweep(other, state.labels, 1.0, 1e-3, 1 / temperature, uniforms)
+        state.sweep("pointwise", np.ones(1), np.full(1, 1e-3), 1 / temperature, np.random.default_rng(seed))
+        np.testing.assert_array_equal(state.labels, wanted)
+        counted = state.n.copy(), state.total
+        state.labels = wanted
+        np.testing.assert_array_equal(counted[0], state.n)
+        assert counted[1] == state.total
+
+
 def test_it_finds_words(tmp_path: Any) -> None:
     words = ["the", "dog", "cat", "see", "a"]
     rng = np.random.default_rng(0)
@@ -87,6 +125,13 @@ def test_it_finds_words(tmp_path: Any) -> None:
     lengths = [len(s) for s in sentences]
     scores = pu.evaluate.segmentation_report(gold, samples.predict(), np.concatenate(sentences), lengths)
     assert scores["token_f1"] > 0.7
+    flat, offsets = np.concatenate(sentences), np.concatenate([[0], np.cumsum(lengths)])
+    text = pu.data.Segmented(pu.data.Corpus(flat, offsets, vocab), gold.astype(bool))
+    assert (
+        samples.evaluate(text, "best")["token_f1"]["chains"][int(samples.best_log_joint.argmax())] == scores["token_f1"]
+    )
+    with pytest.raises(UnsupError, match="is not the one that was sampled"):
+        samples.evaluate(text.select(np.arange(len(text))[::-1]))
     assert samples.beta.shape == samples.alpha.shape == (2, 75)
     assert samples.to_arviz().posterior["token_counts"].shape == (2, 75, 2)
     samples.save(tmp_path / "out")
@@ -100,5 +145,3 @@ def test_what_is_refused() -> None:
         state.labels = np.array([1, 1, 1, 0, 1, 1, 1])
     with pytest.raises(StructureError, match="more than the 2 symbols"):
         state.labels = np.array([0, 0, 1, 1, 1, 1, 1])
-    with pytest.raises(FitError, match="drawn 'pointwise'"):
-        pu.CollapsedGibbs(model, how="blocked").run(SENTENCES, sweeps=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,15 @@ from scipy import stats
 from pyro_unsup.errors import FitError
 from pyro_unsup.infer import hyperparameters
 from pyro_unsup.infer.gibbs_tags import TagState
-from pyro_unsup.infer.hyperparameters import Flat, Gamma, Hyperparameters, LogUniform, hyperprior, metropolis
+from pyro_unsup.infer.hyperparameters import (
+    Flat,
+    Gamma,
+    Hyperparameters,
+    LogUniform,
+    hyperprior,
+    metropolis,
+    metropolis_one,
+)
 from pyro_unsup.models import Tagger
 
 PRIOR = Gamma(2.0, 1.0)
@@ -136,7 +145,7 @@ def uniform(found: Any, draws: int, bins: int) -> Any:
     return np.array([stats.chisquare(n).pvalue for n in counts])
 
 
-@pytest.mark.parametrize(("how", "order"), [("pointwise", 1), ("pointwise", 2), ("blocked", 2)])
+@pytest.mark.parametrize(("how", "order"), [("pointwise", 1), ("pointwise", 2), ("blocked", 1), ("blocked", 2)])
 def test_simulation_based_calibration(how: Any, order: int) -> None:
     assert (uniform(ranks(how, order, data_sets=50, draws=9, thin=6, burn_in=30), 9, 5) > 1e-4).all()
 
@@ -154,6 +163,16 @@ def test_metropolis_finds_a_known_distribution() -> None:
     for _ in range(400):
         x, _, _ = metropolis(x, lambda x: np.zeros_like(x), Gamma(6.0, 1.0), rng, width=0.4)
     assert stats.kstest(x, stats.gamma(6.0).cdf).pvalue > 1e-4
+
+
+def test_one_number_moves_as_several_do() -> None:
+    several, one = np.random.default_rng(3), np.random.default_rng(3)
+    x, y = np.array([2.0]), 2.0
+    for _ in range(300):
+        x, after, accepted = metropolis(x, lambda x: -np.log(x), LogUniform(0.1, 9.0), several, width=0.8)
+        y, y_after, y_accepted = metropolis_one(y, lambda y: -math.log(y), LogUniform(0.1, 9.0), one, width=0.8)
+        assert (y, y_after) == pytest.approx((x[0], after[0]))
+        assert y_accepted == accepted[0]
 
 
 def test_a_log_uniform_prior_keeps_its_bounds() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyro_unsup import StructureError
-from pyro_unsup.models.lexicon import Lexicon
+from pyro_unsup.models.lexicon import Lexicon, join
 from pyro_unsup.models.pairs import Pairs
 
 Texts = list[tuple[list[int], list[int]]]
@@ -90,6 +90,21 @@ def test_turned_tables_have_the_same_cells(texts: Texts, data: st.DataObject) ->
     assert torch.autograd.gradgradcheck(lexicon.from_turned, table)
     many = torch.stack([table, 2 * table])
     assert torch.equal(lexicon.from_turned(many)[1], 2 * turned)
+
+
+def test_joined_tables_share_their_first_cells() -> None:
+    one, other = torch.randn(7).requires_grad_(), torch.randn(9).requires_grad_()
+    first, second = join(one, other, 5)
+    assert torch.equal(first, torch.cat([one[:5] + other[:5], one[5:]]))
+    assert torch.equal(second, torch.cat([one[:5] + other[:5], other[5:]]))
+    assert torch.autograd.gradcheck(lambda x, y: join(x, y, 5), (one, other))
+    assert torch.autograd.gradgradcheck(lambda x, y: join(x, y, 5), (one, other))
+    only = torch.autograd.grad(join(one, other, 5)[0].sum(), [one, other])  # the second is not used
+    assert only[0].tolist() == [1.0] * 7
+    assert only[1].tolist() == [1.0] * 5 + [0.0] * 4
+    many = join(torch.stack([one, 2 * one]), torch.stack([other, 2 * other]), 5)
+    assert torch.equal(many[0][1], 2 * first)
+    assert torch.equal(many[1][1], 2 * second)
 
 
 def test_rows_go_by_words_in_shards_that_share_no_cell() -> None:

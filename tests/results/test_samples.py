@@ -64,6 +64,20 @@ def test_scores_have_a_mean_and_a_deviation_over_chains(samples: Samples) -> Non
     assert scores["accuracy"]["deviation"] == pytest.approx(np.std(right, ddof=1))
     with pytest.raises(UnsupError, match="no tags"):
         samples.evaluate(replace(CORPUS, tags=None, tagset=None))
+    other = pu.data.Vocab(sorted(CORPUS.vocab))
+    assert samples.evaluate(CORPUS.with_vocab(other)) == scores  # the same words by other numbers
+
+
+def test_only_the_text_that_was_sampled_is_scored(samples: Samples) -> None:
+    words = CORPUS.words.copy()
+    words[3] = (words[3] + 1) % len(CORPUS.vocab)
+    for gold in (
+        CORPUS.select(np.arange(len(CORPUS))[::-1]),
+        replace(CORPUS, words=words),
+        pu.data.toy.sentences(40, seed=2),
+    ):
+        with pytest.raises(UnsupError, match="the gold text is not the one that was sampled"):
+            samples.evaluate(gold)
 
 
 def test_probability_of_sharing_a_label(samples: Samples) -> None:
@@ -89,6 +103,16 @@ def test_diagnostics_survive_a_renaming(samples: Samples) -> None:
     assert "a name, not a number" in Samples.explain()
 
 
+def test_a_number_that_stands_still_in_each_chain_has_no_r_hat(samples: Samples) -> None:
+    still = samples.draws["alpha"].copy()
+    still[:] = np.arange(1.0, 4.0)[:, None, None]
+    found = replace(samples, draws={**samples.draws, "alpha": still}).diagnostics()["alpha"]
+    assert np.isnan(found["r_hat"])
+    assert np.isnan(found["ess"])
+    still[0, ::2] += 1.0  # one chain moves
+    assert np.isfinite(replace(samples, draws={**samples.draws, "alpha": still}).diagnostics()["alpha"]["r_hat"])
+
+
 def test_chains_are_compared_by_variation_of_information(samples: Samples) -> None:
     apart = samples.variation_between_chains()
     assert apart.shape == (3, 3)
@@ -104,12 +128,12 @@ def test_arviz(hyper: Any) -> None:
     found = samples.to_arviz()
     K = samples.model.states
     assert found.posterior["token_counts"].shape == (3, 20, K)
-    assert found.posterior["token_counts"].coords["label"].values.tolist() == samples.names
-    assert (found.posterior["token_counts"].sum("label") == CORPUS.tokens).all()
+    assert found.posterior["token_counts"].coords["tag"].values.tolist() == samples.names
+    assert (found.posterior["token_counts"].sum("tag") == CORPUS.tokens).all()
     assert (np.diff(found.posterior["cluster_sizes"].values, axis=-1) <= 0).all()
     assert ("alpha" in found.posterior) == (hyper != "fixed")
     if hyper == "separate":
-        assert found.posterior["beta"].dims == ("chain", "draw", "label")
+        assert found.posterior["beta"].dims == ("chain", "draw", "tag")
     np.testing.assert_array_equal(found.sample_stats["lp"], samples.log_joint)
     np.testing.assert_array_equal(found.sample_stats["energy"], -samples.log_joint)
     wanted = {"lp", "energy", "temperature", "acceptance_labels"}
@@ -130,6 +154,7 @@ def test_arviz_plots(samples: Samples) -> None:
         data = samples.to_arviz()
         arviz.plot_trace(data, var_names=["alpha"])
         arviz.plot_autocorr(data, var_names=["alpha"])
+        arviz.plot_rank(data, var_names=["alpha"])
         arviz.plot_energy(data)
         plt.close("all")
         assert "alpha" in arviz.summary(data, var_names=["alpha"]).index
@@ -198,6 +223,10 @@ def test_clusters(tmp_path: Path) -> None:
     samples = CollapsedGibbs(Clusterer(2, documents.vocab, prior=0.5)).run(documents, sweeps=30, progress=False)
     gold = replace(documents, labels=np.array([0, 1, 1]), labelset=pu.data.Vocab(["x", "y"]))
     assert 0 <= samples.evaluate(gold)["accuracy"]["mean"] <= 1
+    names = pu.data.Vocab(list("dcba"))
+    assert samples.evaluate(gold.with_vocab(names)) == samples.evaluate(gold)
+    with pytest.raises(UnsupError, match="is not the one that was sampled"):
+        samples.evaluate(replace(gold, vocab=names))
     with pytest.raises(UnsupError, match="no labels"):
         samples.evaluate(documents)
     with pytest.raises(UnsupError, match="for taggers"):
@@ -219,5 +248,6 @@ def test_the_next_generation_of_arviz(samples: Samples, monkeypatch: pytest.Monk
     groups, coords, dims = samples.to_arviz()
     assert list(groups) == ["posterior", "sample_stats"]
     assert groups["posterior"]["alpha"].shape == (3, 20)
-    assert coords["label"] == samples.names
-    assert dims["token_counts"] == ["label"]
+    assert coords["tag"] == samples.names
+    assert dims["token_counts"] == ["tag"]
+    assert "label" not in {*coords, *(name for axes in dims.values() for name in axes)}  # taken by its summaries

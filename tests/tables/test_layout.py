@@ -90,6 +90,22 @@ def test_ragged_rows_of_any_lengths(lengths: list[int]) -> None:
     assert ragged.rows == (len(lengths),)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_shares_of_ragged_rows(dtype: torch.dtype, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyro_unsup.kernels.threads.TOKENS_A_THREAD", 10)
+    lengths = [1, 40, 3, 3, 1, 20, 1]
+    ragged, x = Layout.ragged(lengths), torch.rand(sum(lengths), dtype=dtype)
+    x[::5] = 0.0
+    x[44:47] = 0.0  # a row without counts
+    torch.set_num_threads(threads)
+    shares = ragged.log_shares(x, ragged.row_sum(x))
+    torch.set_num_threads(1)
+    assert shares.dtype == dtype
+    expected = torch.cat([(row / row.sum()).log() for row in x.split(lengths)])
+    torch.testing.assert_close(shares, expected, equal_nan=True)
+
+
 def test_a_support_broadcasts_and_a_full_one_is_none() -> None:
     column = Layout.dense(4, 3, support=torch.tensor([True, False, True]))
     assert column.allowed().tolist() == [[True, False, True]] * 4

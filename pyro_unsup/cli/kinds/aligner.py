@@ -4,16 +4,32 @@ from __future__ import annotations
 
 import sys
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...data.lines import UNKNOWN
+from ...data.streams import each_line
 from ...errors import UnsupError
+from ..batches import batches
 from ..common import print_json, printable, say
 from ..engines import Algorithm
 from ..fit import Task, Training, learn
-from ..options import MODEL, OUTPUT, FitArgument, JsonOption, LowercaseOption, OutFileOption, ScoresJsonOption
+from ..options import (
+    MODEL,
+    OUTPUT,
+    FitArgument,
+    JsonOption,
+    LowercaseOption,
+    OutFileOption,
+    ScoresJsonOption,
+    VocabFromOption,
+)
+from ..streams import Reading, check_stream, saved_model
 from ..tables import Likely, fit_record, likeliest, print_fit, print_likeliest, print_scores
+from .hmm import FirstOption, LearnNullOption, Which, WhichOption, after_model_1, check, trained
+from .links import CombineOption, ThresholdOption, Way, WayOption, decoding
 
 if TYPE_CHECKING:
     from ...data import Bitext
@@ -49,39 +65,12 @@ class Links(StrEnum):
     NAACL = "naacl"
 
 
-class Way(StrEnum):
-    """How the two directions are put together."""
-
-    INTERSECTION = "intersection"
-    UNION = "union"
-    THRESHOLD = "threshold"
-    GROW = "grow-diag-final-and"
-    FORWARD = "forward"
-    BACKWARD = "backward"
-
-
-WayOption = Annotated[
-    Way,
-    typer.Option("--how", help="How the best links of the two directions are put together; threshold: by posteriors."),
-]
-ThresholdOption = Annotated[
-    float | None,
-    typer.Option(
-        "--threshold",
-        metavar="P",
-        min=0,
-        max=1,
-        help="With --how threshold, the least mean posterior of a link.",
-        show_default="0.5",
-    ),
-]
-
-
 def fit(
     file: FileArgument,
     training: Training,
     algorithm: Algorithm,
     target: TargetArgument = None,
+    which: WhichOption = Which.MODEL1,
     agreement: Annotated[
         Agreement,
         typer.Option(
@@ -100,34 +89,70 @@ def fit(
             rich_help_panel=MODEL,
         ),
     ] = None,
+    learn_null: LearnNullOption = False,
+    first: FirstOption = None,
     min_count: Annotated[
         int,
         typer.Option(metavar="N", min=1, help="Words seen fewer times become one, `<unk>`.", rich_help_panel=OUTPUT),
     ] = 1,
     lowercase: LowercaseOption = False,
+    vocab_from: VocabFromOption = None,
 ) -> None:
-    """Learn which words translate which, by IBM Model 1 in both directions."""
+    """Learn which words translate which, in both directions: by IBM Model 1, or by a hidden Markov model.
+
+    From a stream (--vocab-from), only words that are known to occur together are linked. Words that are not known
+    become one, `<unk>`.
+    """
     from ...infer import uniform
-    from ...models import Aligner
+    from ...models import Aligner, HMMAligner
     from ..training import digest
 
     training.check()
     algorithm.check()
     if null is not None and not null < 1:
         raise UnsupError(f"--null must be a probability below 1, actual {null}")
-    text = _read(file, target, lowercase=lowercase, min_count=min_count)
-    model = Aligner.of(text, None if agreement is Agreement.NONE else agreement.value, null)
-    tokens = text.source.tokens + text.target.tokens
-    say(f"{printable(file)}: {len(text):,} pairs, {text.source.tokens:,} and {text.target.tokens:,} words; {model!r}")
+    check(which, learn_null, first, null, vocab_from)
+    how = (None if agreement is Agreement.NONE else agreement.value, null)
+    if vocab_from is not None:
+        check_stream(file, vocab_from, training, algorithm)
+        if target is not None:
+            raise UnsupError("a stream has both languages, `source ||| target` a line; leave FILE2 out")
+        saved = saved_model(vocab_from, "aligner")
+        if saved is None:
+            known = {"lowercase": lowercase, "min_count": min_count, "unknown": UNKNOWN}
+            model = Aligner.of(_read(vocab_from, None, **known), *how)
+        else:
+            model = Aligner(saved.source, saved.target, saved.lexicon, *how)
+        say(f"{printable(vocab_from)}: {model!r}")
+        vocabs: dict[str, Any] = {"source_vocab": model.source, "target_vocab": model.target}
+        read = partial(_read, target=None, lowercase=lowercase, **vocabs)
+        data: Any = Reading(file, batches(file, algorithm.examples, each_line, read))
+        tokens, checksum = 0, digest(*vocabs.values(), model.lexicon.sizes.numpy(), model.lexicon.met.numpy())
+    else:
+        data = _read(file, target, lowercase=lowercase, min_count=min_count)
+        model = Aligner.of(data, *how)
+        if which is Which.HMM:
+            training, model = trained(training), HMMAligner.like(model, **({"null": "learn"} if learn_null else {}))
+        sides = (data.source, data.target)
+        tokens = sum(one.tokens for one in sides)
+        checksum = digest(*(part for one in sides for part in (one.words, one.offsets, one.vocab)))
+        words = " and ".join(f"{one.tokens:,}" for one in sides)
+        say(f"{printable(file)}: {len(data):,} pairs, {words} words; {model!r}")
     task = Task(
         "aligner",
         model,
-        text,
+        data,
         tokens,
-        {"--agreement": str(agreement), "--null": null},
-        {"text": digest(*(part for one in (text.source, text.target) for part in (one.words, one.offsets, one.vocab)))},
+        {
+            "--agreement": str(agreement),
+            "--null": null,
+            "--model": str(which),
+            "--learn-null": learn_null,
+            "--first": first,
+        },
+        {"text": checksum},
         {"lowercase": lowercase, "min_count": min_count},
-        start=uniform(),
+        start=after_model_1(model, data, first) if isinstance(model, HMMAligner) else uniform(),
     )
     learn(task, training, algorithm)
 
@@ -142,12 +167,13 @@ def predict(
     ] = Links.PHARAOH,
     how: WayOption = Way.INTERSECTION,
     threshold: ThresholdOption = None,
+    combine: CombineOption = None,
 ) -> None:
     """Align pairs of sentences, and write the links between their words."""
     from ...data import write_links
     from ...results.decoding.aligning import decode
 
-    options = _threshold(how, threshold)
+    options = decoding(how, threshold, combine)
     text = _read(file, target)
     decoded = decode(fit, text, how.value, **options)
     write_links(decoded.links, out, "wa" if output_format is Links.NAACL else "pharaoh")
@@ -164,12 +190,13 @@ def evaluate(
     target: TargetArgument = None,
     how: WayOption = Way.INTERSECTION,
     threshold: ThresholdOption = None,
+    combine: CombineOption = None,
     as_json: ScoresJsonOption = False,
 ) -> None:
     """Score an aligner on pairs of sentences with gold links."""
     from ...results.decoding.aligning import decode, scores
 
-    options = _threshold(how, threshold)
+    options = decoding(how, threshold, combine)
     text = _read(file, target, links=gold)
     decoded = decode(fit, text, how.value, **options)
     found = scores(fit, text, decoded)
@@ -194,7 +221,7 @@ def show(
         print_fit(fit)
         print_likeliest("word", "likeliest translations", rows)
         return
-    facts = {"model": "Aligner", "source_words": model.source_words, "target_words": model.target_words}
+    facts = {"model": type(model).__name__, "source_words": model.source_words, "target_words": model.target_words}
     facts |= {"agreement": model.agreement, "null": model.null}
     listed = [
         {"word": word, "translations": [{"word": other, "probability": p} for other, p in row]} for word, row in rows
@@ -206,14 +233,6 @@ def _read(file: str, target: str | None, **options: Any) -> Bitext:
     from ...data import read_bitext
 
     return read_bitext(file, target, **options)
-
-
-def _threshold(how: Way, threshold: float | None) -> dict[str, Any]:
-    if threshold is None:
-        return {}
-    if how is not Way.THRESHOLD:
-        raise UnsupError("--threshold belongs to --how threshold; add that, or leave it out")
-    return {"threshold": threshold}
 
 
 def _translations(fit: Fit, words: int, n: int) -> list[tuple[str, Likely]]:

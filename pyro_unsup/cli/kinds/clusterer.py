@@ -4,20 +4,44 @@ from __future__ import annotations
 
 import math
 import sys
-from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ...errors import InputError, StructureError
+from ..batches import documents
 from ..common import check_memory, print_json, printable, say
 from ..engines import Algorithm
 from ..fit import Task, Training, learn
-from ..options import MODEL, OUTPUT, FitArgument, JsonOption, LowercaseOption, OutFileOption, ScoresJsonOption
+from ..options import (
+    FitArgument,
+    JsonOption,
+    LowercaseOption,
+    OutFileOption,
+    ScoresJsonOption,
+    VocabFromOption,
+)
+from ..streams import Reading, check_stream, saved_model
 from ..tables import fit_record, likeliest, print_fit, print_likeliest, print_scores
+from .documents import (
+    ClustersOption,
+    DropOption,
+    Encoding,
+    EncodingOption,
+    FileArgument,
+    Form,
+    FormOption,
+    LeastOption,
+    SkipOption,
+    SplitOption,
+    kept_words,
+    read,
+)
 
 if TYPE_CHECKING:
-    from ...data import Documents
+    from ...data import Documents, Vocab
+    from ...models import Clusterer
     from ...results import Fit
     from ...results.decoding.clustering import Decoded
 
@@ -34,81 +58,58 @@ MEANING = {
 }
 
 
-class Form(StrEnum):
-    """How documents lie in a file or folder."""
-
-    AUTO = "auto"
-    PLAIN = "plain"
-    LABELLED = "labelled"
-    NEWSGROUPS = "newsgroups"
-    FOLDERS = "folders"
-
-
-class Encoding(StrEnum):
-    """Of the files in a folder."""
-
-    UTF8 = "utf-8"
-    LATIN1 = "latin-1"
-
-
-FORMS = (
-    "plain (a document a line), labelled (label TAB text), newsgroups (split TAB group TAB id TAB text) or folders "
-    "(one a label, a file a document). auto goes by the tabs in the first line."
-)
-FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="Documents: a file or a folder. - is stdin.")]
-FormOption = Annotated[Form, typer.Option("--format", metavar="FORMAT", help=FORMS, rich_help_panel=OUTPUT)]
-SplitOption = Annotated[
-    str | None,
-    typer.Option("--split", metavar="NAME", help="With newsgroups, only this split.", rich_help_panel=OUTPUT),
-]
-EncodingOption = Annotated[Encoding, typer.Option("--encoding", help="Of files in folders.", rich_help_panel=OUTPUT)]
-SkipOption = Annotated[
-    bool, typer.Option("--skip-empty", help="Leave out documents without words.", rich_help_panel=OUTPUT)
-]
-
-
 def fit(
     file: FileArgument,
     training: Training,
     algorithm: Algorithm,
-    clusters: Annotated[int, typer.Option(metavar="N", min=1, help="How many.", rich_help_panel=MODEL)] = 20,
-    drop_frequent: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Leave out the N most frequent words.", rich_help_panel=OUTPUT)
-    ] = 50,
-    min_count: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Leave out words seen fewer times.", rich_help_panel=OUTPUT)
-    ] = 5,
+    clusters: ClustersOption = 20,
+    drop_frequent: DropOption = 50,
+    min_count: LeastOption = 5,
     format: FormOption = Form.AUTO,
     split: SplitOption = None,
     encoding: EncodingOption = Encoding.UTF8,
     lowercase: LowercaseOption = False,
     skip_empty: SkipOption = False,
+    vocab_from: VocabFromOption = None,
 ) -> None:
-    """Cluster documents by their words. Labels in the text are not looked at."""
-    from ...models import Clusterer
+    """Cluster documents by their words. Labels in the text are not looked at.
+
+    From a stream (--vocab-from), words that are not known beforehand are passed over, and documents of no others.
+    """
     from ..training import digest
 
     training.check()
     algorithm.check()
-    whole = _read(file, format, split, encoding, lowercase, "drop" if skip_empty else "error")
-    try:
-        documents = whole.drop_frequent(drop_frequent).drop_rare(min_count)
-    except InputError as error:
-        raise InputError("no word is left; lower --drop-frequent and --min-count", file) from error
-    what = f"{clusters:,} clusters over {len(documents.vocab):,} words"
-    check_memory(clusters * len(documents.vocab), what, "take fewer clusters or a higher --min-count")
-    model = Clusterer(clusters, documents.vocab)
-    size = f"{len(documents):,} documents, {documents.tokens:,} words, {len(documents.vocab):,} types"
-    say(f"{printable(file)}: {size}; {model!r}")
-    if documents.left_out:
-        say(f"{documents.left_out:,} documents have none of these words, and are left out")
+    kept = partial(kept_words, form=format, split=split, encoding=encoding, lowercase=lowercase, skip_empty=skip_empty,
+                   drop_frequent=drop_frequent, min_count=min_count)  # fmt: skip
+    if vocab_from is not None:
+        check_stream(file, vocab_from, training, algorithm)
+        saved = saved_model(vocab_from, "clusterer")
+        vocab = kept(vocab_from).vocab if saved is None else saved.vocab
+        model = build(clusters, vocab)
+        say(f"{printable(vocab_from)}: {len(vocab):,} types; {model!r}")
+
+        def read_block(block: Any, form: Form) -> Documents:
+            empty = "keep" if skip_empty else "error"
+            return read(block, form, split, encoding, lowercase, empty).with_vocab(vocab)
+
+        data: Any = Reading(file, documents(file, format, split, algorithm.examples, read_block))
+        tokens, checksum = 0, digest(vocab)
+    else:
+        data = kept(file)
+        model = build(clusters, data.vocab)
+        tokens, checksum = data.tokens, digest(data.words, data.counts, data.offsets, data.vocab)
+        size = f"{len(data):,} documents, {tokens:,} words, {len(data.vocab):,} types"
+        say(f"{printable(file)}: {size}; {model!r}")
+        if data.left_out:
+            say(f"{data.left_out:,} documents have none of these words, and are left out")
     task = Task(
         "clusterer",
         model,
-        documents,
-        documents.tokens,
+        data,
+        tokens,
         {"--clusters": clusters, "--drop-frequent": drop_frequent, "--min-count": min_count},
-        {"text": digest(documents.words, documents.counts, documents.offsets, documents.vocab)},
+        {"text": checksum},
         {"lowercase": lowercase, "drop_frequent": drop_frequent, "min_count": min_count},
         noise=NOISE,
     )
@@ -122,6 +123,9 @@ def predict(
     format: FormOption = Form.AUTO,
     split: SplitOption = None,
     encoding: EncodingOption = Encoding.UTF8,
+    keep_empty: Annotated[
+        bool, typer.Option("--keep-empty", help="Put documents without words into the likeliest cluster.")
+    ] = False,
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="A second column: the posterior probability of the cluster.")
     ] = False,
@@ -132,8 +136,8 @@ def predict(
     """
     from ...data import write_labels
 
-    documents = _read(file, format, split, encoding, False, "keep")
-    decoded = _decode(fit, documents, file)
+    found = read(file, format, split, encoding, False, "keep" if keep_empty else "error", "--keep-empty")
+    decoded = _decode(fit, found, file)
     labels: list[Any] = decoded.structure.tolist()
     if probabilities:
         chosen = decoded.posterior.marginals.gather(1, decoded.structure[:, None].long())[:, 0].clamp(0, 1).tolist()
@@ -141,7 +145,7 @@ def predict(
     else:
         write_labels(labels, out)
     sys.stdout.flush()
-    _say_unseen(decoded.unseen, documents.tokens)
+    _say_unseen(decoded.unseen, found.tokens)
 
 
 def evaluate(
@@ -156,7 +160,7 @@ def evaluate(
     """Score a clusterer on labelled documents."""
     from ...results.decoding.clustering import scores
 
-    gold = _read(file, format, split, encoding, False, "drop" if skip_empty else "error")
+    gold = read(file, format, split, encoding, False, "drop" if skip_empty else "error")
     if gold.labels is None:
         raise InputError("no labels in it, expected label TAB text; is --format right?", file)
     decoded = _decode(fit, gold, file)
@@ -195,15 +199,13 @@ def show(
     )
 
 
-def _read(file: str, form: Form, split: str | None, encoding: Encoding, lowercase: bool, empty: Any) -> Documents:
-    from ...data import read_documents
+def build(clusters: int, vocab: Vocab) -> Clusterer:
+    """The model, if it fits into memory."""
+    from ...models import Clusterer
 
-    options: dict[str, Any] = {"split": split, "encoding": encoding.value, "lowercase": lowercase, "empty": empty}
-    try:
-        return read_documents(file, form.value, **options)
-    except InputError as error:
-        what = error.what.replace("read with empty='drop' or empty='keep'", "add --skip-empty")
-        raise InputError(what, error.path, error.line) from error
+    what = f"{clusters:,} clusters over {len(vocab):,} words"
+    check_memory(clusters * len(vocab), what, "take fewer clusters or a higher --min-count")
+    return Clusterer(clusters, vocab)
 
 
 def _decode(fit: Fit, documents: Documents, file: str) -> Decoded:

@@ -10,9 +10,10 @@ import typer
 from ...errors import InputError, UnsupError
 from ..common import check_memory, printable, read, read_gold, say
 from ..options import MODEL, OUTPUT, Column, Format
+from ..streams import saved_model
 
 if TYPE_CHECKING:
-    from ...data import Corpus, TagDictionary
+    from ...data import Corpus, TagDictionary, Vocab
     from ...models import Tagger
 
 DEFAULT_TAGS = 45
@@ -66,8 +67,14 @@ class Allowed:
         typer.Option(metavar="FORMAT", help="The format of that tagged text, as --format.", rich_help_panel=MODEL),
     ] = Format.AUTO
     dictionary_min_count: Annotated[
-        int,
-        typer.Option(metavar="N", min=1, help="Words that it has fewer times may have any tag.", rich_help_panel=MODEL),
+        float,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Words that FILE has fewer times may have any tag; inf: all words.",
+            show_default="1",
+            rich_help_panel=MODEL,
+        ),
     ] = 1
     column: Annotated[Column, typer.Option(help="With CoNLL-U, the column of its tags.", rich_help_panel=MODEL)] = (
         Column.XPOS
@@ -83,8 +90,11 @@ class Allowed:
         if self.dictionary is not None and self.dictionary_from is not None:
             raise UnsupError("--dictionary and --dictionary-from are two ways to say the same; give one of them")
 
-    def read(self, lowercase: bool) -> TagDictionary | None:
-        """The dictionary, if there is one."""
+    def read(self, lowercase: bool, text: Corpus | None) -> TagDictionary | None:
+        """The dictionary, if there is one.
+
+        :param text: what is learned from, where words are counted; without it, the tagged text itself.
+        """
         from ...data import TagDictionary
 
         if self.dictionary is not None:
@@ -93,7 +103,7 @@ class Allowed:
             return None
         options: dict[str, Any] = {"option": "--dictionary-format", "lowercase": lowercase}
         gold = read_gold(self.dictionary_from, self.dictionary_format, self.column, **options)
-        return TagDictionary.from_corpus(gold, self.dictionary_min_count)
+        return TagDictionary.from_corpus(gold, self.dictionary_min_count, text)
 
 
 def _read(path: str, lowercase: bool) -> TagDictionary:
@@ -123,7 +133,7 @@ def with_listed(text: Corpus, known: TagDictionary, min_count: int) -> Corpus:
     from ...data import Vocab
     from ...data.lines import UNKNOWN
 
-    unknown = UNKNOWN if min_count > 1 else None
+    unknown = UNKNOWN if min_count > 1 else text.vocab.unknown
     counts = np.bincount(text.words, minlength=len(text.vocab)).tolist()
     kept = [word for word, count in zip(text.vocab, counts, strict=True) if count >= min_count]
     words = dict.fromkeys([*kept, *known.words, *([] if unknown is None else [unknown])])
@@ -131,11 +141,11 @@ def with_listed(text: Corpus, known: TagDictionary, min_count: int) -> Corpus:
 
 
 def build(
-    text: Corpus, tags: int | None, order: int, stop: bool, known: TagDictionary | None, path: str | None
+    vocab: Vocab, tags: int | None, order: int, stop: bool, known: TagDictionary | None, path: str | None
 ) -> Tagger:
     """The model, if it makes sense and fits into memory.
 
-    :param text: with a dictionary, by a vocabulary that has its words too (:func:`with_listed`).
+    :param vocab: with a dictionary, one that has its words too (:func:`with_listed`).
     :param known: the dictionary, if there is one; the tags then are those of it that some word may have.
     :param path: where it came from.
     """
@@ -144,18 +154,18 @@ def build(
 
     if known is None:
         tags = DEFAULT_TAGS if tags is None else tags
-        _check_size(tags, len(text.vocab), order)
-        return Tagger(tags, text.vocab, order, stop=stop)
+        _check_size(tags, len(vocab), order)
+        return Tagger(tags, vocab, order, stop=stop)
     if tags is not None and tags != len(known.tagset):
         raise InputError(f"has {len(known.tagset)} tags, which --tags {tags} contradicts; leave --tags out", path)
-    mask = known.mask(text.vocab)  # (tags, words)
+    mask = known.mask(vocab)  # (tags, words)
     used = [k for k, row in enumerate(mask) if row.any()]
-    _check_size(len(used), len(text.vocab), order)
+    _check_size(len(used), len(vocab), order)
     names = Vocab(known.tagset.decode(used))
     if len(names) < len(known.tagset):
         idle = ", ".join(printable(tag) for tag in known.tagset if tag not in names)
         say(f"left out, since no word may have them: {idle}")
-    return Tagger(names, text.vocab, order, mask[used], stop)
+    return Tagger(names, vocab, order, mask[used], stop)
 
 
 def text_and_model(
@@ -175,18 +185,46 @@ def text_and_model(
         be, but nothing can be learned of them.
     """
     text = read(file, format, lowercase=lowercase, min_count=1 if allowed.given else min_count)
-    known = allowed.read(lowercase)
+    known = allowed.read(lowercase, text)
     seen = len(text.vocab)
     if known is not None:
         text = with_listed(text, known, min_count)
         text = text.compact() if only_seen else text
-    model = build(text, tags, order, stop, known, allowed.given)
+    model = build(text.vocab, tags, order, stop, known, allowed.given)
     say(f"{printable(file)}: {len(text):,} sentences, {text.tokens:,} words, {seen:,} types; {model!r}")
     return text, model
 
 
-def identity_of(model: Tagger, text: Corpus) -> dict[str, Any]:
-    """What makes a model and its text the same: options by name, and checksums of the rest."""
+def model_for_stream(
+    vocab_from: str,
+    format: Format,
+    allowed: Allowed,
+    tags: int | None,
+    order: int,
+    stop: bool,
+    min_count: int,
+    lowercase: bool,
+) -> Tagger:
+    """The model by a vocabulary that is known beforehand; of a text, words that are not in it become one."""
+    from ...data import Vocab
+    from ...data.lines import UNKNOWN
+
+    saved = saved_model(vocab_from, "tagger")
+    if saved is not None:
+        known = allowed.read(lowercase, None)
+        vocab = Vocab(dict.fromkeys([*saved.vocab, *([] if known is None else known.words)]), saved.vocab.unknown)
+    else:
+        least = min_count if allowed.given is None else 1
+        text = read(vocab_from, format, lowercase=lowercase, min_count=least, unknown=UNKNOWN)
+        known = allowed.read(lowercase, text)
+        vocab = (text if known is None else with_listed(text, known, min_count)).vocab
+    model = build(vocab, tags, order, stop, known, allowed.given)
+    say(f"{printable(vocab_from)}: {len(vocab):,} types; {model!r}")
+    return model
+
+
+def identity_of(model: Tagger, text: Corpus | None) -> dict[str, Any]:
+    """What makes a model and its text (or, of a stream, its vocabulary) the same: options by name, and checksums."""
     from ..training import digest
 
     mask = model.declarations()["emission"].layout.support
@@ -195,7 +233,11 @@ def identity_of(model: Tagger, text: Corpus) -> dict[str, Any]:
         "--tags": model.states,
         "--order": model.order,
         "--stop": model.stop,
-        "text": digest(text.words, text.offsets, text.vocab),
+        **(
+            {"vocabulary": digest(model.vocab)}
+            if text is None
+            else {"text": digest(text.words, text.offsets, text.vocab)}
+        ),
         "dictionary": digest(names, [] if mask is None else mask.numpy()),
     }
 

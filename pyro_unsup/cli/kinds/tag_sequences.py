@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from ...errors import InputError
 from ..common import setting
@@ -41,8 +42,13 @@ def short(text: Corpus, max_length: int, dropped: list[str], file: str) -> Corpu
 
 def without(text: Corpus, dropped: list[str]) -> Corpus:
     """The text without punctuation, but with all its sentences."""
-    ids, names = (text.words, text.vocab) if text.tags is None or text.tagset is None else (text.tags, text.tagset)
-    keep = ~np.isin(ids, [names.index[name] for name in dropped if name in names])
+    keep = kept(text, dropped)
     tags = None if text.tags is None else text.tags[keep]
     offsets = np.concatenate(([0], np.cumsum(keep)))[text.offsets]
     return replace(text, words=text.words[keep], offsets=offsets, tags=tags, heads=None, spans=None, span_offsets=None)
+
+
+def kept(text: Corpus, dropped: list[str]) -> npt.NDArray[np.bool_]:
+    """Where a text, shape ``(tokens,)``, has none of these tags; of one without tags, its words are the tags."""
+    ids, names = (text.words, text.vocab) if text.tags is None or text.tagset is None else (text.tags, text.tagset)
+    return ~np.isin(ids, [names.index[name] for name in dropped if name in names])

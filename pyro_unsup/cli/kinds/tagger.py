@@ -12,6 +12,7 @@ import typer
 
 from ...errors import UnsupError
 from ...results import Fit
+from ..batches import corpora, format_of_stream
 from ..common import print_json, printable, read, read_gold, say
 from ..engines import Algorithm
 from ..fit import Task, Training, learn
@@ -27,9 +28,20 @@ from ..options import (
     OutFileOption,
     ScoresJsonOption,
     TextFormatOption,
+    VocabFromOption,
 )
+from ..streams import Reading, check_stream
 from ..tables import Likely, fit_record, likeliest, print_fit, print_likeliest, print_scores
-from .dictionary import Allowed, MinCountOption, OrderOption, StopOption, TagsOption, identity_of, text_and_model
+from .dictionary import (
+    Allowed,
+    MinCountOption,
+    OrderOption,
+    StopOption,
+    TagsOption,
+    identity_of,
+    model_for_stream,
+    text_and_model,
+)
 
 if TYPE_CHECKING:
     from ...data import Corpus
@@ -69,17 +81,27 @@ def fit(
     format: TextFormatOption = Format.AUTO,
     min_count: MinCountOption = 1,
     lowercase: LowercaseOption = False,
+    vocab_from: VocabFromOption = None,
 ) -> None:
     """Induce the tags of a text by a hidden Markov model.
 
-    Without a dictionary the tags are anonymous, numbered from 0; with one they are those of the dictionary.
+    Without a dictionary the tags are anonymous, numbered from 0; with one they are those of the dictionary. From a
+    stream (--vocab-from), words that are not known beforehand become one, `<unk>`.
     """
     training.check()
     algorithm.check()
     allowed.check()
-    text, model = text_and_model(file, format, allowed, tags, order, stop, min_count, lowercase)
+    options: Any = {"allowed": allowed, "tags": tags, "order": order, "stop": stop, "min_count": min_count}
     remembered = {"lowercase": lowercase, "min_count": min_count}
-    task = Task("tagger", model, text, text.tokens, identity_of(model, text), {}, remembered)
+    if vocab_from is not None:
+        check_stream(file, vocab_from, training, algorithm)
+        format = format_of_stream(file, vocab_from, format)
+        model = model_for_stream(vocab_from, format, lowercase=lowercase, **options)
+        batches = corpora(file, format, algorithm.examples, vocab=model.vocab, lowercase=lowercase)
+        task = Task("tagger", model, Reading(file, batches), 0, identity_of(model, None), {}, remembered)
+    else:
+        text, model = text_and_model(file, format, lowercase=lowercase, **options)
+        task = Task("tagger", model, text, text.tokens, identity_of(model, text), {}, remembered)
     learn(task, training, algorithm)
 
 

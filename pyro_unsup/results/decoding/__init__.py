@@ -20,6 +20,7 @@ KINDS = {
     "Tagger": "tagging",
     "CCM": "parsing",
     "DMV": "dependencies",
+    "DMVCCM": "headed",
     "Segmenter": "segmenting",
     "Aligner": "aligning",
     "HMMAligner": "aligning",

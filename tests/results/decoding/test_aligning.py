@@ -13,7 +13,7 @@ import torch
 import pyro_unsup as pu
 from pyro_unsup import UnsupError
 from pyro_unsup.data import Bitext, Corpus, Links, Vocab, toy
-from pyro_unsup.evaluate import link_rows, symmetrise
+from pyro_unsup.evaluate import competitive, link_rows, symmetrise
 from pyro_unsup.models import Aligner
 from pyro_unsup.results.decoding import aligning
 from pyro_unsup.results.decoding.aligning import decode, scores
@@ -94,6 +94,9 @@ def test_links_are_those_of_the_posteriors(agreement: str | None, monkeypatch: p
     assert decode(fit, TEXT, "mbr").links == decode(fit, TEXT, "threshold").links
     sharp = decode(fit, TEXT, "threshold", 0.9, "min").links
     assert set(map(tuple, sharp.rows.tolist())) <= set(map(tuple, found.links.rows.tolist()))
+    best = decode(fit, TEXT, "competitive", 0.3).links
+    chosen = competitive(found.forward, found.backward, *lengths, 0.3)
+    assert best == Links(len(TEXT), link_rows(chosen, *lengths))
     assert found.structure.tolist() == found.links.rows.tolist()
     monkeypatch.setattr(aligning, "CHUNK", 500)
     small = decode(fit, TEXT)
@@ -166,7 +169,9 @@ def test_tempered_models_decode_as_plain_ones() -> None:
 
 
 def test_errors() -> None:
-    with pytest.raises(UnsupError, match=r"how must be one of intersection, union, .*, threshold, actual 'best'"):
+    with pytest.raises(
+        UnsupError, match=r"how must be one of intersection, union, .*, threshold, competitive, actual 'best'"
+    ):
         decode(trained(steps=0), TEXT, "best")
     with pytest.raises(UnsupError, match="expected the fit of an aligner, actual"):
         decode(SimpleNamespace(model=pu.models.Tagger(2, 2), weights={}, config={}), TEXT)  # type: ignore[arg-type]

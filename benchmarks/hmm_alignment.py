@@ -1,0 +1,115 @@
+"""Alignment by jumps on Hansards: error, time and memory.
+
+    python -m benchmarks.hmm_alignment                            # 30,000 pairs, two or three minutes
+    python -m benchmarks.hmm_alignment --pairs 30000,100000,all   # each in a process of its own
+    python -m benchmarks.hmm_alignment --pairs 100000 --gate      # one joint training, timed
+
+The first pairs of Hansards and the 447 + 37 sentences of the NAACL 2003 task without their links
+(``PYRO_UNSUP_DATA``, or ``../shared/data``): 5 iterations of Model 1 from uniform tables, then 5 by jumps, in float64;
+the two directions on their own, and by agreement. Alignment error rates are in percent on the 447. Those by posteriors
+are of the mean of both directions, with the threshold in the name.
+"""
+
+from __future__ import annotations
+
+import itertools
+import resource
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+import pyro_unsup as pu
+from pyro_unsup.data import Bitext
+from pyro_unsup.models import Aligner, HMMAligner
+from pyro_unsup.models.pairs import Pairs
+from pyro_unsup.results.decoding.aligning import decode, scores
+
+from .alignment import hansards
+from .common import figure
+
+ITERATIONS = 5
+NULLS: tuple[float | str | None, ...] = (None, 0.1, "learn")
+WAYS = ("forward", "backward", "intersection", "union", "grow-diag-final-and")
+BY_POSTERIORS = (*itertools.product(("threshold", "competitive"), (0.3, 0.4, 0.5)),)
+
+
+def errors(fit: Any, gold: Bitext) -> dict[str, float]:
+    """Alignment error rates, by how links are found."""
+    found = {f"aer {how}": scores(fit, gold, decode(fit, gold, how)) for how in WAYS}
+    found |= {f"aer {how} {least}": scores(fit, gold, decode(fit, gold, how, least)) for how, least in BY_POSTERIORS}
+    return {name: round(100 * one["aer"], 2) for name, one in found.items()}
+
+
+def trained(model: Any, start: Any, pairs: Pairs) -> tuple[Any, float, float]:
+    """Something to decode with, the loss at the last iteration, and the seconds that the iterations took."""
+    em = pu.EM(model, init=start)
+    em.start(pairs)
+    began = time.perf_counter()
+    loss = 0.0
+    for _ in range(ITERATIONS):
+        loss = em.step(pairs)
+    taken = time.perf_counter() - began
+    return SimpleNamespace(model=model, weights=em.weights, config={}), loss, taken
+
+
+def memory() -> float:
+    """The most that this process has had so far, in GiB."""
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2)
+
+
+def learning(size: int | None, gate: bool) -> None:
+    began = time.perf_counter()
+    found = hansards(size)
+    if found is None:
+        return
+    text, gold = found
+    read = time.perf_counter()
+    words = Aligner.of(text)
+    pairs = words.index(text)
+    tokens = text.source.tokens + text.target.tokens
+    about = {"pairs": len(text), "threads": torch.get_num_threads()}
+    figure(
+        "Hansards",
+        **about,
+        tokens=[text.source.tokens, text.target.tokens],
+        cells=len(pairs.cells),
+        pairs_of_words=len(words.lexicon),
+        reading_s=round(read - began, 1),
+        indexing_s=round(time.perf_counter() - read, 1),
+    )
+    for agreement in ("product",) if gate else (None, "product"):
+        first, loss, seconds = trained(
+            Aligner(words.source, words.target, words.lexicon, agreement), pu.uniform(), pairs
+        )
+        figure(f"Model 1, agreement {agreement}", **about, **errors(first, gold), seconds=round(seconds, 1))
+        for null in NULLS[:1] if gate else NULLS:
+            model = HMMAligner.like(first.model, null=null)
+            fit, loss, seconds = trained(model, model.start_from(first), pairs)
+            figure(
+                f"HMM, agreement {agreement}, null {'1/(I+1)' if null is None else null}",
+                **about,
+                **errors(fit, gold),
+                loglik_per_token=round(-loss / tokens, 4),
+                seconds=round(seconds, 1),
+                peak_gib=memory(),
+            )
+
+
+def main(arguments: list[str]) -> None:
+    gate = "--gate" in arguments
+    at = arguments.index("--pairs") if "--pairs" in arguments else None
+    sizes = ["30000"] if at is None else arguments[at + 1].split(",")
+    if len(sizes) == 1:
+        learning(None if sizes[0] == "all" else int(sizes[0]), gate)
+        return
+    for size in sizes:
+        command = [sys.executable, "-m", "benchmarks.hmm_alignment", "--pairs", size]
+        subprocess.run(command + (["--gate"] if gate else []), check=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

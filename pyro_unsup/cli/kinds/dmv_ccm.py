@@ -1,0 +1,236 @@
+"""Products of dependency and constituent-context model: heads and brackets, from sequences of tags."""
+
+from __future__ import annotations
+
+import math
+import sys
+from copy import copy
+from enum import StrEnum
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from ...errors import InputError
+from ..common import print_json, printable, say, setting
+from ..engines import Algorithm, finite
+from ..fit import Task, Training, learn
+from ..options import (
+    MODEL,
+    OUTPUT,
+    TRAINING,
+    Column,
+    FitArgument,
+    Format,
+    FormatOption,
+    How,
+    JsonOption,
+    OutFileOption,
+    ScoresJsonOption,
+    TextFormatOption,
+)
+from ..tables import Likely, fit_record, likeliest, print_fit, print_likeliest, print_scores
+from . import ccm, dmv
+from .ccm import BETAS, MAX_LENGTH, SMOOTH, DropOption
+from .dmv import HowOption, TagsOption
+from .tag_sequences import dropped_by, punctuation, short
+from .treebanks import Unparsed, read_tags
+
+
+class Order(StrEnum):
+    """The side on which heads take their children first."""
+
+    RIGHT = "right"
+    LEFT = "left"
+
+
+class Start(StrEnum):
+    """Short dependencies likelier, by one of four readings."""
+
+    HARMONIC = "harmonic"
+    HARMONIC_TREE = "harmonic-tree"
+    HARMONIC_PARAMETERS = "harmonic-parameters"
+    HARMONIC_VITERBI = "harmonic-viterbi"
+
+
+def fit(
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="CoNLL-U, Penn brackets or another tagged text, of which the tags are taken; or plain lines of tags. "
+            "- is stdin.",
+        ),
+    ],
+    training: Training,
+    algorithm: Algorithm,
+    order: Annotated[
+        Order, typer.Option(help="The side on which heads take their children first.", rich_help_panel=MODEL)
+    ] = Order.RIGHT,
+    start: Annotated[
+        Start,
+        typer.Option(
+            "--init",
+            "--start",
+            help="What short dependencies are, which training begins with, in one of four readings; trees are split at "
+            "random.",
+            rich_help_panel=TRAINING,
+        ),
+    ] = Start.HARMONIC,
+    smooth_constituents: Annotated[
+        float,
+        typer.Option(
+            metavar="LAMBDA",
+            min=0,
+            help="Add this to the counts of what constituents consist of and stand between; --smooth is for "
+            "dependencies.",
+            rich_help_panel=TRAINING,
+        ),
+    ] = SMOOTH[0],
+    smooth_distituents: Annotated[
+        float,
+        typer.Option(metavar="LAMBDA", min=0, help="The same of what is no constituent.", rich_help_panel=TRAINING),
+    ] = SMOOTH[1],
+    max_length: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Leave longer sentences out.", rich_help_panel=OUTPUT)
+    ] = MAX_LENGTH,
+    drop: DropOption = None,
+    format: TextFormatOption = Format.AUTO,
+    tags: Annotated[
+        Column,
+        typer.Option("--tags", "--column", help="With CoNLL-U, the column of the tags.", rich_help_panel=OUTPUT),
+    ] = Column.XPOS,
+) -> None:
+    """Induce the dependencies and brackets of a text together, from the tags of its words.
+
+    Heads and brackets in the text are not looked at. Sentences are measured without punctuation; in CoNLL-U also words
+    whose UPOS is to be left out are.
+    """
+    from ...estimate import DirichletMAP
+    from ...models import DMVCCM
+    from ..training import digest
+
+    training.check()
+    algorithm.check()
+    spans = smooth_constituents, smooth_distituents
+    for name, amount in zip(("smooth_constituents", "smooth_distituents"), spans, strict=True):
+        finite(name, amount)
+    dropped = [*punctuation(), "SYM"] if drop is None else drop
+    text = short(read_tags(file, format, tags, dropped), max_length, dropped, file)
+    arcs = dict.fromkeys(("root", "attach", "stop"), 1 + (training.smooth or 0.0))
+    prior: dict[str, Any] = {**arcs, **dict.fromkeys(("yield", "context"), (1 + spans[0], 1 + spans[1]))}
+    model = DMVCCM.of(text, prior=prior, order=order.value)
+    say(f"{printable(file)}: {len(text):,} sentences, {text.tokens:,} tags, {len(text.vocab):,} types; {model!r}")
+    estimate = DirichletMAP() if training.smooth or any(spans) else None
+    begin: Any = model.start(text, reading=dmv.READINGS[dmv.Start(start.value)], estimate=estimate)
+    task = Task(
+        "dmv-ccm",
+        model,
+        text,
+        text.tokens,
+        {
+            "--order": str(order),
+            "--init": str(start),
+            "--smooth-constituents": spans[0],
+            "--smooth-distituents": spans[1],
+            "--max-length": max_length,
+        },
+        {"text": digest(text.words, text.offsets, text.vocab)},
+        {"max_length": max_length, "dropped": dropped, "column": str(tags)},
+        start=begin,
+        estimate=estimate,
+        betas=BETAS,
+    )
+    learn(task, training, algorithm)
+
+
+def predict(
+    fit: FitArgument,
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="A tagged text, or plain lines of tags. - is standard input.")
+    ],
+    out: OutFileOption = "-",
+    format: FormatOption = Format.AUTO,
+    tags: TagsOption = None,
+    how: HowOption = How.MBR,
+    brackets: Annotated[
+        bool, typer.Option("--brackets", help="Write the tree of each sentence in brackets, a line each.")
+    ] = False,
+) -> None:
+    """Parse a text, and write it as CoNLL-U with a head for every word, or in brackets.
+
+    Of CoNLL-U, all but HEAD and DEPREL stays as it is. Punctuation is left out of the parse, as it was in training, and
+    hangs on the word before it; brackets do without it, and without sentences of nothing else.
+    """
+    from ...data import write_brackets
+    from ...results.decoding.headed import decode
+
+    unparsed = Unparsed.read(file, format, dmv._column(fit, tags), dropped_by(fit))
+    heads, rows, unseen = np.zeros(0, np.int64), np.zeros((0, 3), np.int64), 0
+    if len(unparsed.text):
+        decoded = decode(fit, unparsed.text, how)
+        heads, rows, unseen = decoded.structure.numpy(), decoded.brackets, decoded.unseen
+    if brackets:
+        write_brackets(unparsed.text, rows, out)
+    else:
+        unparsed.write(heads, out)
+    sys.stdout.flush()
+    dmv._say_unseen(unseen, unparsed.text.tokens)
+
+
+def evaluate(
+    fit: FitArgument,
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="A treebank in CoNLL-U or Penn brackets. - is standard input.")
+    ],
+    format: FormatOption = Format.AUTO,
+    tags: TagsOption = None,
+    how: HowOption = How.MBR,
+    max_length: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Leave longer sentences out.", show_default="as in training"),
+    ] = None,
+    as_json: ScoresJsonOption = False,
+) -> None:
+    """Score the heads of a product model on a treebank of dependencies, or its brackets on one of brackets.
+
+    Sentences are measured without punctuation.
+    """
+    from ...results.decoding.headed import decode, scores
+
+    dropped = dropped_by(fit)
+    gold = read_tags(file, format, dmv._column(fit, tags), dropped)
+    if gold.heads is None and gold.spans is None:
+        raise InputError("no heads or brackets in it, expected a treebank; is --format right?", file)
+    most = setting(fit, "max_length", int, MAX_LENGTH) if max_length is None else max_length
+    gold = short(gold, most, dropped, file)
+    decoded = decode(fit, gold, how)
+    found = scores(fit, gold, decoded)
+    if as_json:
+        print_json({**found, "tokens": gold.tokens, "unknown_tokens": decoded.unseen})
+        return
+    print_scores(found)
+    dmv._say_unseen(decoded.unseen, gold.tokens)
+    impossible = int((decoded.log_likelihood == -math.inf).sum())
+    if impossible:
+        say(f"{impossible:,} of {len(gold):,} sentences have probability zero, so loglik_per_token is infinite: train "
+            "with --smooth for text like this")  # fmt: skip
+
+
+def show(
+    fit: FitArgument,
+    top: Annotated[int, typer.Option(min=0, help="How many roots, sequences and contexts to show.")] = 10,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a product model: how its training ended, its likely roots, and what it takes for constituents."""
+    model: Any = fit.model
+    spans = copy(fit)
+    spans.model = model.ccm
+    rows: dict[str, Likely] = {"root": likeliest(fit.weights["root"], list(model.vocab), top)}
+    rows |= ccm._likeliest(spans, top)
+    if not as_json:
+        print_fit(fit)
+        print_likeliest("", "likeliest", rows.items())
+        return
+    listed = {name: [{"tags": tags, "probability": p} for tags, p in row] for name, row in rows.items()}
+    print_json({"model": "DMVCCM", "tags": model.symbols, "order": model.order, **fit_record(fit), **listed})

@@ -1,0 +1,126 @@
+"""Jumps from link to link: which weight each of them has, and what it takes for them to stay in the sentence.
+
+A jump goes from one place in a sentence to another, and has one of 2 W + 1 weights: one for each offset between -W and
+W, one for all jumps of W or more to the right, one for those to the left. The last two are shared by the places that
+far. There are three kinds of jumps, each with weights of its own: from before the sentence to the first link, from
+link to link, and from the last link to the end of the sentence.
+
+How much room there is around a place is one of (W + 1)^2 + 2 W cases. For a place in the sentence: how many words lie
+to the left of it, and to the right, W standing for more. Before the sentence: how many words it has. At the end: how
+far the last link may be, one more than that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from ..errors import StructureError
+
+
+def reach_of(jump: Tensor) -> int:  # (*batch, 3, 2 W + 1)
+    """W."""
+    if jump.dim() < 2 or jump.shape[-2] != 3 or jump.shape[-1] < 3 or jump.shape[-1] % 2 == 0:
+        raise StructureError(
+            f"jump should have shape (3, 2 W + 1), for offsets -W .. W with W at least 1, actual {tuple(jump.shape)}"
+        )
+    return (jump.shape[-1] - 1) // 2
+
+
+def rooms(reach: int) -> int:
+    """How many cases of room there are.
+
+    >>> rooms(5)
+    46
+    """
+    return (reach + 1) ** 2 + 2 * reach
+
+
+@dataclass(frozen=True)
+class Jumps:
+    """All jumps in sentences of some sizes: which weight, which room, how many share it, and whether there is one.
+
+    :param weight: (*shape) among the 3 (2 W + 1).
+    :param room: (*shape) among the cases of room.
+    :param many: (*shape) how many places share the weight.
+    :param there: (*shape) bool.
+    """
+
+    weight: Tensor
+    room: Tensor
+    many: Tensor
+    there: Tensor
+
+    def logs(
+        self,
+        jump: Tensor,  # (*batch, 3, 2 W + 1)
+        room: Tensor,  # (*batch, rooms)
+        share: Tensor,  # (*batch, most)
+    ) -> Tensor:  # (*batch, *shape)
+        """The log-weight of each."""
+        found = jump.flatten(-2)[..., self.weight] + room[..., self.room] + share[..., self.many - 1]
+        return torch.where(self.there, found, -torch.inf)
+
+
+def jumps_within(sizes: Tensor, reach: int, most: int) -> Jumps:  # (B,) -> (B, most + 1, most)
+    """Jumps from each place (0 is before the sentence) to each place from 1 on, in sentences of these sizes."""
+    W, size = reach, sizes[:, None, None]
+    old, new = torch.arange(most + 1)[:, None], torch.arange(1, most + 1)
+    offset = new - old
+    there = (old <= size) & (new <= size)
+    many = torch.where(offset >= W, size - old - W + 1, torch.where(offset <= -W, old - W, 1))
+    weight = (old > 0).long() * (2 * W + 1) + offset.clamp(-W, W) + W
+    left, right = (old - 1).clamp(0, W), (size - old).clamp(0, W)
+    room = torch.where(old == 0, (W + 1) ** 2 + size.clamp(1, W) - 1, left * (W + 1) + right)
+    shape = there.shape
+    return Jumps(weight.expand(shape), room.expand(shape), many.clamp(min=1).expand(shape), there)
+
+
+def jumps_to_the_end(sizes: Tensor, reach: int, most: int) -> Jumps:  # (B,) -> (B, most + 1)
+    """Jumps from each place to the end of the sentence."""
+    W, size = reach, sizes[:, None]
+    offset = size + 1 - torch.arange(most + 1)
+    there = offset > 0
+    many = torch.where(offset >= W, size - W + 2, 1)
+    room = ((W + 1) ** 2 + W + (size + 1).clamp(max=W) - 1).expand(there.shape)
+    return Jumps(2 * (2 * W + 1) + offset.clamp(1, W) + W, room, many.clamp(min=1), there)
+
+
+def evenly(most: int, dtype: torch.dtype) -> Tensor:  # (most,)
+    """The log-weight of one of n places that share a weight evenly, for n from 1 on."""
+    return -torch.arange(1, most + 1, dtype=torch.float64).log().to(dtype)
+
+
+def again(jump: Tensor) -> Tensor:  # (*batch, 3, 2 W + 1) -> (*batch, rooms)
+    """Room for jumps that are drawn again until they stay in the sentence.
+
+    Jumps that would leave it are drawn again, perhaps many times, and ``1 + q + q^2 + ... = 1 / (1 - q)``, q being the
+    sum of their weights. That is the weight of the room: jumps within the sentence then add up to one, wherever they
+    start from. What has been drawn in vain counts as well, in expectation. Thus EM is exact in closed form: counts are
+    the gradient as ever, and tables are normalised by their rows.
+
+    :param jump: log-weights that add up to at most 1 in each row.
+    """
+    possible, kind = _possible(reach_of(jump))
+    weights = jump.exp()[..., kind, :]  # (*batch, rooms, 2 W + 1)
+    inside = torch.where(possible, weights, 0.0).sum(-1)
+    # 1 - q is what is inside, and what is missing from a total of 1: rounding alone, as a rule.
+    missing = 1 - weights.sum(-1)
+    known = missing.detach()
+    rounding = 64 * torch.finfo(jump.dtype).eps
+    left = inside + (missing - known) + torch.where(known > rounding, known, 0.0)
+    return -torch.where(left > 0, left, 1.0).log()
+
+
+@cache
+def _possible(reach: int) -> tuple[Tensor, Tensor]:  # (rooms, 2 W + 1) bool, (rooms,)
+    """The jumps that stay in the sentence, by room; and the kind of jump that each room is for."""
+    W = reach
+    offset = torch.arange(-W, W + 1)
+    left, right = torch.arange(W + 1)[:, None, None], torch.arange(W + 1)[:, None]
+    inner = ((offset >= -left) & (offset <= right)).reshape(-1, 2 * W + 1)
+    far = (offset > 0) & (offset <= torch.arange(1, W + 1)[:, None])
+    return torch.cat([inner, far, far]), torch.tensor([1] * (W + 1) ** 2 + [0] * W + [2] * W)

@@ -1,0 +1,203 @@
+"""Log-linear tables: multinomials with features, and an M step that climbs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import TableError
+from ..tables import Declaration
+from .feature_names import FeatureNames
+from .features import Features
+from .lbfgs import LBFGS, Point
+from .template import Template
+
+Array = np.ndarray[Any, Any]
+
+#: The one thing that it remembers: the weights of all features.
+MEMORY = "features"
+#: Weights beyond this say no more than that something is impossible.
+LARGEST = 1e3
+#: Relative rise of its objective at which an M step is done.
+STILL = 1e-12
+#: L-BFGS steps after a mini-batch, and to fit weights to initial tables.
+FEW, MANY = 5, 200
+
+
+class LogLinear:
+    """Tables whose rows are softmaxes of features with shared weights [1]:
+
+        theta[d given c] = exp(w . f(d, c)) / sum over d' of exp(w . f(d', c))
+
+    with a Gaussian prior on the weights: the objective is the log-likelihood minus ``kappa`` times their squares. One
+    estimator holds one set of weights, for all tables that it is given for: ``EM(model, LogLinear(templates))`` for all
+    tables of a model, ``EM(model, {"emission": LogLinear(templates)})`` for one of them. A table that no template is
+    for has a feature for each cell, and with ``kappa=0`` is then the multinomial it would be without features.
+
+    The M step is L-BFGS on the expected complete log-likelihood, never ending lower than it began. For the direct
+    gradient of the log marginal instead, see :class:`pyro_unsup.Gradient`; it tends to end at better structure.
+
+    :param templates: see :class:`.Template`.
+    :param kappa: strength of the prior, 1 / (2 variance).
+    :param m_steps: the most L-BFGS steps in an M step (engines for mini-batches take 5 after each, if this is more).
+        Few steps are another algorithm, that climbs elsewhere.
+    :param start: standard deviation of the random initial weights.
+    :param fit_start: begin with weights fitted to the engine's initial tables, ``init=``, as well as features can.
+    :param start_kappa: the prior of that fit, against one count a row. Larger, weights start smaller, and tables nearer
+        to uniform: where the direct gradient ends may depend on it.
+    :param max_gib: most memory that the feature matrices may need, see :class:`.Features`.
+
+        >>> import pyro_unsup as pu
+        >>> words = ["dog", "dogs", "cat", "cats"]
+        >>> ending = pu.Template("emission", "ending", tag=pu.same, word=lambda word: word[-1])
+        >>> model = pu.models.Tagger(tags=2, vocab=pu.data.Vocab(words))
+        >>> fit = pu.EM(model, LogLinear([ending], kappa=0.1)).run([[0, 1], [2, 3, 1]], iterations=5)
+        >>> fit.top_features("emission", n=2, tag=0).columns.tolist()
+        ['template', 'tag', 'word', 'weight']
+
+    **References:** [1] T. Berg-Kirkpatrick, A. Bouchard-Côté, J. DeNero and D. Klein (2010) "Painless unsupervised
+    learning with features".
+    """
+
+    def __init__(
+        self,
+        templates: Sequence[Template] = (),
+        kappa: float = 0.0,
+        m_steps: int = 100,
+        start: float = 0.01,
+        fit_start: bool = False,
+        start_kappa: float = 1e-6,
+        max_gib: float | None = None,
+    ) -> None:
+        for name, value in (("kappa", kappa), ("start", start), ("start_kappa", start_kappa)):
+            if not 0 <= value < float("inf"):
+                raise TableError(f"LogLinear: {name} must be finite and not negative, actual {value}")
+        if m_steps < 1:
+            raise TableError(f"LogLinear: m_steps must be at least 1, actual {m_steps}")
+        self.templates, self.kappa, self.m_steps = list(templates), float(kappa), m_steps
+        self.start, self.fit_start, self.start_kappa, self.max_gib = start, fit_start, start_kappa, max_gib
+        self._built: tuple[list[Declaration], Features] | None = None
+
+    def features(self, declarations: Mapping[str, Declaration]) -> Features:
+        """The feature matrices for these tables. Those of the last tables asked for are kept."""
+        tables = list(declarations.values())
+        if self._built is None or [id(d) for d in self._built[0]] != [id(d) for d in tables]:
+            self._built = (tables, Features(declarations, self.templates, self.max_gib))
+        return self._built[1]
+
+    def names(self, declarations: Mapping[str, Declaration]) -> dict[str, FeatureNames]:
+        """What the numbers in the memory are called."""
+        return {MEMORY: self.features(declarations).names}
+
+    # -- what engines call
+
+    def begin(
+        self, declarations: Mapping[str, Declaration], weights: Mapping[str, Tensor], generator: torch.Generator
+    ) -> dict[str, Tensor]:
+        """Small random weights; or those that come closest to the initial tables."""
+        features = self.features(declarations)
+        if not self.fit_start:
+            drawn = torch.randn(len(features), dtype=torch.float64, generator=generator)
+            return {MEMORY: self.start * drawn}
+        shares = {name: d.layout.normalise(weights[name].double()).exp() for name, d in declarations.items()}
+        return {MEMORY: _climbed(features, _flat(shares), torch.zeros(len(features)), self.start_kappa, MANY)}
+
+    def tables(self, declarations: Mapping[str, Declaration], memory: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The softmax of every row."""
+        return self.features(declarations).log_weights(memory[MEMORY])
+
+    def update(
+        self, declarations: Mapping[str, Declaration], counts: Mapping[str, Tensor], memory: Mapping[str, Tensor]
+    ) -> dict[str, Tensor]:
+        """L-BFGS on counts times log-weights, minus the prior."""
+        return self._moved(declarations, counts, memory, self.m_steps)
+
+    def refine(
+        self, declarations: Mapping[str, Declaration], counts: Mapping[str, Tensor], memory: Mapping[str, Tensor]
+    ) -> dict[str, Tensor]:
+        """A few steps of the same, for counts that change little."""
+        return self._moved(declarations, counts, memory, min(FEW, self.m_steps))
+
+    def log_prior(self, memory: Mapping[str, Tensor]) -> float:
+        """Minus kappa times the squares of the weights."""
+        return -self.kappa * float(memory[MEMORY] @ memory[MEMORY])
+
+    def gradient(
+        self,
+        declarations: Mapping[str, Declaration],
+        counts: Mapping[str, Tensor],
+        weights: Mapping[str, Tensor],
+        memory: Mapping[str, Tensor],
+    ) -> dict[str, Tensor]:
+        """Features as counted, minus as expected under the tables, minus 2 kappa w."""
+        found = torch.from_numpy(self.features(declarations).gradient(weights, counts))
+        return {MEMORY: found - 2 * self.kappa * memory[MEMORY]}
+
+    def shaken(self, memory: Mapping[str, Tensor], jitter: float, generator: torch.Generator) -> dict[str, Tensor]:
+        """Noise on the weights."""
+        w = memory[MEMORY]
+        return {MEMORY: w + jitter * torch.rand(w.shape, dtype=w.dtype, generator=generator)}
+
+    def check(self, declarations: Mapping[str, Declaration], memory: Mapping[str, Tensor]) -> None:
+        """Raise if the weights have run away.
+
+        :raises TableError: naming the feature that went furthest.
+        """
+        w = memory[MEMORY]
+        if bool(torch.isfinite(w).all()) and float(w.abs().max()) <= LARGEST:
+            return
+        worst = int(torch.nan_to_num(w, nan=torch.inf).abs().argmax())
+        family = next(f for f in self.features(declarations).names.families if worst in f)
+        raise TableError(
+            f"the weights of features diverge: {family.describe(worst)} has {float(w[worst]):.3g}. Nothing holds it "
+            f"back: raise kappa, actual {self.kappa:g}"
+        )
+
+    def _moved(
+        self,
+        declarations: Mapping[str, Declaration],
+        counts: Mapping[str, Tensor],
+        memory: Mapping[str, Tensor],
+        steps: int,
+    ) -> dict[str, Tensor]:
+        new = {MEMORY: _climbed(self.features(declarations), _flat(counts), memory[MEMORY], self.kappa, steps)}
+        self.check(declarations, new)
+        return new
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_built": None}  # another process builds its own
+
+    def __repr__(self) -> str:
+        return f"LogLinear({len(self.templates)} templates, kappa={self.kappa:g}, m_steps={self.m_steps})"
+
+
+def _climbed(features: Features, counts: Mapping[str, Array], w: Tensor, kappa: float, steps: int) -> Tensor:
+    """Weights under which the counts, with the prior, are more probable."""
+
+    def evaluate(x: Array) -> Point:
+        value, gradient = features.expected(x, counts)
+        return Point(x, value - kappa * float(x @ x), gradient - 2 * kappa * x)
+
+    here = evaluate(w.double().numpy())
+    # Where a feature is counted often, or expected to be, its weight has much curvature.
+    counted = features.totals(counts)
+    often = np.maximum(counted, counted - (here.gradient + 2 * kappa * here.x)) + 2 * kappa
+    climber = LBFGS(scale=1 / np.maximum(often, often.max() * 1e-12))
+    for _ in range(steps):
+        there = climber.step(here, evaluate)
+        if there is None:
+            break
+        rise, here = there.value - here.value, there
+        if rise <= STILL * abs(here.value):
+            break
+    return torch.from_numpy(here.x)
+
+
+def _flat(tables: Mapping[str, Tensor]) -> dict[str, Array]:
+    # What rounding leaves below zero is zero.
+    flat = {name: x.detach().double().reshape(-1).clamp(min=0) for name, x in tables.items()}
+    return {name: np.ascontiguousarray(x.numpy()) for name, x in flat.items()}

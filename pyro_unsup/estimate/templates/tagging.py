@@ -1,0 +1,65 @@
+"""Features of words, for taggers."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ...errors import TableError
+from ..template import Template, same
+
+
+def tagging(
+    table: str = "emission", ngram: Literal["suffix", "any"] | None = "suffix", longest: int = 3
+) -> list[Template]:
+    """What a word looks like, with its tag: itself, whether it has a digit, a hyphen or an initial capital, and the
+    character n-grams in it. Transitions are left as they are.
+
+    :param table: with the axes ``tag`` and ``word``.
+    :param ngram: those at the end of the word, or anywhere in it; None for none. (The paper says "present in" the word;
+        suffixes induce better tags.)
+    :param longest: the most characters in an n-gram.
+
+    >>> [template.name for template in tagging()]
+    ['basic', 'digit', 'hyphen', 'capital', 'suffix']
+    """
+    if ngram not in ("suffix", "any", None):
+        raise TableError(f"ngram must be 'suffix', 'any' or None, actual {ngram!r:.80}")
+    kinds = {"basic": same, "digit": has_digit, "hyphen": has_hyphen, "capital": is_capital}
+    if ngram is not None:
+        find = suffixes if ngram == "suffix" else ngrams
+        kinds["suffix" if ngram == "suffix" else "n-gram"] = lambda word: find(word, longest)
+    return [Template(table, name, tag=same, word=function) for name, function in kinds.items()]
+
+
+def has_digit(word: str) -> bool:
+    """Whether there is a digit in it."""
+    return any(letter.isdigit() for letter in word)
+
+
+def has_hyphen(word: str) -> bool:
+    """Whether there is a hyphen in it."""
+    return "-" in word
+
+
+def is_capital(word: str) -> bool:
+    """Whether its first letter is a capital."""
+    return word[:1].isupper()
+
+
+def suffixes(word: str, longest: int) -> list[str]:
+    """Its last characters, one, two, ...
+
+    >>> suffixes("dogs", 3)
+    ['s', 'gs', 'ogs']
+    """
+    return [word[-n:] for n in range(1, min(longest, len(word)) + 1)]
+
+
+def ngrams(word: str, longest: int) -> list[str]:
+    """All sequences of so many characters in it, each once.
+
+    >>> ngrams("noon", 2)
+    ['n', 'o', 'no', 'oo', 'on']
+    """
+    found = (word[i : i + n] for n in range(1, longest + 1) for i in range(len(word) - n + 1))
+    return list(dict.fromkeys(found))

@@ -1,0 +1,228 @@
+"""``constrain``: hidden structure weighed by its parts, so that some of it is forbidden, or less likely."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..distributions import Posterior, Structured
+from ..distributions.parts import Parts
+from ..distributions.weighed import as_factors
+from ..errors import StructureError
+from .handled import Handled
+from .parts import Component, PartsMessenger, named
+
+#: A component that leaves nothing of so many examples in a row is taken to leave nothing of any.
+PATIENCE = 1000
+
+
+class Constrained(Structured):
+    """A structured distribution with weighed parts; as it is for examples in which nothing would be left.
+
+    :param factors: log-weights of the parts of the data.
+    :param example: the example that each part belongs to, of so many examples.
+    :param fell: is told which examples have nothing left, (B,), when the data are looked at.
+    """
+
+    def __init__(
+        self, base: Structured, factors: Tensor, example: Tensor, examples: int, fell: Callable[[Tensor], None]
+    ) -> None:
+        self.base, self._factors, self._example, self._examples, self._fell = base, factors, example, examples, fell
+        self._loosened: Structured | None = None
+        self.exact = base.exact
+        super().__init__(base.batch_shape, base.event_shape, validate_args=False)
+
+    def _with(self, base: Structured, factors: Tensor | None = None) -> Constrained:
+        given = self._factors if factors is None else factors
+        return Constrained(base, given, self._example, self._examples, self._fell)
+
+    @property
+    def support(self) -> Any:
+        return self.base.support
+
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        return self.base.weights
+
+    def with_weights(self, weights: dict[str, Tensor]) -> Constrained:
+        return self._with(self.base.with_weights(weights))
+
+    def raised(self, power: float) -> Constrained:
+        return self._with(self.base.raised(power), self._factors * power)
+
+    def references(self) -> dict[str, dict[str, Tensor]]:
+        return self.base.references()
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Constrained:
+        return self._with(self.base.expand(batch_shape))
+
+    def parts(self, value: Tensor) -> Parts:
+        return self.base.parts(value)
+
+    def weighed(self, value: Tensor, factors: Tensor) -> Constrained:
+        return self._with(self.base.weighed(value, factors))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        total: Tensor = self._weighed(value).log_prob(value)
+        if self._lift(value, total):
+            total = self._weighed(value).log_prob(value)
+        return total
+
+    def posterior(self, value: Tensor) -> Posterior:
+        found = self._weighed(value).posterior(value)
+        return self._weighed(value).posterior(value) if self._lift(value, found.log_partition) else found
+
+    def score(self, value: Tensor, structure: Tensor) -> Tensor:
+        if self._loosened is None:
+            with torch.no_grad():
+                self.log_prob(value)
+        return self._weighed(value).score(value, structure)
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        drawn: Tensor = self.base.sample(sample_shape)
+        return drawn
+
+    def _weighed(self, value: Tensor) -> Structured:
+        return self.base.weighed(value, self._factors) if self._loosened is None else self._loosened
+
+    def _lift(self, value: Tensor, log_z: Tensor) -> bool:
+        """Lift the constraints of examples that have nothing left. Whether there are any, at the first look."""
+        if self._loosened is not None:
+            return False
+        dead = nothing_left(log_z, self._examples)
+        some = bool(dead.any())
+        factors = lifted(self._factors, self._example, dead) if some else self._factors
+        self._loosened = self.base.weighed(value, factors)
+        self._fell(dead)
+        return some
+
+
+class ConstrainMessenger(PartsMessenger):
+    """Weighs the parts of hidden structure by a component, which is a function of the parts of the data.
+
+    .. math:: \\log Z_c(x) = \\log \\sum_y p(x, y) \\prod_{\\mathrm{part} \\in y} c(\\mathrm{part})
+
+    With truth values that is the sum over the structures whose parts are all allowed, and its gradient is the expected
+    counts of the posterior restricted to those. It is never more than log p(x). Where a component leaves no structure
+    of an example, the example is weighed as if there were no component.
+
+    :param component: from :class:`.Parts` to a tensor that broadcasts to ``parts.shape``.
+    """
+
+    def __init__(self, component: Component) -> None:
+        super().__init__()
+        if not callable(component):
+            raise StructureError(f"a component is a function of the parts of the data, actual {component!r:.80}")
+        self.component = component
+        self._fallen: dict[str, Tensor] = {}
+        self._in_vain, self._run = 0, 0
+
+    @property
+    def fallbacks(self) -> int:
+        """Examples of the last run of the model in which the component left nothing, so that it did not count."""
+        return sum(int(fallen.sum()) for fallen in self._fallen.values())
+
+    def __enter__(self) -> ConstrainMessenger:
+        self._fallen, self._run = {}, self._run + 1
+        super().__enter__()
+        return self
+
+    def _make(self, fn: Structured, parts: Parts) -> _Made:
+        return _Made(as_factors(self.component(parts), fn, parts), parts)
+
+    def _weigh(self, fn: Structured, value: Tensor, name: str, made: _Made) -> Structured:
+        made.look_again(fn, value)
+
+        def fell(dead: Tensor) -> None:
+            made.dead = dead
+            self._fallen[name] = made.empty | dead
+            self._check(made, self._fallen[name])
+
+        like = next(iter(fn.weights.values()))
+        return Constrained(fn, made.factors.to(like), made.example, made.examples, fell)
+
+    def _check(self, made: _Made, fallen: Tensor) -> None:
+        """Raise if there is no sign that anything is ever left. One small mini-batch is no such sign, yet."""
+        if not bool(fallen.all()) or self._in_vain < 0:
+            self._in_vain = -1
+            return
+        if made.in_vain not in (0, self._run) or self._in_vain >= PATIENCE:
+            raise StructureError(
+                f"the component {named(self.component)} forbids everything in all examples, {len(fallen)} here: does "
+                "it look for labels that these data have?"
+            )
+        self._in_vain += len(fallen) if made.in_vain == 0 else 0
+        made.in_vain = self._run
+
+    def __repr__(self) -> str:
+        return f"constrain({named(self.component)})"
+
+
+class _Made:
+    """What a component makes of some data.
+
+    :param factors: log-weights of the parts.
+    """
+
+    def __init__(self, factors: Tensor, parts: Parts) -> None:
+        self.factors, self.example, self.examples = factors, parts.example, parts.examples
+        self.empty = torch.zeros(parts.examples, dtype=torch.bool)  # examples with nothing left, whatever the weights
+        self.dead = self.empty  # those that had nothing left in the last run, besides
+        self.in_vain = 0  # the run in which all were
+        self._known = False
+
+    def look_again(self, fn: Structured, value: Tensor) -> None:
+        """Find out, when data come again, which examples never have anything left: they need not be tried again."""
+        if self._known or not bool(self.dead.any()):
+            return
+        with torch.no_grad():
+            alike = fn.with_weights({name: torch.zeros_like(w) for name, w in fn.weights.items()})
+            self.empty = nothing_left(alike.weighed(value, self.factors).log_prob(value), self.examples)
+            self.factors = lifted(self.factors, self.example, self.empty)
+        self._known = True
+
+
+def nothing_left(log_z: Tensor, examples: int) -> Tensor:  # (*batch, B) -> (B,)
+    """The examples that have no structure."""
+    dead = log_z.detach() == -torch.inf
+    return dead.reshape(-1, examples).any(0) if examples else dead.reshape(-1)
+
+
+def lifted(factors: Tensor, example: Tensor, which: Tensor) -> Tensor:
+    """Factors without those of some examples, (B,)."""
+    return torch.where((example >= 0) & which[example.clamp(min=0)], 0.0, factors)
+
+
+class ConstrainedModel(Handled):
+    """A model under :func:`constrain`."""
+
+    handler: ConstrainMessenger
+
+    @property
+    def fallbacks(self) -> int:
+        """Examples of the last run of the model in which the component left nothing, so that it did not count."""
+        return self.handler.fallbacks
+
+
+def constrain(model: Callable[..., Any], component: Component) -> ConstrainedModel:
+    """The model with constraints on its hidden structure; see :class:`ConstrainMessenger`.
+
+    A component looks at the parts of all structures that the data could have, and says which are allowed (or gives
+    log-weights, which add up). What there is to look at goes with the structure: :mod:`pyro_unsup.distributions.parts`.
+    Ready ones are in :mod:`pyro_unsup.components`.
+
+    >>> import pyro_unsup as pu
+    >>> def short(parts):
+    ...     return parts.distance <= 2
+    >>> sentences = [[0, 1, 1, 2], [2, 1, 0]]
+    >>> model = constrain(pu.models.DMV(tags=3), short)
+    >>> fit = pu.EM(model, pu.AddLambda(0.1), init=pu.uniform()).run(sentences, iterations=5)
+    >>> fit.posterior(sentences).marginals[:5]  # the first word may not have the fourth as its head
+    tensor([0.0866, 0.0000, 0.4567, 0.4567, 0.0000], dtype=torch.float64)
+    >>> model.fallbacks
+    0
+    """
+    return ConstrainedModel(model, ConstrainMessenger(component))

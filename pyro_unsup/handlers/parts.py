@@ -1,0 +1,118 @@
+"""What handlers share that weigh the parts of hidden structure."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from pyro.poutine.messenger import Messenger
+from torch import Tensor
+
+from ..distributions import Structured
+from ..distributions.parts import Labels, Parts
+from ..errors import StructureError
+from ..tables import Axis, Declaration
+
+#: From the parts of the data (:class:`.Parts`) to truth values (which are allowed), or to numbers, for each of them.
+Component = Callable[[Any], Tensor]
+
+
+class PartsMessenger(Messenger):
+    """Makes something of the parts of observed structured sites, once for the same data, and weighs the sites by it.
+
+    Labels of parts are those of the axes that the model's tables declare.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._known: dict[str, tuple[list[Tensor], Any]] = {}
+        self._declared: dict[str, Declaration] = {}
+        self._structured = False
+
+    @abstractmethod
+    def _make(self, fn: Structured, parts: Parts) -> Any:
+        """What is to be made of the parts."""
+
+    @abstractmethod
+    def _weigh(self, fn: Structured, value: Tensor, name: str, made: Any) -> Structured:
+        """The distribution of a site, weighed by that."""
+
+    def __enter__(self) -> Any:
+        self._declared, self._structured = {}, False
+        return super().__enter__()
+
+    def __exit__(self, kind: Any, *args: Any) -> Any:
+        result = super().__exit__(kind, *args)
+        if kind is None and not self._structured:
+            raise StructureError(
+                f"{self!r} found no structured distribution in the model: it weighs their parts. What is enumerated "
+                "can be weighed in the model itself, by pyro.factor"
+            )
+        return result
+
+    def _pyro_multinomial(self, msg: Any) -> None:
+        self._declared[msg["name"]] = msg["args"][0]
+
+    def _pyro_sample(self, msg: Any) -> None:
+        fn: Any = msg["fn"]
+        if not isinstance(fn, Structured):
+            return
+        self._structured = True
+        if msg["is_observed"]:
+            msg["fn"] = self._weigh(fn, msg["value"], msg["name"], self._made(msg["name"], fn, msg["value"]))
+
+    def _made(self, name: str, fn: Structured, value: Tensor) -> Any:
+        parts = replace(fn.parts(value), labels=_Named(self._declared))
+        key = [*parts.made_of(), torch.tensor(parts.shape)]
+        key += [d.touched for d in self._declared.values() if d.touched is not None]
+        known = self._known.get(name)
+        if known is not None and _same(known[0], key):
+            return known[1]
+        made = self._make(fn, parts)
+        self._known[name] = ([x.clone() for x in key], made)  # data may be changed in place
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_known": {}, "_declared": {}}  # a copy in another process meets its own data
+
+
+class _Named(Mapping[str, Labels]):
+    """The labels of a run, by axis, made when they are asked for."""
+
+    def __init__(self, declared: Mapping[str, Declaration]) -> None:
+        self._declared = dict(declared)
+
+    def _axes(self) -> Iterator[tuple[Declaration, int, Axis]]:
+        for declaration in self._declared.values():
+            yield from ((declaration, k, axis) for k, axis in enumerate(declaration.axes or ()))
+
+    def __getitem__(self, name: str) -> Labels:
+        for declaration, k, axis in self._axes():
+            if axis.name == name:
+                decision = k + 1 == len(declaration.axes or ())
+                places = declaration.touched if decision else None
+                if axis.cells is not None:  # a ragged table numbers its cells
+                    places = axis.cells if places is None else axis.cells[places]
+                return Labels(axis.labels, places)
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({axis.name: None for _, _, axis in self._axes()})
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+def _same(one: list[Tensor], other: list[Tensor]) -> bool:
+    return len(one) == len(other) and all(
+        x.dtype == y.dtype and torch.equal(x, y) for x, y in zip(one, other, strict=True)
+    )
+
+
+def named(component: Component) -> str:
+    """What a component is called."""
+    name: str = getattr(component, "__name__", "") or repr(component)
+    return name

@@ -1,0 +1,237 @@
+"""Products with sparse feature matrices, and what becomes of their rows.
+
+Cells of a table lie flat, row after row. In a factored block every pair of a context value and a decision value has a
+weight: ``logits += C W' D'``, with C and D the incidence of values on rows and outcomes; no cell is ever spelled out.
+Transposed products go through cells in order, on one thread, so that sums do not depend on how many there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from numba import njit
+
+from .threads import even_cuts, map_threads, threads_for
+
+Array = np.ndarray[Any, Any]
+
+
+def add_factored(
+    row_starts: Array,  # (R + 1,)
+    row_ids: Array,
+    starts: Array,  # (V + 1,)
+    ids: Array,
+    weights: Array,  # (decisions, contexts)
+    plain: bool,  # each row has one context, its own
+    logits: Array,  # (R, V), added to
+) -> None:
+    """Add a factored block's products to the logits."""
+    rows, outcomes = logits.shape
+
+    def work(part: slice) -> None:
+        _add_factored(row_starts, row_ids, starts, ids, weights, plain, logits, part.start, part.stop)
+
+    _shared(work, outcomes, rows * outcomes)
+
+
+def add_sparse(starts: Array, ids: Array, weights: Array, logits: Array) -> None:  # (cells + 1,), (n,), (F,), (cells,)
+    """Add to each cell the weights of its features."""
+
+    def work(part: slice) -> None:
+        _add_sparse(starts, ids, weights, logits, part.start, part.stop)
+
+    _shared(work, len(logits), len(logits))
+
+
+def normalise(logits: Array, rows: Array) -> None:  # (cells,), (R + 1,)
+    """Make logits log-probabilities, row by row, in place."""
+
+    def work(part: slice) -> None:
+        cells = slice(rows[part.start], rows[part.stop])
+        _centre(logits, rows, part.start, part.stop)
+        _scale(logits, _exp(logits[cells]), rows, part.start, part.stop)
+
+    _shared_rows(work, rows)
+
+
+def expected(logits: Array, rows: Array, counts: Array) -> tuple[float, Array]:  # (cells,), (R + 1,), (cells,)
+    """Counts times log-probabilities of these logits, and the gradient in the logits. The logits are moved.
+
+    The gradient of a cell is its count minus its probability times the counts of its row.
+    """
+    values, gradient = np.empty(len(rows) - 1), np.empty_like(logits)
+
+    def work(part: slice) -> None:
+        cells = slice(rows[part.start], rows[part.stop])
+        _centre(logits, rows, part.start, part.stop)
+        _expected(logits, _exp(logits[cells]), rows, counts, values, gradient, part.start, part.stop)
+
+    _shared_rows(work, rows)
+    return float(values.sum()), gradient
+
+
+@njit(cache=True, nogil=True)
+def add_factored_back(
+    row_starts: Array,
+    row_ids: Array,
+    starts: Array,
+    ids: Array,
+    plain: bool,
+    cells: Array,  # (R, V)
+    weights: Array,  # (decisions, contexts), added to
+) -> None:
+    """The transposed product of :func:`add_factored`."""
+    rows, outcomes = cells.shape
+    contexts = weights.shape[1]
+    mine = np.empty(contexts)
+    for o in range(outcomes):
+        if starts[o] == starts[o + 1]:
+            continue
+        if plain:
+            for r in range(rows):
+                mine[r] = cells[r, o]
+        else:
+            mine[:] = 0.0
+            for r in range(rows):
+                x = cells[r, o]
+                for j in range(row_starts[r], row_starts[r + 1]):
+                    mine[row_ids[j]] += x
+        for k in range(starts[o], starts[o + 1]):
+            v = ids[k]
+            for c in range(contexts):
+                weights[v, c] += mine[c]
+
+
+@njit(cache=True, nogil=True)
+def add_sparse_back(starts: Array, ids: Array, cells: Array, weights: Array) -> None:
+    """The transposed product of :func:`add_sparse`."""
+    for i in range(len(cells)):
+        for k in range(starts[i], starts[i + 1]):
+            weights[ids[k]] += cells[i]
+
+
+@njit(cache=True, nogil=True)
+def number_pairs(
+    rows: Array,  # (R + 1,) where the cells of each row begin
+    columns: Array,  # (cells,)
+    row_starts: Array,  # (R + 1,)
+    row_ids: Array,
+    starts: Array,  # (V + 1,)
+    ids: Array,
+    decisions: int,
+    cell_starts: Array,  # (cells + 1,)
+    codes: Array,  # (fired,) out
+) -> None:
+    """Spell out the pairs of context and decision values of every cell, as one number each."""
+    for r in range(len(rows) - 1):
+        for i in range(rows[r], rows[r + 1]):
+            at = cell_starts[i]
+            for j in range(row_starts[r], row_starts[r + 1]):
+                for k in range(starts[columns[i]], starts[columns[i] + 1]):
+                    codes[at] = row_ids[j] * decisions + ids[k]
+                    at += 1
+
+
+def _shared(work: Callable[[slice], None], items: int, cells: int) -> None:
+    _run(work, np.linspace(0, items, min(threads_for(cells), items) + 1).astype(int))
+
+
+def _shared_rows(work: Callable[[slice], None], rows: Array) -> None:
+    _run(work, np.unique(even_cuts(np.diff(rows), min(threads_for(int(rows[-1])), len(rows) - 1))))
+
+
+def _run(work: Callable[[slice], None], cuts: Array) -> None:
+    parts = [slice(a, b) for a, b in pairwise(cuts.tolist())]
+    if len(parts) == 1:  # tables may be small, and climbing asks for them hundreds of times
+        work(parts[0])
+    else:
+        map_threads(work, parts)
+
+
+def _exp(x: Array) -> Array:
+    # Torch has vector instructions for it.
+    found: Array = torch.exp(torch.from_numpy(x)).numpy()
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _add_factored(
+    row_starts: Array,
+    row_ids: Array,
+    starts: Array,
+    ids: Array,
+    weights: Array,
+    plain: bool,
+    logits: Array,
+    first: int,
+    last: int,
+) -> None:
+    rows, contexts = logits.shape[0], weights.shape[1]
+    mine = np.empty(contexts)
+    for o in range(first, last):
+        if starts[o] == starts[o + 1]:
+            continue
+        mine[:] = 0.0
+        for k in range(starts[o], starts[o + 1]):
+            v = ids[k]
+            for c in range(contexts):
+                mine[c] += weights[v, c]
+        for r in range(rows):
+            if plain:
+                logits[r, o] += mine[r]
+            else:
+                for j in range(row_starts[r], row_starts[r + 1]):
+                    logits[r, o] += mine[row_ids[j]]
+
+
+@njit(cache=True, nogil=True)
+def _add_sparse(starts: Array, ids: Array, weights: Array, logits: Array, first: int, last: int) -> None:
+    for i in range(first, last):
+        for k in range(starts[i], starts[i + 1]):
+            logits[i] += weights[ids[k]]
+
+
+@njit(cache=True, nogil=True)
+def _centre(logits: Array, rows: Array, first: int, last: int) -> None:
+    """Subtract the largest of each row."""
+    for r in range(first, last):
+        top = -np.inf
+        for i in range(rows[r], rows[r + 1]):
+            top = max(top, logits[i])
+        for i in range(rows[r], rows[r + 1]):
+            logits[i] -= top
+
+
+@njit(cache=True, nogil=True)
+def _scale(logits: Array, exps: Array, rows: Array, first: int, last: int) -> None:
+    """Divide each row by its sum; ``exps`` are those of these rows alone."""
+    at = rows[first]
+    for r in range(first, last):
+        total = 0.0
+        for i in range(rows[r], rows[r + 1]):
+            total += exps[i - at]
+        total = np.log(total)
+        for i in range(rows[r], rows[r + 1]):
+            logits[i] -= total
+
+
+@njit(cache=True, nogil=True)
+def _expected(
+    logits: Array, exps: Array, rows: Array, counts: Array, values: Array, gradient: Array, first: int, last: int
+) -> None:
+    at = rows[first]
+    for r in range(first, last):
+        total, mass, value = 0.0, 0.0, 0.0
+        for i in range(rows[r], rows[r + 1]):
+            total += counts[i]
+            mass += exps[i - at]
+        log_mass, share = np.log(mass), total / mass
+        for i in range(rows[r], rows[r + 1]):
+            if counts[i] > 0:
+                value += counts[i] * (logits[i] - log_mass)
+            gradient[i] = counts[i] - share * exps[i - at]
+        values[r] = value

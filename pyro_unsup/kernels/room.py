@@ -1,0 +1,58 @@
+"""Room for large tables that comes back when they are gone.
+
+A system hands out fresh memory page by page, each of them cleared first. For tables of megabytes that are made anew in
+every iteration this takes longer than the arithmetic on them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+#: Smaller arrays (bytes) come and go as usual.
+LARGE = 1 << 20
+
+#: So many pieces wait for the next table; the one that has waited longest gives way.
+WAITING = 8
+
+_waiting: deque[Array] = deque(maxlen=WAITING)
+
+
+def room(size: int, dtype: Any = np.float64) -> Array:  # -> (size,)
+    """An array of anything, as ``np.empty``; its memory waits for another one when no view of it is left.
+
+    >>> room(3).shape
+    (3,)
+    """
+    wanted = size * np.dtype(dtype).itemsize
+    if wanted < LARGE:
+        return np.empty(size, dtype)
+    step = 1 << (wanted.bit_length() - 4)  # tables of about the same size can follow each other
+    return np.asarray(_Loan(_piece(-(-wanted // step) * step), size, dtype))
+
+
+def _piece(size: int) -> Array:  # -> (size,) bytes
+    for _ in range(len(_waiting)):
+        try:
+            piece = _waiting.popleft()
+        except IndexError:  # another thread was faster
+            break
+        if len(piece) == size:
+            return piece
+        _waiting.append(piece)
+    return np.empty(size, np.uint8)
+
+
+class _Loan:
+    """What an array is made from. All its views refer to it, and the last one to go lets it go."""
+
+    def __init__(self, piece: Array, size: int, dtype: Any) -> None:
+        self._piece, self._wait = piece, _waiting.append
+        self.__array_interface__ = piece[: size * np.dtype(dtype).itemsize].view(dtype).__array_interface__
+
+    def __del__(self) -> None:
+        self._wait(self._piece)

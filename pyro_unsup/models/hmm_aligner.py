@@ -1,0 +1,206 @@
+"""The aligner by jumps: a hidden Markov model in both directions, which may learn from each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sized
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..distributions import Alignment, AlignmentHMM, HMMAgreement
+from ..distributions.alignment_hmm_jumps import again
+from ..errors import StructureError
+from ..tables import Axis, Declaration, Layout, declare
+from .aligner import Aligner
+from .lexicon import Lexicon
+from .pairs import Pairs
+
+WAYS = ("forward", "backward")
+#: Jumps of this many words or more have one weight in common.
+REACH = 5
+KINDS = ("first", "inner", "end")
+
+Start = Callable[[Mapping[str, Declaration], torch.Generator], dict[str, Tensor]]
+
+
+class HMMAligner(Aligner):
+    """Which word translates which, neighbours likely translating neighbours: a hidden Markov model in both directions.
+
+        translation_forward, translation_backward       as in :class:`.Aligner`
+        jump_forward[kind] ~ Dirichlet                  over offsets -5 (or less) .. 5 (or more)
+        jump_backward[kind] ~ Dirichlet
+        null_forward, null_backward ~ Dirichlet         no link, a link; if ``null`` is to be learned
+
+    For each pair of sentences the target words come one after the other. Each has no link, and is drawn from the
+    translations of the null word; or it jumps from the place of the last link to another, and is drawn from the
+    translations of the word there. There are three kinds of jumps: from before the sentence to the first link, from
+    link to link, and from the last link to the end. One that would leave the sentence is drawn again. The source words,
+    in a model of their own, likewise. All links are summed out (:class:`.AlignmentHMM`).
+
+    EM is exact: jumps that were drawn in vain count too, in expectation (:func:`.again`). With agreement it is what
+    :class:`.Aligner` says of it; jumps count as they do in their own direction.
+
+    From uniform tables it learns poorly; :meth:`start_from` begins where an :class:`.Aligner` ended.
+
+    :param null: the probability of no link; if not given, 1 / (words of the other sentence + 1); ``"learn"`` makes it a
+        table.
+    :param null_words: what words without a link are drawn from: ``"learn"`` a row of the table of translations,
+        ``"uniform"`` every word of the vocabulary alike.
+
+        >>> import pyro_unsup as pu
+        >>> source, target = [[0, 1], [0, 2], [1]], [[5, 6], [5, 7], [6]]  # the house, the book, house
+        >>> first = pu.EM(Aligner.of((source, target), source=3, target=8), init=pu.uniform())
+        >>> fit = first.run((source, target), iterations=5)
+        >>> model = HMMAligner.like(fit.model)
+        >>> fit = pu.EM(model, init=model.start_from(fit)).run((source, target), iterations=5)
+        >>> model.best_translation(fit.weights["translation_forward"]).tolist()
+        [5, 6, 7]
+
+    **References:** [1] S. Vogel, H. Ney and C. Tillmann (1996) "HMM-based word alignment in statistical translation";
+    [2] P. Liang, B. Taskar and D. Klein (2006) "Alignment by agreement".
+    """
+
+    def __init__(
+        self,
+        source: int | Sized,
+        target: int | Sized,
+        lexicon: Lexicon,
+        agreement: str | None = "product",
+        null: float | str | None = None,
+        prior: float | Mapping[str, float] = 1.0,
+        null_words: str = "learn",
+    ) -> None:
+        if isinstance(null, str) and null != "learn":
+            raise StructureError(f"null must be a probability below 1, 'learn' or None, actual {null!r:.80}")
+        if null_words not in ("learn", "uniform"):
+            raise StructureError(f"null_words must be 'learn' or 'uniform', actual {null_words!r:.80}")
+        self.learns_null, self.null_words = null == "learn", null_words
+        self._own = _own_tables(self.learns_null, prior)
+        rest = {name: x for name, x in prior.items() if name not in self._own} if isinstance(prior, Mapping) else prior
+        super().__init__(source, target, lexicon, agreement, None if isinstance(null, str) else null, rest)
+
+    @classmethod
+    def of(
+        cls,
+        bitext: Any,
+        agreement: str | None = "product",
+        null: float | str | None = None,
+        prior: float | Mapping[str, float] = 1.0,
+        source: int | Sized | None = None,
+        target: int | Sized | None = None,
+        null_words: str = "learn",
+    ) -> HMMAligner:
+        """An aligner for the words that occur together in these pairs of sentences; see :meth:`.Aligner.of`."""
+        words = Aligner.of(bitext, agreement, source=source, target=target)
+        return cls.like(words, null=null, prior=prior, null_words=null_words)
+
+    @classmethod
+    def like(cls, aligner: Aligner, **settings: Any) -> HMMAligner:
+        """An aligner by jumps for the words of another aligner, with its agreement and null unless told otherwise."""
+        known = {"agreement": aligner.agreement, "null": aligner.null}
+        return cls(aligner.source, aligner.target, aligner.lexicon, **{**known, **settings})
+
+    def directions(
+        self,
+        forward: Tensor,  # (shared + target null words,)
+        backward: Tensor,  # (shared + source null words,), in the order of the forward table
+        pairs: Pairs,
+        shared: int,
+    ) -> tuple[AlignmentHMM, AlignmentHMM, Tensor]:
+        """The two alignments, and their cells: words that never met get one of their own, without weight."""
+        if self.null_words == "uniform":
+            forward, backward = _even(forward, shared, self.target_words), _even(backward, shared, self.source_words)
+        one, other, cells = super().directions(forward, backward, pairs, shared)
+        return self._by_jumps(one, "forward"), self._by_jumps(other, "backward"), cells
+
+    def _by_jumps(self, one: Alignment, way: str) -> AlignmentHMM:
+        jump = declare(self._own[f"jump_{way}"])
+        null, word = self._links(one, way)
+        return AlignmentHMM(one.translation, one.grid, jump, again(jump), null=null, word=word, turned=one.turned)
+
+    def _links(self, one: Alignment, way: str) -> tuple[Tensor, Tensor]:  # (*batch, B), (*batch, B)
+        """Log-probability of no link and of a link, by pair."""
+        if self.learns_null:
+            choice = declare(self._own[f"null_{way}"])
+            null, word = (choice[..., k].broadcast_to(*choice.shape[:-2], len(one.grid)) for k in (0, 1))
+            return null, word
+        sizes = (one.grid.target_lengths if one.turned else one.grid.source_lengths).to(one.translation.dtype)
+        alone = 1 / (sizes + 1) if self.null is None else torch.full_like(sizes, self.null)
+        return alone.log(), (1 - alone).log()
+
+    def _agree(self, forward: Any, backward: Any, shared: int) -> HMMAgreement:
+        return HMMAgreement(forward, backward, shared)
+
+    def start_from(self, fit: Mapping[str, Tensor] | Any, sharp: float = 1.0) -> Start:
+        """Where training may start: the translations of another fit, such as that of an :class:`.Aligner`. Of the
+        tables that it does not have, jumps are the likelier the nearer they come to the next word, the rest is uniform.
+
+        :param fit: a fit, or log-weights by table.
+        :param sharp: by how much the log-weight of a jump falls with each word that it is off.
+        """
+        found: Mapping[str, Tensor] = getattr(fit, "weights", fit)
+        if missing := [name for name in self._tables if name not in found]:
+            raise StructureError(f"the other fit has no table {missing}: it has {sorted(found)}")
+
+        def start(declarations: Mapping[str, Declaration], generator: torch.Generator) -> dict[str, Tensor]:
+            result = {name: d.layout.uniform() for name, d in declarations.items() if name not in found}
+            off = (torch.arange(-REACH, REACH + 1, dtype=torch.float64) - 1).abs()
+            for name in result:
+                if name.startswith("jump_"):
+                    result[name] = declarations[name].layout.normalise((-sharp * off).repeat(len(KINDS), 1))
+            for name in declarations.keys() & found.keys():
+                result[name] = declarations[name].layout.check(name, found[name].detach().double()).clone()
+            return result
+
+        return start
+
+    def declarations(self) -> dict[str, Declaration]:
+        """The tables, by name."""
+        return {**super().declarations(), **self._own}
+
+    def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """What it takes to build this model again: plain values, and tensors."""
+        plain, tensors = super().settings()
+        plain["prior"] |= {name: float(table.prior) for name, table in self._own.items()}
+        plain |= {"null": "learn" if self.learns_null else self.null, "null_words": self.null_words}
+        return plain, tensors
+
+    @classmethod
+    def from_settings(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> HMMAligner:
+        """Build a model from its :meth:`settings`."""
+        names = ("source", "target", "agreement", "null", "prior", "null_words")
+        if plain.keys() != {*names}:
+            raise StructureError(f"the settings should be {', '.join(names)}, actual {sorted(plain)!s:.200}")
+        source, target = (x if isinstance(x, int) else len(x) for x in (plain["source"], plain["target"]))
+        return cls(**{**plain, "lexicon": Lexicon(source, target, tensors["sizes"], tensors["met"])})
+
+    def __repr__(self) -> str:
+        extra = ", null='learn'" if self.learns_null else ""
+        extra += "" if self.null_words == "learn" else f", null_words={self.null_words!r}"
+        return f"HMM{super().__repr__().removesuffix(')')}{extra})"
+
+
+def _own_tables(learns_null: bool, prior: float | Mapping[str, float]) -> dict[str, Declaration]:
+    """Jumps, and whether there is a link, for both directions."""
+    offsets = torch.arange(-REACH, REACH + 1)
+    # The first link and the end of a sentence lie to the right of where one comes from.
+    layout = Layout.dense(len(KINDS), len(offsets), support=torch.stack([offsets > 0, offsets == offsets, offsets > 0]))
+    axes: tuple[Axis, ...] = (Axis("kind", KINDS), Axis("offset", offsets.tolist()))
+    tables = {f"jump_{way}": (layout, axes) for way in WAYS}
+    if learns_null:
+        tables |= {f"null_{way}": (Layout.dense(2), (Axis("link", ("none", "word")),)) for way in WAYS}
+    given = prior if isinstance(prior, Mapping) else dict.fromkeys(tables, prior)
+    return {
+        name: Declaration(
+            name, layout, torch.tensor(float(given.get(name, 1.0)), dtype=torch.float64), "keep", axes=axes
+        )
+        for name, (layout, axes) in tables.items()
+    }
+
+
+def _even(table: Tensor, shared: int, words: int) -> Tensor:  # (*batch, C) -> the same
+    """A table whose cells of the null word have the same weight for every word."""
+    rest = table[..., shared:]
+    return torch.cat([table[..., :shared], torch.full_like(rest, -math.log(words))], -1)

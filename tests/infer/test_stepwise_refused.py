@@ -1,0 +1,90 @@
+"""What stepwise EM refuses, and how it says so."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pyro
+import pyro.distributions as dist
+import pytest
+import torch
+from torch import Tensor
+
+import pyro_unsup as pu
+from pyro_unsup import FitError, StepwiseEM
+from pyro_unsup.infer.examples import Examples
+from pyro_unsup.models import Tagger
+
+from .stepwise_cases import corpus, mixture
+
+
+@pytest.mark.parametrize("power", [0.3, 0.0, 1.1, -1.0, float("nan")])
+def test_powers_without_convergence_are_refused(power: float) -> None:
+    with pytest.raises(FitError, match=r"power must lie in \(0.5, 1\], so that step sizes add up to infinity"):
+        StepwiseEM(Tagger(2, 2), power=power)
+
+
+def test_the_power_of_the_paper_warns() -> None:
+    with pytest.warns(UserWarning, match=r"power 0.5: Liang & Klein \(2009\) use it too, but convergence is only"):
+        StepwiseEM(Tagger(2, 2), power=0.5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        StepwiseEM(Tagger(2, 2), power=0.51)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_size": 0}, "batch_size must be a whole number, 1 or more, actual 0"),
+        ({"batch_size": 2.5}, "batch_size must be a whole number, 1 or more, actual 2.5"),
+        ({"order_seed": -1}, "order_seed must be a whole number, 0 or more, actual -1"),
+        ({"mass": 0.0}, "the mass of the initial counts must be positive and finite, actual 0.0"),
+        ({"dtype": torch.float16}, "dtype must be torch.float64 or torch.float32"),
+    ],
+)
+def test_impossible_settings_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(FitError, match=message):
+        StepwiseEM(Tagger(2, 2), **options)
+
+
+def test_a_step_size_outside_the_unit_interval_is_refused() -> None:
+    with pytest.raises(FitError, match=r"update 0: a step size must lie in \[0, 1\], actual 2.0"):
+        StepwiseEM(Tagger(2, 4), schedule=lambda k: 2.0).step(corpus())
+
+
+def test_models_with_more_to_learn_than_tables_are_refused() -> None:
+    def with_param(x: Tensor) -> None:
+        share, mean = pu.multinomial("share", 2), pyro.param("mean", lambda: torch.zeros(2))
+        with pyro.plate("data", len(x)):
+            z = pyro.sample("z", pu.Categorical(share))
+            pyro.sample("x", dist.Normal(mean[z], 1.0), obs=x)
+
+    def with_latent(x: Tensor) -> None:
+        share, mean = pu.multinomial("share", 2), pyro.sample("mean", dist.Normal(0.0, 1.0))
+        with pyro.plate("data", len(x)):
+            z = pyro.sample("z", pu.Categorical(share))
+            pyro.sample("x", dist.Normal(mean + z, 1.0), obs=x)
+
+    for model, what in ((with_param, "parameter 'mean'"), (with_latent, "latent variable 'mean'")):
+        message = f"StepwiseEM learns tables only, and the model also has {what}: train it with pyro.infer.SVI"
+        engine = StepwiseEM(model)
+        for _ in range(2):
+            with pytest.raises(FitError, match=message):
+                engine.step(torch.zeros(3))
+
+
+def test_data_without_examples_are_refused() -> None:
+    with pytest.raises(FitError, match="no examples: expected at least one"):
+        Examples.of(mixture, (torch.zeros(0),), {})
+    with pytest.raises(FitError, match=r"cannot tell the examples of these data apart \(Tensor, int\): give the model"):
+        StepwiseEM(mixture).run(torch.tensor([1, 2]), 1, progress=False)
+
+
+def test_data_that_forgetting_made_impossible_say_so() -> None:
+    engine = StepwiseEM(Tagger(1, 2), schedule=lambda k: 0.999)
+    engine.start([[0]])
+    for _ in range(160):
+        engine.step([[0]])
+    with pytest.raises(FitError, match=r"has probability zero: smooth \(AddLambda\), forget more slowly"):
+        engine.step([[1]])
