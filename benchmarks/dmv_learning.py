@@ -45,7 +45,7 @@ class Text:
     file: str
     classes: Classes
     column: Any = "xpos"
-    seeds: int = 4
+    seeds: int = 3
     readings: tuple[str, ...] = tuple(READINGS)
 
     def read(self) -> pu.data.Corpus:

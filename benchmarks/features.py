@@ -5,10 +5,10 @@
     python -m benchmarks.features --only alignment        # translation tables on Hansards (--pairs 30000)
     python -m benchmarks.features --only speed            # a gradient against an iteration of EM
 
-Corpora are looked for in ``PYRO_UNSUP_DATA`` (``../shared/data``). Scores are on the text that was learned from, decoded
-by Viterbi. Every run is shown with its objective (log-likelihood minus the prior), which compares between runs with the
-same templates and kappa; then mean and standard deviation over starts. Runs are jobs for ``--processes`` (2); ``--rows
-some,names`` keeps those with one of these in their names.
+Corpora are looked for in ``PYRO_UNSUP_DATA`` (``../shared/data``). Scores are on the text that was learned from,
+decoded by Viterbi. Every run is shown with its objective (log-likelihood minus the prior), which compares between runs
+with the same templates and kappa; then mean and standard deviation over starts. Runs are jobs for ``--processes`` (2);
+``--rows some,names`` keeps those with one of these in their names.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ import numpy as np
 import torch
 
 import pyro_unsup as pu
-from pyro_unsup.models import Aligner, HMMAligner, Segmenter, Tagger
 from pyro_unsup.estimate.templates import FINE
+from pyro_unsup.models import Aligner, HMMAligner, Segmenter, Tagger
 
 from .alignment import hansards
 from .common import DATA, figure, in_processes, markdown, option, plain, report, side_by_side, spread

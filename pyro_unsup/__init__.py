@@ -21,7 +21,7 @@ from .estimate import (
     same,
     templates,
 )
-from .handlers import featured, given, harden, skew, temper
+from .handlers import components, constrain, featured, given, harden, regularise, skew, temper
 from .infer import (
     EM,
     Anneal,
@@ -71,6 +71,8 @@ __all__ = [
     "TableError",
     "Template",
     "UnsupError",
+    "components",
+    "constrain",
     "data",
     "distributions",
     "estimate",
@@ -90,6 +92,7 @@ __all__ = [
     "noise",
     "plot",
     "quench",
+    "regularise",
     "results",
     "same",
     "select_steps",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Size, Tensor
@@ -19,6 +19,9 @@ from .alignment_posterior import AlignmentPosterior
 from .alignment_sum import AlignmentParts, hard_pairs, of_pairs, posteriors, sweep
 from .parts import Links
 from .structured import Posterior, Structured
+
+if TYPE_CHECKING:
+    from ..kernels.alignment import Real, Totals
 
 
 class Agreement(Structured):
@@ -164,9 +167,8 @@ class _Agreed(torch.autograd.Function):
     def forward(ctx: Any, *inputs: Any) -> Tensor:
         *weights, value, dist = inputs
         ctx.save_for_backward(*weights, value)
-        one = sweep(AlignmentParts(*weights[:3]), value, dist.forward.grid, False)
-        other = sweep(AlignmentParts(*weights[3:]), value, dist.forward.grid, True)
-        ctx.grid, ctx.shared, ctx.swept = dist.forward.grid, dist.shared, (one[:2], other[:2])
+        ctx.grid, ctx.shared = dist.forward.grid, dist.shared
+        ctx.swept = one, other = _sweeps(weights, value, ctx.grid)
         total = one[2] + other[2]
         ctx.possible = total > -torch.inf
         return total.to(weights[0].dtype)
@@ -178,7 +180,8 @@ class _Agreed(torch.autograd.Function):
 
         *weights, value = ctx.saved_tensors
         both = AlignmentParts(*weights[:3]), AlignmentParts(*weights[3:])
-        reals, found = zip(*ctx.swept, strict=True)
+        reals, found, _ = zip(*(ctx.swept or _sweeps(weights, value, ctx.grid)), strict=True)
+        ctx.swept = None  # large, and seldom asked for twice
         scale = torch.where(ctx.possible, grad.double(), 0.0)
         with plain_torch():
             rows = ctx.grid.rows
@@ -195,6 +198,11 @@ class _Agreed(torch.autograd.Function):
                 one, other = _merged(both, value, ctx.grid, scale)
                 by_input |= {1: one[1], 2: one[2], 4: other[1], 5: other[2]}
         return *(by_input[k].to(weights[0].dtype) if needs[k] else None for k in range(6)), None, None
+
+
+def _sweeps(weights: Sequence[Tensor], value: Tensor, grid: Grid) -> list[tuple[Real, Totals, Tensor]]:
+    """One sweep for each direction."""
+    return [sweep(AlignmentParts(*weights[3 * way : 3 * way + 3]), value, grid, way == 1) for way in range(2)]
 
 
 def _merged(

@@ -155,7 +155,7 @@ class _KernelSum(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(translation, null, word, value)
         ctx.grid, ctx.turned = grid, turned
-        ctx.real, ctx.found, log_z = sweep(AlignmentParts(translation, null, word), value, grid, turned)
+        *ctx.swept, log_z = sweep(AlignmentParts(translation, null, word), value, grid, turned)
         ctx.possible = log_z > -torch.inf
         return log_z.to(translation.dtype)
 
@@ -170,8 +170,10 @@ class _KernelSum(torch.autograd.Function):
             return *(next(found) if need else None for need in needs), None, None, None
         scale = torch.where(ctx.possible, grad.double(), 0.0)
         with plain_torch():
-            swept = (ctx.real, ctx.found)
-            result = expected_counts(AlignmentParts(*weights), value, ctx.grid, ctx.turned, swept, scale, needs[1:])
+            parts = AlignmentParts(*weights)
+            swept = ctx.swept or sweep(parts, value, ctx.grid, ctx.turned)
+            ctx.swept = None  # large, and seldom asked for twice
+            result = expected_counts(parts, value, ctx.grid, ctx.turned, swept[:2], scale, needs[1:])
         return *(c if need else None for c, need in zip(result, needs, strict=True)), None, None, None
 
 

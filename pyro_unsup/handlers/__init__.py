@@ -1,28 +1,36 @@
 """Poutine messengers that give a model's tables another meaning, or weigh its hidden structure in another way."""
 
+from . import components
+from .constrain import ConstrainMessenger, constrain
 from .counting import Counting
 from .declared import DeclaredMessenger, declared
 from .featured import FeaturedMessenger, featured
 from .given import GivenMessenger, given
 from .handled import Handled, bare
 from .harden import HardenMessenger, harden
+from .regularise import RegulariseMessenger, regularise
 from .skew import SkewMessenger, skew
 from .temper import TemperMessenger, temper
 
 __all__ = [
+    "ConstrainMessenger",
     "Counting",
     "DeclaredMessenger",
     "FeaturedMessenger",
     "GivenMessenger",
     "Handled",
     "HardenMessenger",
+    "RegulariseMessenger",
     "SkewMessenger",
     "TemperMessenger",
     "bare",
+    "components",
+    "constrain",
     "declared",
     "featured",
     "given",
     "harden",
+    "regularise",
     "skew",
     "temper",
 ]

@@ -1,29 +1,32 @@
-"""Ready components for :func:`pyro_unsup.constrain`: knowledge of a language, or of a text, as constraints on parts.
+"""Ready components for :func:`pyro_unsup.constrain`: what is known of a language, as constraints on parts.
 
-A component is a function from the parts of the data to truth values, and anyone can write one. Those here have names
-and settings besides, so that fits under them can be saved::
+A component is a function from the parts of the data to truth values, and anyone can write one. Those here have a name
+and settings besides, so that fits under them can be saved. They combine, by ``both`` or ``&``:
 
-    >>> import pyro_unsup as pu
-    >>> short_dependencies(limit=4) & verb_as_root(tags=["VERB", "AUX"])
+    >>> short_dependencies(limit=4) & verb_as_root(["VERB", "AUX"])
     both(short_dependencies(limit=4), verb_as_root(tags=['VERB', 'AUX']))
 
+The first six are those of Cohen & Smith for dependency trees.
+
 **References:** [1] S. B. Cohen and N. A. Smith (2010) "Variational inference for grammar induction with prior
-knowledge" (the first six); [2] V. I. Spitkovsky, H. Alshawi and D. Jurafsky (2011) "Punctuation: making a point in
-unsupervised dependency parsing" (fragments).
+knowledge".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import wraps
-from inspect import signature
-from typing import Any, ParamSpec
+from collections.abc import Callable, Mapping
+from functools import reduce
+from inspect import Parameter, signature
+from operator import or_
+from typing import Any, Concatenate, ParamSpec
 
 import torch
 from torch import Tensor
 
 from ..distributions.parts import Arcs, Brackets, Clusters, Links, Parts, Pieces, States
-from ..errors import StructureError
+from ..distributions.ragged import offsets_of
+from ..distributions.segments import row_index
+from ..errors import UnsupError
 from .parts import Component, named
 
 __all__ = [
@@ -45,23 +48,222 @@ _P = ParamSpec("_P")
 
 
 class Named:
-    """A component that knows its name and settings.
-
-    :param look: from parts and settings to truth values or log-weights.
-    """
+    """A component with a name and settings: plain values, as JSON has them, but for pairs in place of mappings."""
 
     def __init__(self, look: Callable[..., Tensor], settings: Mapping[str, Any]) -> None:
-        self.look, self.settings = look, dict(settings)
+        self._look = look
+        self.settings = {key: _plain(value) for key, value in settings.items()}
+
+    @property
+    def name(self) -> str:
+        return self._look.__name__
 
     def __call__(self, parts: Parts) -> Tensor:
-        return self.look(parts, **self.settings)
+        return self._look(parts, **self.settings)
 
-    def __and__(self, other: Component) -> Component:
+    def __and__(self, other: Component) -> Both:
         return both(self, other)
 
-    def __rand__(self, other: Component) -> Component:
+    def __rand__(self, other: Component) -> Both:
         return both(other, self)
 
     def __repr__(self) -> str:
-        said = [f"{key}={value!r:.200}" for key, value in self.settings.items()]
-        return f"{self.look.__name__}({', '.join(said)})"
+        return f"{self.name}({', '.join(f'{key}={value!r:.200}' for key, value in self.settings.items())})"
+
+
+class Both:
+    """What several components all allow; log-weights add up."""
+
+    def __init__(self, *components: Component) -> None:
+        self.components = components
+
+    def __call__(self, parts: Parts) -> Tensor:
+        each = [one(parts) for one in self.components]
+        if all(x.dtype == torch.bool for x in each):
+            return reduce(torch.logical_and, each)
+        logs = [torch.where(x, 0.0, -torch.inf) if x.dtype == torch.bool else x for x in each]
+        return reduce(torch.add, logs)
+
+    def __and__(self, other: Component) -> Both:
+        return both(self, other)
+
+    def __repr__(self) -> str:
+        return f"both({', '.join(named(one) for one in self.components)})"
+
+
+def both(*components: Component) -> Both:
+    """All of several components at once."""
+    for one in components:
+        if not callable(one):
+            raise UnsupError(f"a component is a function of the parts of the data, actual {one!r:.80}")
+    return Both(*components)
+
+
+def component(look: Callable[Concatenate[Any, _P], Tensor]) -> Callable[_P, Named]:
+    """Make a function of parts and settings into one that takes the settings, and gives a component."""
+
+    def make(*args: _P.args, **kwargs: _P.kwargs) -> Named:
+        bound = asked.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return Named(look, bound.arguments)
+
+    _, *settings = signature(look).parameters.values()
+    asked = signature(look).replace(parameters=settings, return_annotation=Parameter.empty)
+    make.__name__ = make.__qualname__ = look.__name__
+    make.__doc__, make.__module__ = look.__doc__, look.__module__
+    make.__dict__.update(__signature__=asked, __wrapped__=look)
+    return make
+
+
+def describe(one: Component) -> dict[str, Any] | None:
+    """The name and settings of a component of this module, in plain values; None for anyone else's."""
+    if isinstance(one, Both):
+        each = [describe(part) for part in one.components]
+        return None if None in each else {"name": "both", "of": each}
+    if isinstance(one, Named) and one.name in __all__ and globals()[one.name].__wrapped__ is one._look:
+        return {"name": one.name, "settings": one.settings}
+    return None
+
+
+def build(said: Mapping[str, Any]) -> Component:
+    """The component that was described."""
+    name = said["name"]
+    if name == "both":
+        return both(*(build(part) for part in said["of"]))
+    if name not in __all__:
+        raise UnsupError(f"unknown component {name!r:.80}; this version knows {', '.join(__all__)}")
+    try:
+        made: Component = globals()[name](**said["settings"])
+    except TypeError as error:
+        raise UnsupError(f"component {name}: {error}") from None
+    return made
+
+
+# -- dependency trees
+
+
+@component
+def right_attach(parts: Arcs) -> Tensor:
+    """Every word's head is to its right; so the root is the last word."""
+    return (parts.head == 0) | (parts.head > parts.child)
+
+
+@component
+def all_right(parts: Arcs) -> Tensor:
+    """The last word is the head of all others."""
+    return torch.where(parts.child < parts.length, parts.head == parts.length, parts.head == 0)
+
+
+@component
+def left_chain(parts: Arcs) -> Tensor:
+    """Every word's head is the next one."""
+    return torch.where(parts.child < parts.length, parts.head == parts.child + 1, parts.head == 0)
+
+
+@component
+def verb_as_root(parts: Arcs, tags: Any) -> Tensor:
+    """The root is a verb.
+
+    :param tags: of verbs.
+    """
+    return (parts.head > 0) | parts.has("tag_of_child", tags)
+
+
+@component
+def noun_sequence(parts: Arcs, tags: Any = "NN") -> Tensor:
+    """In a run of nouns, the last is the head of all others.
+
+    :param tags: of nouns.
+    """
+    noun, sentence = parts.has("tags", tags), row_index(parts.lengths)  # (tokens,)
+    place = torch.arange(len(noun))
+    goes_on = torch.zeros_like(noun)
+    goes_on[:-1] = noun[:-1] & noun[1:] & (sentence[:-1] == sentence[1:])
+    last = torch.where(goes_on, len(noun), place).flip(0).cummin(0).values.flip(0)  # of the run that a word is in
+    number = last - offsets_of(parts.lengths)[sentence] + 1
+    return ~goes_on[parts.child_word] | (parts.head == number[parts.child_word])
+
+
+@component
+def short_dependencies(parts: Arcs, limit: int = 4) -> Tensor:
+    """No word is further from its head than so many words. The root may be anywhere."""
+    return parts.distance <= limit
+
+
+# -- other structures
+
+
+@component
+def fragments(parts: Brackets, separators: Any) -> Tensor:
+    """No constituent breaks off inside of what lies between two separators, such as commas; in binary trees.
+
+    :param separators: symbols. Each is a fragment of its own.
+    """
+    wanted = {separators} if isinstance(separators, str | int) else set(separators)
+    single = parts.width == 1
+    word = offsets_of(parts.lengths)[parts.sentence] + parts.start
+    # Who stands where is in the contexts of single words: a symbol to the left, one to the right.
+    before = word[single & parts.has("contexts", lambda context: context[0] in wanted)] - 1
+    after = word[single & parts.has("contexts", lambda context: context[-1] in wanted)] + 1
+    tokens = int(parts.lengths.sum())
+    alone = torch.zeros(tokens, dtype=torch.bool).index_fill(0, torch.cat([before, after]), True)
+    # A cut before each word that is the first one, a separator, or next to one; and one at the end.
+    first = offsets_of(parts.lengths)
+    cut = torch.zeros(tokens + 1, dtype=torch.bool).index_fill(0, first, True)
+    cut[:-1] |= alone
+    cut[1:] |= alone
+    passed = cut.long().cumsum(0)
+    end = word + parts.width
+    inside = passed[end - 1] - passed[word]
+    return (inside == 0) | (cut[word] & cut[end])
+
+
+@component
+def word_tags(parts: States, tags: Any) -> Tensor:
+    """Some words have certain tags only.
+
+    :param tags: by word, its tags, such as ``{"the": ["DT"], "that": ["DT", "IN", "WDT"]}``. Other words are free.
+    """
+    lists = dict(tags)
+    by_tag: dict[Any, set[Any]] = {}
+    for word, mine in lists.items():
+        for tag in [mine] if isinstance(mine, str | int) else mine:
+            by_tag.setdefault(tag, set()).add(word)
+    allowed = [parts.has("word", words.__contains__) & parts.has("state", tag) for tag, words in by_tag.items()]
+    return reduce(or_, allowed, ~parts.has("word", lists.keys()))
+
+
+@component
+def spelled_with(parts: Pieces, symbols: Any) -> Tensor:
+    """Every segment has one of these symbols in it, such as a vowel. Segments that are not known may be anything."""
+    wanted = {symbols} if isinstance(symbols, int) else set(symbols)
+    return parts.has("segment", lambda segment: not segment or not wanted.isdisjoint(segment))
+
+
+@component
+def near_diagonal(parts: Links, width: float = 0.25) -> Tensor:
+    """Words are linked to words at about the same place of their sentences, or to none.
+
+    :param width: how far the places may differ, as a share of the sentences.
+    """
+    source, target = parts.source / parts.source_length.clamp(min=1), parts.target / parts.target_length.clamp(min=1)
+    return parts.null | ((source - target).abs() <= width)
+
+
+@component
+def seeds(parts: Clusters, words: Any) -> Tensor:
+    """A document with a word that is the seed of a cluster is in that cluster (or in one of them, if there are more).
+
+    :param words: by cluster, its seeds, such as ``{0: ["hockey", "goalie"], 1: ["orbit"]}``.
+    """
+    each = [(parts.holds(mine), parts.has("cluster", cluster)) for cluster, mine in dict(words).items()]
+    free = ~reduce(or_, [held for held, _ in each])
+    return reduce(or_, [held & here for held, here in each], free)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return [[_plain(key), _plain(x)] for key, x in value.items()]
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    return [_plain(x) for x in value] if isinstance(value, list | tuple) else value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -122,11 +122,11 @@ class ConstrainMessenger(PartsMessenger):
 
     @property
     def fallbacks(self) -> int:
-        """Examples of the last run of the model in which the component left nothing, so that it did not count."""
+        """Examples in which the component left nothing, so that it did not count: of the data that the model had last."""
         return sum(int(fallen.sum()) for fallen in self._fallen.values())
 
     def __enter__(self) -> ConstrainMessenger:
-        self._fallen, self._run = {}, self._run + 1
+        self._run += 1
         super().__enter__()
         return self
 
@@ -203,7 +203,7 @@ class ConstrainedModel(Handled):
 
     @property
     def fallbacks(self) -> int:
-        """Examples of the last run of the model in which the component left nothing, so that it did not count."""
+        """Examples in which the component left nothing, so that it did not count: of the data that the model had last."""
         return self.handler.fallbacks
 
 
@@ -220,9 +220,7 @@ def constrain(model: Callable[..., Any], component: Component) -> ConstrainedMod
     >>> sentences = [[0, 1, 1, 2], [2, 1, 0]]
     >>> model = constrain(pu.models.DMV(tags=3), short)
     >>> fit = pu.EM(model, pu.AddLambda(0.1), init=pu.uniform()).run(sentences, iterations=5)
-    >>> fit.posterior(sentences).marginals[:5]  # the first word may not have the fourth as its head
-    tensor([0.0866, 0.0000, 0.4567, 0.4567, 0.0000], dtype=torch.float64)
-    >>> model.fallbacks
-    0
+    >>> model.fallbacks, float(fit.posterior(sentences).marginals[4])  # of the fourth word as head of the first
+    (0, 0.0)
     """
     return ConstrainedModel(model, ConstrainMessenger(component))

@@ -12,6 +12,7 @@ from pyro.poutine.messenger import Messenger
 from torch import Tensor
 
 from ..distributions import Posterior, Structured
+from ..distributions.parts import Parts
 from .declared import DeclaredMessenger
 from .given import given
 from .handled import Handled
@@ -60,6 +61,12 @@ class Hard(Structured):
 
     def posterior(self, value: Tensor) -> Posterior:
         return self.base.posterior(value)
+
+    def parts(self, value: Tensor) -> Parts:
+        return self.base.parts(value)
+
+    def weighed(self, value: Tensor, factors: Tensor) -> Hard:
+        return Hard(self.base.weighed(value, factors))
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         drawn: Tensor = self.base.sample(sample_shape)

@@ -36,5 +36,6 @@ def numbers(name: str, given: Any, axes: int = 0) -> np.ndarray[Any, Any] | None
     except ValueError:  # rows of several lengths
         found = np.asarray(None)
     if found.dtype.kind not in "iuf" or found.ndim > axes:
-        raise FitError(f"{name} must be a number{', or one a label' if axes else ''}, actual {given!r:.80}")
+        actual = " ".join(repr(given).split())
+        raise FitError(f"{name} must be a number{', or one a label' if axes else ''}, actual {actual:.80}")
     return found.astype(np.float64)

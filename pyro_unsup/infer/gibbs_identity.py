@@ -21,8 +21,8 @@ OTHER = {
     "temperatures": "other temperatures",
     "hyperprior": "another hyperprior",
 }
-#: Concentrations at which two hyperpriors are compared.
-GRID = np.geomspace(SMALLEST, LARGEST, 100_001)
+#: At so many concentrations two hyperpriors are compared.
+POINTS = 100_001
 
 
 def digest(parts: dict[str, Array]) -> str:
@@ -42,7 +42,7 @@ def temperatures(walk: Walk) -> str:
 def densities(prior: Hyperprior) -> str:
     """The same for a prior."""
     with np.errstate(all="ignore"):  # it may be -inf, or nothing at all, at the far ends
-        return digest({"": np.asarray(prior.log_density(GRID), np.float64)})
+        return digest({"": np.asarray(prior.log_density(np.geomspace(SMALLEST, LARGEST, POINTS)), np.float64)})
 
 
 def identity(model: Any, walk: Walk, settings: dict[str, Any]) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def identity(model: Any, walk: Walk, settings: dict[str, Any]) -> dict[str, Any]
     return {
         "corpus": digest(walk.state.data),
         "model": hashlib.sha256(described).hexdigest(),
+        "settings": {**named, "seed": walk.seed},
         "temperatures": temperatures(walk),
         "hyperprior": densities(walk.hyper.prior),
-        "settings": {**named, "seed": walk.seed},
     }

@@ -56,9 +56,10 @@ class Rows:
     def words(self) -> Lines:
         """The rows of words."""
         kept = (~self.null).nonzero()[0]
-        pair = self.pair[kept]
-        size = (self.targets[1:] - self.targets[:-1])[pair]
-        return Lines(self.starts[kept] + 1, size, self.targets[pair], pair, np.searchsorted(kept, self.cuts))
+        pair = self.pair[kept].astype(np.int32)
+        size = np.diff(self.targets).astype(np.int32)[pair]
+        column = self.targets.astype(np.int32 if self.targets[-1] < 2**31 else np.int64)[pair]
+        return Lines(self.starts[kept] + 1, size, column, pair, np.searchsorted(kept, self.cuts))
 
     @cached_property
     def null_at(self) -> Array:  # (B,)
@@ -77,11 +78,11 @@ class Rows:
 class Lines:
     """Rows without their null column.
 
-    :param at: (n,) where the cells of each begin.
-    :param size: (n,) how many there are.
+    :param at: (n,) int64, where the cells of each begin.
+    :param size: (n,) int32, how many there are.
     :param column: (n,) where the target words above them begin.
-    :param pair: (n,)
-    :param cuts: (shards + 1,)
+    :param pair: (n,) int32, the pair of sentences that each belongs to.
+    :param cuts: (shards + 1,) runs that have no cell of the table in common.
     """
 
     at: Array
@@ -135,12 +136,12 @@ class Totals:
     @property
     def trouble(self) -> Array:  # (B,)
         """Pairs whose sums went out of range: to be done again in logs."""
-        return ~(self.least > ENOUGH)
+        return np.logical_not(self.least > ENOUGH)  # so that what is not a number is trouble
 
     @property
     def small(self) -> Array:  # (B,)
         """Pairs with a total so small that its inverse times another such may be out of range."""
-        return ~(self.least > np.sqrt(ENOUGH))
+        return np.logical_not(self.least > np.sqrt(ENOUGH))
 
 
 def totals(real: Real, cells: Array, rows: Rows, turned: bool) -> Totals:
@@ -158,8 +159,9 @@ def totals(real: Real, cells: Array, rows: Rows, turned: bool) -> Totals:
     parts = room(shards * T).reshape(shards, T)  # always as many, so that sums do not depend on threads
     _in_shards(lambda s, a, b: add_columns(real.table, *where, words.column, a, b, parts[s]), rows)
     total = np.empty(T)
-    mine = (parts, real.table, real.null, real.word, real.shift, cells, rows.null_at, rows.targets)
-    in_parts(lambda a, b: close_columns(*mine, a, b, total, log_z, least), B, T)
+    weigh = (real.table, real.null, real.word, real.shift)
+    edge = (cells, rows.null_at, rows.targets)
+    in_parts(lambda a, b: close_columns(parts, *weigh, *edge, a, b, total, log_z, least), B, T)
     return Totals(total, log_z, least)
 
 

@@ -109,7 +109,7 @@ def count_rows(
 ) -> None:
     for k in range(first, last):
         a, b = U(at[k]), U(pair[k])
-        unit = 1.0 / total[k] if total[k] > 0 else 0.0
+        unit = 1.0 / total[k] if total[k] > ENOUGH else 0.0  # a smaller one is counted elsewhere
         counts[U(cells[a - U(1)])] += null[b] * unit
         each = word[b] * unit
         for j in range(U(size[k])):
@@ -135,7 +135,7 @@ def count_agreed(
 ) -> None:
     for k in range(first, last):
         a, b, t = U(at[k]), U(pair[k]), U(column[k])
-        unit = 1.0 / total[k] if total[k] > 0 else 0.0
+        unit = 1.0 / total[k] if total[k] > ENOUGH else 0.0  # a smaller one is counted elsewhere
         turned[cells[a - U(1)] - shared] += null[b] * unit
         each = word[b] * unit
         for j in range(U(size[k])):

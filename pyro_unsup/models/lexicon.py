@@ -185,9 +185,8 @@ class _Joined(torch.autograd.Function):
         if one.dim() > 1 or other.dim() > 1:
             both = one[..., :shared] + other[..., :shared]
             return torch.cat([both, one[..., shared:]], -1), torch.cat([both, other[..., shared:]], -1)
-        tables = (x.detach().contiguous().numpy() for x in (one, other))
-        first, second = map(torch.from_numpy, add(*tables, shared))
-        return first, second
+        first, second = add(one.detach().contiguous().numpy(), other.detach().contiguous().numpy(), shared)
+        return torch.from_numpy(first), torch.from_numpy(second)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:

@@ -10,11 +10,25 @@ from torch import Tensor
 from .. import models
 from ..data import Vocab
 from ..errors import UnsupError
-from ..handlers import Handled, HardenMessenger, SkewMessenger, TemperMessenger, harden, skew, temper
+from ..handlers import (
+    ConstrainMessenger,
+    Handled,
+    HardenMessenger,
+    RegulariseMessenger,
+    SkewMessenger,
+    TemperMessenger,
+    components,
+    constrain,
+    harden,
+    regularise,
+    skew,
+    temper,
+)
 
 
 def describe_model(model: Callable[..., Any]) -> tuple[dict[str, Any] | None, dict[str, Tensor]]:
-    """Plain settings and tensors of a model of the library, handlers around it included; None for anyone else's."""
+    """Plain settings and tensors of a model of the library, handlers around it included; None for anyone else's, or if
+    a handler has a component that is."""
     handlers = []
     while isinstance(model, Handled):
         handlers.append(model.handler)
@@ -27,6 +41,8 @@ def describe_model(model: Callable[..., Any]) -> tuple[dict[str, Any] | None, di
         builder["under"] = []
         for i, handler in enumerate(reversed(handlers)):  # the innermost first
             plain, toward = _describe_handler(handler)
+            if plain is None:
+                return None, {}
             builder["under"].append(plain)
             tensors |= {f"under{i}.{name}": x for name, x in toward.items()}
     return builder, tensors
@@ -35,7 +51,9 @@ def describe_model(model: Callable[..., Any]) -> tuple[dict[str, Any] | None, di
 def build_model(builder: Mapping[str, Any] | None, tensors: Mapping[str, Tensor]) -> Callable[..., Any]:
     """The way back. Raises where the parts do not agree."""
     if builder is None:
-        raise UnsupError("this fit is of a model of your own: pass it, load(folder, model=...)")
+        raise UnsupError(
+            "this fit is of a model of your own, or under a component of your own: pass it, load(folder, model=...)"
+        )
     name = builder["class"]
     if name not in models.__all__:
         raise UnsupError(f"unknown model {name!r:.80}; this version knows {', '.join(models.__all__)}")
@@ -58,7 +76,7 @@ def build_model(builder: Mapping[str, Any] | None, tensors: Mapping[str, Tensor]
     return built
 
 
-def _describe_handler(handler: Any) -> tuple[dict[str, Any], Mapping[str, Tensor]]:
+def _describe_handler(handler: Any) -> tuple[dict[str, Any] | None, Mapping[str, Tensor]]:
     if type(handler) is TemperMessenger:
         return {"handler": "temper", "beta": handler.beta}, {}
     if type(handler) is SkewMessenger:
@@ -67,6 +85,14 @@ def _describe_handler(handler: Any) -> tuple[dict[str, Any], Mapping[str, Tensor
         return plain, {} if isinstance(handler.toward, str) else handler.toward
     if type(handler) is HardenMessenger:
         return {"handler": "harden"}, {}
+    if type(handler) is ConstrainMessenger:
+        said = components.describe(handler.component)
+        return None if said is None else {"handler": "constrain", "component": said}, {}
+    if type(handler) is RegulariseMessenger:
+        each = [components.describe(one) for one in handler.features]
+        if None in each:
+            return None, {}
+        return {"handler": "regularise", "features": each, "bound": handler.bound, "each": handler.each}, {}
     raise UnsupError(f"a model under {handler!r:.80} cannot be saved: save fit.unhandled()")
 
 
@@ -78,4 +104,9 @@ def _under(model: Callable[..., Any], plain: Mapping[str, Any], toward: Mapping[
         return skew(model, plain["beta"], dict(toward) if plain["toward"] is None else plain["toward"])
     if kind == "harden":
         return harden(model)
+    if kind == "constrain":
+        return constrain(model, components.build(plain["component"]))
+    if kind == "regularise":
+        features = [components.build(one) for one in plain["features"]]
+        return regularise(model, features, plain["bound"], plain["each"])
     raise UnsupError(f"unknown handler {kind!r:.80}")

@@ -73,6 +73,20 @@ def test_value_and_gradient(spread: float, seed: int, zeros: float) -> None:
         torch.testing.assert_close(counts[name], c, rtol=1e-9, atol=1e-9)
 
 
+def test_weights_that_are_hardly_numbers() -> None:
+    """Totals below all normal numbers have an infinite inverse, which must not meet a zero."""
+    dist, value = instance(1.0)
+    weights = {name: w - 706.0 if name.endswith("translation") else w - 3.0 for name, w in dist.weights.items()}
+    for way in ("forward", "backward"):
+        weights[f"{way}.translation"] = torch.cat([weights[f"{way}.translation"], torch.zeros(1)])
+        weights[f"{way}.null"][0] = 0.0
+    weights = {name: w.requires_grad_() for name, w in weights.items()}
+    low = dist.with_weights(weights)
+    grads = torch.autograd.grad(low.log_prob(value).sum(), list(weights.values()))
+    for (name, c), grad in zip(merged(low, value, [1.0] * 4).items(), grads, strict=True):
+        torch.testing.assert_close(grad, c, msg=name, rtol=1e-9, atol=1e-9)
+
+
 def test_only_the_tables_need_counts() -> None:
     dist, value = instance(1.0)
     tables = {
@@ -81,6 +95,14 @@ def test_only_the_tables_need_counts() -> None:
     grads = torch.autograd.grad(dist.with_weights(tables).log_prob(value).sum(), list(tables.values()))
     for grad, c in zip(grads, (merged(dist, value, [1.0] * 4)[name] for name in tables), strict=True):
         torch.testing.assert_close(grad, c)
+
+
+def test_counts_can_be_asked_for_twice() -> None:
+    dist, value = instance(1.0)
+    table = dist.weights["forward.translation"].requires_grad_()
+    total = dist.log_prob(value).sum()
+    first = torch.autograd.grad(total, table, retain_graph=True)[0]
+    assert torch.equal(torch.autograd.grad(total, table)[0], first)
 
 
 def test_it_says_that_it_is_a_heuristic() -> None:

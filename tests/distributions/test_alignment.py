@@ -81,7 +81,7 @@ def test_sharp_weights_are_done_in_logs() -> None:
 
 
 @pytest.mark.parametrize("turned", [False, True])
-@pytest.mark.parametrize("scale", [3.0, 30.0, 100.0, 250.0, 500.0])
+@pytest.mark.parametrize("scale", [3.0, 30.0, 100.0, 250.0, 500.0, 706.0])
 def test_long_sentences_of_rare_words(turned: bool, scale: float) -> None:
     """Products of small totals, in range one by one but not together, or not even one by one."""
     grid, value = text(6, 80, 60, seed=1)
@@ -95,6 +95,14 @@ def test_long_sentences_of_rare_words(turned: bool, scale: float) -> None:
     weigh = torch.randn(6, generator=g)
     grads = (torch.autograd.grad(x, table, weigh)[0] for x in (total, expected))
     torch.testing.assert_close(*grads, rtol=1e-11, atol=1e-11)
+
+
+def test_counts_can_be_asked_for_twice() -> None:
+    grid, value = text(5, 4, 20)
+    table = torch.randn(20).requires_grad_()
+    total = Alignment(table, grid).log_prob(value)
+    first = torch.autograd.grad(total.sum(), table, retain_graph=True)[0]
+    assert torch.equal(torch.autograd.grad(total.sum(), table)[0], first)
 
 
 def test_ties_go_to_the_null_word_then_to_the_first() -> None:

@@ -118,6 +118,8 @@ def test_a_resume_of_something_else_is_refused(tmp_path: Path) -> None:
         kernel(order=1).run(SENTENCES, **again, **RUN)
     with pytest.raises(InputError, match="other settings: seed was 3, now 4"):
         kernel().run(SENTENCES, **again, **{**RUN, "seed": 4})
+    with pytest.raises(InputError, match="other settings: sweeps was 12, now 20"):
+        kernel().run(SENTENCES, **again, **{**RUN, "sweeps": 20})
     with pytest.raises(InputError, match="holds a chain of other temperatures; resume with"):
         kernel(temperature=Cooling()).run(SENTENCES, **again, **RUN)
     with pytest.raises(InputError, match="holds a chain of another hyperprior; resume with"):

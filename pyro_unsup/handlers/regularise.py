@@ -1,0 +1,246 @@
+"""``regularise``: hidden structure whose parts are bounded in expectation, as posterior regularisation has it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..distributions import Posterior, Structured
+from ..distributions.parts import Parts
+from ..errors import StructureError
+from .handled import Handled
+from .parts import Component, PartsMessenger, named
+
+#: By how much an expectation may exceed its bound, besides rounding; and how close to it the search tries to come.
+MAY_EXCEED, CLOSE = 1e-4, 1e-8
+#: No multiplier is larger: a structure with one unit more of a feature has no weight left then.
+LARGEST = 1e4
+#: Steps of the search at most.
+STEPS = 500
+
+Array = np.ndarray[Any, Any]
+
+
+class Regularised(Structured):
+    """A structured distribution whose posterior is the one closest to its own that keeps expectations below bounds.
+
+    :param features: (F, *parts) what each part adds to the value of each feature.
+    :param bound: (F,) of the expectation of each, an example.
+    :param example: the example that each part belongs to, of so many examples.
+    :param each: whether every example has to keep the bounds, or all on average.
+    :param found: is told the multipliers and the expectations.
+    """
+
+    def __init__(
+        self,
+        base: Structured,
+        features: Tensor,
+        bound: Tensor,
+        example: Tensor,
+        examples: int,
+        each: bool,
+        found: Callable[[Tensor, Tensor], None],
+    ) -> None:
+        self.base, self._features, self._bound = base, features, bound
+        self._example, self._examples, self._each, self._found = example, examples, each, found
+        self._multipliers: Tensor | None = None
+        self.exact = base.exact
+        super().__init__(base.batch_shape, base.event_shape, validate_args=False)
+
+    def _with(self, base: Structured) -> Regularised:
+        given = (self._features, self._bound, self._example, self._examples, self._each, self._found)
+        return Regularised(base, *given)
+
+    @property
+    def support(self) -> Any:
+        return self.base.support
+
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        return self.base.weights
+
+    def with_weights(self, weights: dict[str, Tensor]) -> Regularised:
+        return self._with(self.base.with_weights(weights))
+
+    def raised(self, power: float) -> Regularised:
+        return self._with(self.base.raised(power))
+
+    def references(self) -> dict[str, dict[str, Tensor]]:
+        return self.base.references()
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Regularised:
+        return self._with(self.base.expand(batch_shape))
+
+    def parts(self, value: Tensor) -> Parts:
+        return self.base.parts(value)
+
+    def weighed(self, value: Tensor, factors: Tensor) -> Regularised:
+        return self._with(self.base.weighed(value, factors))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        multipliers = self._solved(value)
+        total: Tensor = self._weighed(self.base, value, multipliers).log_prob(value)
+        return total + multipliers @ self._bound
+
+    def posterior(self, value: Tensor) -> Posterior:
+        return self._weighed(self.base, value, self._solved(value)).posterior(value)
+
+    def score(self, value: Tensor, structure: Tensor) -> Tensor:
+        return self._weighed(self.base, value, self._solved(value)).score(value, structure)
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        drawn: Tensor = self.base.sample(sample_shape)
+        return drawn
+
+    def _weighed(self, base: Structured, value: Tensor, multipliers: Tensor) -> Structured:  # (F,) or (B, F)
+        if self._each:
+            rows = multipliers.mT[:, self._example.clamp(min=0)]  # (F, *parts)
+            return base.weighed(value, -(rows * self._features).sum(0))
+        return base.weighed(value, -torch.tensordot(multipliers, self._features, 1))
+
+    def _solved(self, value: Tensor) -> Tensor:
+        if self._multipliers is None:
+            with torch.enable_grad():
+                self._multipliers = self._solve(value)
+        return self._multipliers
+
+    def _solve(self, value: Tensor) -> Tensor:  # (F,) or (B, F)
+        """The multipliers, not negative, at which the dual is lowest: log Z under them, plus them times the bounds."""
+        base = self.base.with_weights({name: w.detach() for name, w in self.base.weights.items()})
+        shape = (self._examples, len(self._bound)) if self._each else self._bound.shape
+        bound = self._bound.double()
+
+        def dual(x: Array) -> tuple[float, Array]:
+            """Over the number of examples, so that how many there are makes no difference to the search."""
+            lam = torch.from_numpy(x).reshape(shape).to(self._features).requires_grad_()
+            total = self._weighed(base, value, lam).log_prob(value).sum()
+            (slope,) = torch.autograd.grad(total, lam)
+            scale = 1.0 if self._each else self._examples
+            value_ = float(total.detach()) + scale * float((lam.detach().double() @ bound).sum())
+            return value_ / self._examples, ((slope.double() / scale + bound).reshape(-1).numpy())
+
+        size = math.prod(shape)
+        if not math.isfinite(dual(np.zeros(size))[0]):  # impossible data: others will say so
+            return torch.zeros(shape, dtype=self._features.dtype)
+        from scipy.optimize import minimize
+
+        best = minimize(
+            dual,
+            np.zeros(size),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(0.0, LARGEST)] * size,
+            options={"ftol": 0.0, "gtol": CLOSE, "maxiter": STEPS, "maxfun": 4 * STEPS},
+        )
+        _, slope = dual(best.x)
+        expectations = (bound - torch.from_numpy(slope).reshape(shape)).detach()
+        multipliers = torch.from_numpy(best.x).reshape(shape).to(self._features)
+        self._found(multipliers, expectations)
+        return multipliers
+
+
+class RegulariseMessenger(PartsMessenger):
+    """Replaces log p(x) by its regularised form: the penalty is the distance to the nearest posterior that is allowed.
+
+    .. math:: J(x) = \\log p(x) - \\min_{q : E_q f \\le b} \\mathrm{KL}(q(y) \\,\\|\\, p(y \\mid x))
+              = \\min_{\\lambda \\ge 0} \\; \\lambda b + \\log \\sum_y p(x, y) \\, e^{- \\lambda f(x, y)}
+
+    where the value f(x, y) of a feature is the sum over the parts of y. The gradient of J in the log-weights is the
+    expected counts under that q, so EM on the model is the algorithm of Graça et al., and never lowers J. (A gradient
+    of the gradient would miss that the multipliers follow.)
+
+    :param features: functions of the parts (:class:`.Parts`), to numbers or truth values.
+    :param bound: of the expectation of each feature, an example. For a lower bound, use a negative feature and bound.
+    :param each: let every example keep the bounds; if not, all examples do on average.
+
+    **References:** [1] J. V. Graça, K. Ganchev and B. Taskar (2007) "Expectation maximization and posterior
+    constraints"; [2] K. Ganchev et al. (2010) "Posterior regularization for structured latent variable models".
+    """
+
+    def __init__(self, features: Sequence[Component], bound: Sequence[float], each: bool = False) -> None:
+        super().__init__()
+        if not features or not all(callable(one) for one in features):
+            raise StructureError(f"features are functions of the parts of the data, actual {features!r:.80}")
+        if len(bound) != len(features) or not all(math.isfinite(x) for x in bound):
+            raise StructureError(
+                f"expected a finite bound for each of {len(features)} features, actual {list(bound)!s:.80}"
+            )
+        self.features, self.bound, self.each = list(features), [float(x) for x in bound], bool(each)
+        self.multipliers: dict[str, Tensor] = {}
+        self.expectations: dict[str, Tensor] = {}
+
+    def _make(self, fn: Structured, parts: Parts) -> tuple[Tensor, Tensor, int]:
+        like = next(iter(fn.weights.values()))
+        rows = [one(parts) for one in self.features]
+        for row, one in zip(rows, self.features, strict=True):
+            if not isinstance(row, Tensor) or not bool(row.double().isfinite().all()):
+                raise StructureError(f"the feature {named(one)} should be a finite number for every part")
+        stacked = torch.stack([row.to(like).expand(parts.shape) for row in rows])
+        there = (parts.example >= 0).expand(parts.shape)
+        return torch.where(there, stacked, 0.0), parts.example.expand(parts.shape), parts.examples
+
+    def _weigh(self, fn: Structured, value: Tensor, name: str, made: tuple[Tensor, Tensor, int]) -> Structured:
+        def found(multipliers: Tensor, expectations: Tensor) -> None:
+            self.multipliers[name], self.expectations[name] = multipliers, expectations
+            self._check(multipliers, expectations)
+
+        features, example, examples = made
+        bound = torch.tensor(self.bound).to(features)
+        return Regularised(fn, features, bound, example, examples, self.each, found)
+
+    def _check(self, multipliers: Tensor, expectations: Tensor) -> None:
+        most, where = expectations.reshape(-1, len(self.bound)).max(0)
+        for k, (bound, one) in enumerate(zip(self.bound, self.features, strict=True)):
+            if float(most[k]) > bound + MAY_EXCEED * (1 + abs(bound)):
+                here = f"in example {int(where[k])}" if self.each else "on average"
+                raise StructureError(
+                    f"the expectation of the feature {named(one)} is bounded by {bound:g}, but cannot be brought below "
+                    f"{float(most[k]):g} {here}: no structure, or none with any weight, has less. Loosen the bound"
+                )
+
+    def __repr__(self) -> str:
+        said = [f"{named(one)} <= {bound:g}" for one, bound in zip(self.features, self.bound, strict=True)]
+        return f"regularise({', '.join(said)}{', each' if self.each else ''})"
+
+
+class RegularisedModel(Handled):
+    """A model under :func:`regularise`."""
+
+    handler: RegulariseMessenger
+
+    @property
+    def multipliers(self) -> Mapping[str, Tensor]:
+        """Of the last run, by site: (F,), or (B, F) if each example has its own. 0 where a bound is kept without."""
+        return self.handler.multipliers
+
+    @property
+    def expectations(self) -> Mapping[str, Tensor]:
+        """Of the features in the last run, an example, by site: shaped as the multipliers."""
+        return self.handler.expectations
+
+
+def regularise(
+    model: Callable[..., Any],
+    features: Component | Sequence[Component],
+    bound: float | Sequence[float],
+    each: bool = False,
+) -> RegularisedModel:
+    """The model with bounds on what is expected of its hidden structure; see :class:`RegulariseMessenger`.
+
+    >>> import pyro_unsup as pu
+    >>> def long(parts):
+    ...     return parts.distance > 1
+    >>> sentences = [[0, 1, 1, 2], [2, 1, 0], [0, 1, 2]]
+    >>> model = regularise(pu.models.DMV(tags=3), long, bound=0.25)  # long arcs a sentence
+    >>> fit = pu.EM(model, pu.AddLambda(0.1), init=pu.uniform()).run(sentences, iterations=0)
+    >>> round(float(model.expectations["tags"]), 4)
+    0.25
+    """
+    several = list(features) if isinstance(features, Sequence) else [features]
+    bounds = list(bound) if isinstance(bound, Sequence) else [bound]
+    return RegularisedModel(model, RegulariseMessenger(several, bounds, each))
