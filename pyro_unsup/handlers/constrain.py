@@ -122,7 +122,7 @@ class ConstrainMessenger(PartsMessenger):
 
     @property
     def fallbacks(self) -> int:
-        """Examples in which the component left nothing, so that it did not count: of the data that the model had last."""
+        """Examples in which the component left nothing, so that it did not count; of the data it had last."""
         return sum(int(fallen.sum()) for fallen in self._fallen.values())
 
     def __enter__(self) -> ConstrainMessenger:
@@ -203,7 +203,7 @@ class ConstrainedModel(Handled):
 
     @property
     def fallbacks(self) -> int:
-        """Examples in which the component left nothing, so that it did not count: of the data that the model had last."""
+        """Examples in which the component left nothing, so that it did not count; of the data it had last."""
         return self.handler.fallbacks
 
 

@@ -141,7 +141,7 @@ class Totals:
     @property
     def small(self) -> Array:  # (B,)
         """Pairs with a total so small that its inverse times another such may be out of range."""
-        return np.logical_not(self.least > np.sqrt(ENOUGH))
+        return np.logical_not(self.least > ENOUGH**0.5)
 
 
 def totals(real: Real, cells: Array, rows: Rows, turned: bool) -> Totals:

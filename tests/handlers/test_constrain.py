@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import pyro
 import pyro.distributions as dist
 import pytest
@@ -269,10 +270,12 @@ def test_a_component_of_ones_own_has_to_be_given_again(tmp_path: Path) -> None:
     assert back.log_likelihood(SENTENCES) == fit.log_likelihood(SENTENCES)
 
 
-def test_restarts_in_processes_and_resuming(tmp_path: Path) -> None:
+def test_copies_for_other_processes_and_resuming(tmp_path: Path) -> None:
     model = pu.constrain(DMV(TAGS), c.short_dependencies(1))
-    best = pu.EM(model, pu.AddLambda(0.1)).run(SENTENCES, iterations=3, restarts=2, processes=2)
-    assert len(best.report.restarts) == 2
+    first = pu.EM(model, pu.AddLambda(0.1)).run(SENTENCES, iterations=3)
+    copy = cloudpickle.loads(cloudpickle.dumps(model))
+    assert copy.handler._known == {}
+    assert pu.EM(copy, pu.AddLambda(0.1)).run(SENTENCES, iterations=3).objective == first.objective
     whole = pu.EM(model, pu.AddLambda(0.1)).run(SENTENCES, iterations=6, tolerance=0.0)
     half = pu.EM(model, pu.AddLambda(0.1)).run(SENTENCES, iterations=3, tolerance=0.0)
     half.save(tmp_path / "half")
