@@ -45,7 +45,7 @@ class Text:
     file: str
     classes: Classes
     column: Any = "xpos"
-    seeds: int = 3
+    seeds: int = 2
     readings: tuple[str, ...] = tuple(READINGS)
 
     def read(self) -> pu.data.Corpus:
@@ -64,8 +64,8 @@ class Text:
 
 
 TEXTS = {
-    "wsj": Text("WSJ sample", "wsj_nltk_dep.conll.xz", "penn"),
-    "ewt": Text("UD English-EWT", "ud/en_ewt-ud-train.conllu.xz", "penn", seeds=2, readings=("counts", "tree")),
+    "wsj": Text("WSJ sample", "wsj_nltk_dep.conll.xz", "penn", seeds=3),
+    "ewt": Text("UD English-EWT", "ud/en_ewt-ud-train.conllu.xz", "penn", readings=("counts",)),
     "zh": Text("UD Chinese-GSD", "ud/zh_gsd_v1-ud-train.conllu.xz", GSD),
     "fr": Text("UD French-Sequoia", "ud/fr_sequoia-ud-train.conllu.xz", "upos", "upos"),
 }

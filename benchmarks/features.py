@@ -33,6 +33,7 @@ from .alignment import hansards
 from .common import DATA, figure, in_processes, markdown, option, plain, report, side_by_side, spread
 from .hmm_alignment import ITERATIONS, errors
 from .hmm_em import problem
+from .stepwise import wsj
 
 Templates = list[pu.Template]
 
@@ -237,7 +238,7 @@ def speed() -> None:
     em = pu.EM(Tagger(K, vocab), init=pu.from_weights(weights))
     em.start(corpus)
     for ngram in ("suffix", "any"):
-        climber = pu.Gradient(Tagger(K, vocab), pu.LogLinear(pu.templates.tagging(ngram=ngram), 1.0))  # type: ignore[arg-type]
+        climber = pu.Gradient(Tagger(K, vocab), pu.LogLinear(pu.templates.tagging(ngram=ngram), 1.0))
         climber.start(corpus)
         runs = {"em": lambda: em.step(corpus), "gradient": lambda c=climber: c.gradient(corpus)}  # type: ignore[misc]
         seconds = side_by_side(runs, repeats=15)
@@ -253,19 +254,19 @@ def speed() -> None:
         )
 
 
-def wsj() -> pu.data.Corpus:
-    return pu.data.read_brackets(DATA / "wsj_nltk.mrg.xz")
+def spoken() -> pu.data.Segmented:
+    path = DATA / "br-phono.txt"
+    if not path.exists():
+        sys.exit(f"br-phono.txt is not in {DATA}: set PYRO_UNSUP_DATA to the folder that has it")
+    return pu.data.read_segmented(path)
 
 
 def main() -> None:
     figure("machine", cores=os.cpu_count(), threads=torch.get_num_threads(), torch=torch.__version__)
     only, processes = option("--only", ""), int(option("--processes", "2"))
-    rows = [row for row in option("--rows", "").split(",") if row]
-    for name in ("br-phono.txt", "wsj_nltk.mrg.xz"):
-        if not (DATA / name).exists():
-            sys.exit(f"{name} is not in {DATA}: set PYRO_UNSUP_DATA to the folder that has it")
+    rows = [row.strip() for row in option("--rows", "").split(",") if row.strip()]
     if only in ("", "segmentation"):
-        learning(SEGMENTATION, segmented, pu.data.read_segmented(DATA / "br-phono.txt"), processes, rows)
+        learning(SEGMENTATION, segmented, spoken(), processes, rows)
     if only in ("", "tagging"):
         learning(TAGGING, tagged, wsj(), processes, rows)
     if only in ("", "alignment"):

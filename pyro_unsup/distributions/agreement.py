@@ -19,6 +19,7 @@ from .alignment_posterior import AlignmentPosterior
 from .alignment_sum import AlignmentParts, hard_pairs, of_pairs, posteriors, sweep
 from .parts import Links
 from .structured import Posterior, Structured
+from .weighed import as_mask
 
 if TYPE_CHECKING:
     from ..kernels.alignment import Real, Totals
@@ -108,14 +109,17 @@ class Agreement(Structured):
         return Links(self.forward.grid, torch.tensor([False, True]))
 
     def apart(self, value: Tensor, factors: Tensor) -> tuple[Agreement, Tensor]:
-        grid, new = self.forward.grid, copy(self)
-        order, numbers, new.shared = grid.links_first
-        for way, one, more in (
-            ("forward", self.forward, factors[..., 0]),
-            ("backward", self.backward, factors[..., 1]),
-        ):
-            own = one.apart(value, more)[0].weights["translation"]
-            setattr(new, way, one.with_weights({"translation": own.index_select(-1, order)}))
+        new, both = copy(self), (self.forward, self.backward)
+        allowed = as_mask(factors)
+        if allowed is not None and torch.equal(allowed[:, 0], allowed[:, 1]):
+            cell = max(one.translation.shape[-1] for one in both)
+            new.forward, new.backward = (one.without(value, ~allowed[:, 0], cell)[0] for one in both)
+            return new, value.masked_fill(~allowed[:, 0], cell)
+        order, numbers, new.shared = self.forward.grid.links_first
+        own = [one.cell_weights(value, more).index_select(-1, order) for one, more in zip(both, factors.T, strict=True)]
+        new.forward, new.backward = (
+            one.with_weights({"translation": mine}) for one, mine in zip(both, own, strict=True)
+        )
         return new, numbers
 
     def sample(self, sample_shape: Any = ()) -> Tensor:

@@ -21,6 +21,7 @@ from .alignment_sum import (
 )
 from .parts import Links
 from .structured import Structured, one_set
+from .weighed import as_mask
 
 
 class Alignment(Structured):
@@ -138,10 +139,21 @@ class Alignment(Structured):
         return Links(self.grid, torch.tensor(self.turned))
 
     def apart(self, value: Tensor, factors: Tensor) -> tuple[Alignment, Tensor]:
+        if (allowed := as_mask(factors)) is not None:
+            return self.without(self._data(value), ~allowed, self.translation.shape[-1])
+        return self.with_weights({"translation": self.cell_weights(value, factors)}), self.grid.numbers
+
+    def without(self, value: Tensor, forbidden: Tensor, cell: int) -> tuple[Alignment, Tensor]:
+        """The same, some cells of the grids being one cell of the table, beyond all others, that has no weight."""
+        size = cell + 1 - self.translation.shape[-1]
+        table = torch.nn.functional.pad(self.translation, (0, size), value=-torch.inf)
+        return self.with_weights({"translation": table}), value.masked_fill(forbidden, cell)
+
+    def cell_weights(self, value: Tensor, factors: Tensor) -> Tensor:  # (cells,), (cells,) -> (*batch, cells)
+        """What each cell of the grids weighs, times a factor; those that this direction does not use weigh nothing."""
         columns = self._data(value).long().clamp(0, self.translation.shape[-1] - 1)
         own = self.translation.index_select(-1, columns) + factors
-        own = own.masked_fill(~self.grid.used(self.turned), -torch.inf)
-        return self.with_weights({"translation": own}), self.grid.numbers
+        return own.masked_fill(~self.grid.used(self.turned), -torch.inf)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         raise StructureError(

@@ -25,6 +25,7 @@ from .bracketing_sum import (
 from .parts import Brackets
 from .ragged import broadcast, check_lengths
 from .structured import Structured, one_set
+from .weighed import as_mask
 
 
 class Bracketing(Structured):
@@ -174,15 +175,20 @@ class Bracketing(Structured):
         return BracketingPosterior(names, self._parts.squeezed(), self._data(value), self.lengths)
 
     def parts(self, value: Tensor) -> Brackets:
-        return Brackets(self._data(value), self.lengths)
+        return Brackets(value, self.lengths)
 
     def apart(self, value: Tensor, factors: Tensor) -> tuple[Bracketing, Tensor]:
         spans, rows = self._data(value), self.yields
+        new = copy(self)
+        if (allowed := as_mask(factors)) is not None:  # what is forbidden is a distituent like others of its yield
+            never = torch.stack([rows[..., 0, :], torch.full_like(rows[..., 1, :], -torch.inf)], -2)
+            new.yields = torch.cat([rows, never], -1)
+            new._parts = new._check()
+            return new, torch.stack([torch.where(allowed, spans[:, 0], spans[:, 0] + rows.shape[-1]), spans[:, 1]], 1)
         if rows.dim() > 2 and rows.shape[-3] > 1:  # every sentence has weights of its own
             own = rows[..., spans_of(self.lengths)[0], :, spans[:, 0].long()].movedim(0, -1).unsqueeze(-3)
         else:
             own = rows.index_select(-1, spans[:, 0].long())  # (*batch, 2, spans)
-        new = copy(self)
         new.yields = torch.stack([own[..., 0, :], own[..., 1, :] + factors / self._power], -2)
         new._parts = new._check()
         return new, torch.stack([torch.arange(len(spans), dtype=spans.dtype), spans[:, 1]], 1)

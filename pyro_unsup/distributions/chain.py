@@ -175,11 +175,15 @@ class Chain(Structured):
         self._check_words(words)
         if not self.flat:
             factors = flatten(factors.reshape(-1, *factors.shape[-2:]), lengths)
-        own = self.emission.mT.index_select(-2, words.long()) + factors  # (*batch, tokens, K)
-        numbers = torch.arange(len(words))
+        numbers, rows = words.long(), self.emission.mT  # (*batch, V, K)
+        # Only words that are weighed need a column of their own.
+        some = slice(None) if factors.requires_grad else (factors != 0).any(-1).nonzero()[:, 0]
+        own = rows.index_select(-2, numbers[some]) + factors[some]
+        numbers = numbers.clone()
+        numbers[some] = rows.shape[-2] + torch.arange(own.shape[-2])
         if not self.flat:
             numbers = pad(numbers, lengths, time=value.shape[-1]).reshape(value.shape)
-        return self.with_weights({"emission": own.mT}), numbers
+        return self.with_weights({"emission": torch.cat([rows, own], -2).mT}), numbers
 
     def stepwise(self, value: Tensor, touched: Mapping[str, Tensor | None], batch_size: int) -> ChainStretch | None:
         words, lengths = self._data(value)

@@ -188,7 +188,7 @@ class Dependency(Structured):
         return DependencyPosterior(names, DependencyParts(root, attach, stop, arcs), tags, self.lengths)
 
     def parts(self, value: Tensor) -> Arcs:
-        return Arcs(self._data(value), self.lengths)
+        return Arcs(value, self.lengths)
 
     def weighed(self, value: Tensor, factors: Tensor) -> Dependency:
         arcs = as_factors(factors, self, self.parts(value))

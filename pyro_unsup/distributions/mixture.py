@@ -123,7 +123,7 @@ class Mixture(Structured):
         return MixturePosterior({name: w.detach() for name, w in self.weights.items()}, bags, self.lengths)
 
     def parts(self, value: Tensor) -> Clusters:
-        return Clusters(self._data(value), self.lengths, self.cluster.shape[-1])
+        return Clusters(value, self.lengths, self.cluster.shape[-1])
 
     def apart(self, value: Tensor, factors: Tensor) -> tuple[Mixture, Tensor]:
         """Every document gets one more word, that no other has; its weight in a cluster is the factor."""

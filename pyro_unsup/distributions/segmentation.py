@@ -15,6 +15,7 @@ from .ragged import broadcast, check_lengths, offsets_of
 from .segmentation_posterior import SegmentationPosterior
 from .segmentation_sum import SegmentationParts, check_cells, log_partition, reference_log_partition
 from .structured import Structured, one_set
+from .weighed import as_mask
 
 
 class Segmentation(Structured):
@@ -131,10 +132,12 @@ class Segmentation(Structured):
         return SegmentationPosterior(names, parts, self._data(value), self.lengths)
 
     def parts(self, value: Tensor) -> Pieces:
-        return Pieces(self._data(value), self.lengths)
+        return Pieces(value, self.lengths)
 
     def apart(self, value: Tensor, factors: Tensor) -> tuple[Segmentation, Tensor]:
         cells, table = self._data(value), self.segments
+        if (allowed := as_mask(factors)) is not None:
+            return self, cells.masked_fill(~allowed, -1)
         columns = cells.long().clamp(min=0).reshape(-1)
         if table.dim() > 1 and table.shape[-2] > 1:  # every sentence has weights of its own
             owner = torch.repeat_interleave(torch.arange(len(self.lengths)), self.lengths * cells.shape[1])

@@ -93,10 +93,9 @@ class WeighedPosterior(Posterior):
     @cached_property
     def counts(self) -> dict[str, Tensor]:  # type: ignore[override]
         """Expected uses of every weight, over the whole batch, shaped as the weights that were given."""
-        leaves = {name: w.clone().requires_grad_() for name, w in self._weights.items()}
+        leaves = {name: w.clone().requires_grad_() for name, w in self._weights.items() if name != "factors"}
         with torch.enable_grad():
-            dist = self._dist.with_weights(leaves)
-            own = dist.base.apart(self._value, dist.factors)[0].weights
+            own = self._dist.base.with_weights(leaves).apart(self._value, self._dist.factors)[0].weights
         used: dict[str, Tensor] = self._own.counts
         names = [name for name, w in own.items() if w.requires_grad]
         found = torch.autograd.grad(
@@ -106,7 +105,7 @@ class WeighedPosterior(Posterior):
             materialize_grads=True,
             allow_unused=True,
         )
-        return dict(zip(leaves, found, strict=True))
+        return {**dict(zip(leaves, found, strict=True)), "factors": self.marginals}
 
     @property
     def marginals(self) -> Tensor:  # type: ignore[override]
@@ -129,6 +128,14 @@ class WeighedPosterior(Posterior):
     def entropy(self) -> Tensor:
         found: Tensor = self._own.entropy
         return found
+
+
+def as_mask(factors: Tensor) -> Tensor | None:
+    """Which parts are allowed, if that is all that the factors say: kernels need no weight for each part then."""
+    if factors.requires_grad:
+        return None
+    allowed = factors == 0
+    return allowed if bool((allowed | (factors == -torch.inf)).all()) else None
 
 
 def as_factors(found: Tensor, dist: Structured, parts: Parts) -> Tensor:

@@ -31,7 +31,8 @@ class Constrained(Structured):
         self, base: Structured, factors: Tensor, example: Tensor, examples: int, fell: Callable[[Tensor], None]
     ) -> None:
         self.base, self._factors, self._example, self._examples, self._fell = base, factors, example, examples, fell
-        self._loosened: Structured | None = None
+        self._under: Structured | None = None
+        self._settled = False
         self.exact = base.exact
         super().__init__(base.batch_shape, base.event_shape, validate_args=False)
 
@@ -76,7 +77,7 @@ class Constrained(Structured):
         return self._weighed(value).posterior(value) if self._lift(value, found.log_partition) else found
 
     def score(self, value: Tensor, structure: Tensor) -> Tensor:
-        if self._loosened is None:
+        if not self._settled:
             with torch.no_grad():
                 self.log_prob(value)
         return self._weighed(value).score(value, structure)
@@ -86,16 +87,18 @@ class Constrained(Structured):
         return drawn
 
     def _weighed(self, value: Tensor) -> Structured:
-        return self.base.weighed(value, self._factors) if self._loosened is None else self._loosened
+        if self._under is None:
+            self._under = self.base.weighed(value, self._factors)
+        return self._under
 
     def _lift(self, value: Tensor, log_z: Tensor) -> bool:
         """Lift the constraints of examples that have nothing left. Whether there are any, at the first look."""
-        if self._loosened is not None:
+        if self._settled:
             return False
-        dead = nothing_left(log_z, self._examples)
+        self._settled, dead = True, nothing_left(log_z, self._examples)
         some = bool(dead.any())
-        factors = lifted(self._factors, self._example, dead) if some else self._factors
-        self._loosened = self.base.weighed(value, factors)
+        if some:
+            self._under = self.base.weighed(value, lifted(self._factors, self._example, dead))
         self._fell(dead)
         return some
 

@@ -141,7 +141,8 @@ class Totals:
     @property
     def small(self) -> Array:  # (B,)
         """Pairs with a total so small that its inverse times another such may be out of range."""
-        return np.logical_not(self.least > ENOUGH**0.5)
+        result: Array = np.logical_not(self.least > ENOUGH**0.5)
+        return result
 
 
 def totals(real: Real, cells: Array, rows: Rows, turned: bool) -> Totals:

@@ -26,8 +26,8 @@ from pyro_unsup.models import Tagger
 PRIOR = Gamma(2.0, 1.0)
 
 
-def story(rng: np.random.Generator, K: int, V: int, n: int, order: int, alpha: float, beta: Any) -> tuple[Any, Any]:
-    """Tags and words of one sentence, drawn from urns; the boundary is only a context."""
+def story(rng: np.random.Generator, K: int, V: int, lengths: Any, order: int, alpha: float, beta: Any) -> Any:
+    """Tags and words of sentences, drawn from urns; the boundary is only a context."""
     rows: dict[Any, Any] = {}
 
     def draw(row: Any, outcomes: int, a: float) -> int:
@@ -37,8 +37,10 @@ def story(rng: np.random.Generator, K: int, V: int, n: int, order: int, alpha: f
         return found
 
     tags: list[int] = []
-    for _ in range(n):
-        tags.append(draw(tuple(tags[-order:]), K, alpha))
+    for length in lengths:
+        first = len(tags)
+        for _ in range(length):
+            tags.append(draw(tuple(tags[first:][-order:]), K, alpha))
     return np.array(tags), np.array([draw(("word", k), V, beta[k]) for k in tags])
 
 
@@ -63,7 +65,7 @@ def numbers(tags: Any, words: Any, hyper: Hyperparameters) -> list[float]:
 def geweke(how: Any, order: int, learn: Any, chains: int = 4, sweeps: int = 300) -> float:
     """The largest |z| between draws of everything from the story, and a chain that also redraws the words."""
     rng = np.random.default_rng(order)
-    K, V, n = 2, 2, 4
+    K, V, n = 2, 2, [4]
     forward, found = [], []
     for _ in range(1500):
         alpha, beta = rng.gamma(2.0, 1.0), rng.gamma(2.0, 1.0, K)
@@ -112,12 +114,12 @@ def test_gewekes_joint_test_at_length(how: Any, order: int) -> None:
 def ranks(how: Any, order: int, data_sets: int, draws: int, thin: int, burn_in: int) -> Any:
     """Where the truth stands among draws from the posterior: log alpha, log beta and the log joint."""
     rng = np.random.default_rng(10 * order + len(how))
-    K, V, n = 2, 3, 12
+    K, V, n = 2, 3, [3, 3, 3, 3]  # the proposals for a sentence go by the others; without any, chains hardly move
     found = np.empty((data_sets, 3), np.int64)
     for i in range(data_sets):
         alpha, b = rng.gamma(2.0, 1.0, 2)
         tags, words = story(rng, K, V, n, order, alpha, np.full(K, b))
-        state = TagState(Tagger(K, V, order), [words.tolist()])
+        state = TagState(Tagger(K, V, order), words.reshape(len(n), -1).tolist())
         state.labels = tags
         truth = [alpha, b, log_joint(state, np.full(order + 1, alpha), np.full(K, b))]
         hyper = Hyperparameters(np.ones(order + 1), np.ones(K), "shared", PRIOR, width=0.5, steps=2)
