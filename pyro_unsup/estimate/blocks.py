@@ -16,6 +16,8 @@ from .template import Template
 
 #: Vectors as long as the weights that training holds: weights, gradients, a trial of each, what L-BFGS remembers.
 VECTORS = 25
+#: Bytes that Python needs for a value that it has not met before.
+OBJECT = 250
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,17 +115,27 @@ class Plan:
             self.rows = Incidence(np.arange(rows + 1), np.zeros(rows, np.int64), [()])
         self.outcomes = parts[decision]
         if self.dense:
+            if not self._fires_in_support():
+                self._refuse()
             return
         owners, columns = self._where()
         self.fired = self.rows.sizes[owners] * self.outcomes.sizes[columns]
         if not self.fired.any():
             self._refuse()
 
+    def _fires_in_support(self) -> bool:
+        support = self.declaration.layout.support
+        if support is None:
+            return True
+        allowed = support.reshape(-1, support.shape[-1]).numpy()
+        return bool(allowed[np.ix_(self.rows.sizes > 0, self.outcomes.sizes > 0)].any())
+
     @property
     def bytes(self) -> int:
-        """About how much memory the matrix, its weights, and training will need."""
-        if self.template.cells is not None:
-            return self.cells * (8 * (len(self.template.axes) + 3))
+        """About how much memory the matrix, its weights, and training will need; of a joint function, at most."""
+        if self.template.cells is not None:  # every cell may turn out to have a feature of its own
+            own = 0 if self.template.vectorised else OBJECT
+            return self.cells * (8 * (len(self.template.axes) + 3 + VECTORS) + own)
         pairs = len(self.rows.values) * len(self.outcomes.values)
         if self.dense:
             return pairs * 8 * VECTORS
@@ -198,4 +210,6 @@ class Plan:
         return Family(self.template.table, self.template.name, axes, contexts, decisions, pairs, 0)
 
     def _refuse(self) -> None:
-        raise TableError(f"{self.template} fires nowhere: it returned nothing for every label. Check its functions")
+        raise TableError(
+            f"{self.template} fires nowhere: it returned nothing for every label that may occur. Check its functions"
+        )

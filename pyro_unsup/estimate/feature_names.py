@@ -47,10 +47,10 @@ class Family:
         context = np.ones(len(self.contexts), bool)
         for i, axis in enumerate(self.axes[:-1]):
             if axis in values:
-                context &= np.array([one[i] == values[axis] for one in self.contexts], bool)
+                context &= np.array([_is(one[i], values[axis]) for one in self.contexts], bool)
         decision = np.ones(len(self.decisions), bool)
         if self.axes[-1] in values:
-            decision = np.array([one == values[self.axes[-1]] for one in self.decisions], bool)
+            decision = np.array([_is(one, values[self.axes[-1]]) for one in self.decisions], bool)
         if self.pairs is None:
             found: Array = np.flatnonzero((decision[:, None] & context).reshape(-1))
         else:
@@ -142,14 +142,15 @@ class FeatureNames:
 
     def differs(self, other: FeatureNames) -> str | None:
         """How other features are not these, in words; None if they are the same."""
-        here, there = ({(f.table, f.template): f for f in names.families} for names in (self, other))
-        for (table, template), family in there.items():
-            if (table, template) not in here:
+        here, there = (_numbered(names.families) for names in (self, other))
+        for (table, template, number), family in there.items():
+            mine = here.get((table, template, number))
+            if mine is None:
                 return f"it has no template '{template}' of table '{table}'"
-            (one, some), (two, more) = (FeatureNames([f], 0).record() for f in (here[table, template], family))
+            (one, some), (two, more) = (FeatureNames([f], 0).record() for f in (mine, family))
             if one != two or any(not torch.equal(x, more[key]) for key, x in some.items()):
                 return f"template '{template}' of table '{table}' has other features"
-        for table, template in here.keys() - there.keys():
+        for table, template, _ in here.keys() - there.keys():
             return f"it has a template '{template}' of table '{table}' besides"
         return None
 
@@ -199,3 +200,17 @@ def _lists(value: Any) -> Any:
 
 def _tuples(value: Any) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def _is(one: Any, other: Any) -> bool:
+    """Whether values are the same; True is not 1 here."""
+    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
+
+
+def _numbered(families: Sequence[Family]) -> dict[tuple[str, str, int], Family]:
+    """By table, template, and how many of those came before."""
+    found: dict[tuple[str, str, int], Family] = {}
+    for family in families:
+        number = sum(key[:2] == (family.table, family.template) for key in found)
+        found[family.table, family.template, number] = family
+    return found

@@ -86,8 +86,8 @@ def jointly(template: Template, labels: Mapping[str, Sequence[Any]], places: Seq
         found = template.cells(*columns)
     except Exception as error:
         raise TableError(f"{template}: its function failed: {type(error).__name__}: {error}") from error
-    if len(found) != len(columns[0]):
-        raise TableError(f"{template}: expected {len(columns[0])} values, one a cell, actual {len(found)}")
+    if np.ndim(found) != 1 or len(found) != len(columns[0]):
+        raise TableError(f"{template}: expected {len(columns[0])} values, one a cell, actual {found!r:.80}")
     if isinstance(found, np.ndarray) and found.dtype != object:
         kept, ids = np.unique(found, return_inverse=True)
         return Incidence(np.arange(len(found) + 1), ids.reshape(-1), [template.plain(value) for value in kept])

@@ -73,11 +73,13 @@ class LogLinear:
         start_kappa: float = 1e-6,
         max_gib: float | None = None,
     ) -> None:
+        if isinstance(templates, Template) or not all(isinstance(one, Template) for one in templates):
+            raise TableError(f"LogLinear: templates must be a list of Template, actual {templates!r:.80}")
         for name, value in (("kappa", kappa), ("start", start), ("start_kappa", start_kappa)):
-            if not 0 <= value < float("inf"):
-                raise TableError(f"LogLinear: {name} must be finite and not negative, actual {value}")
-        if m_steps < 1:
-            raise TableError(f"LogLinear: m_steps must be at least 1, actual {m_steps}")
+            if not isinstance(value, int | float) or not 0 <= value < float("inf"):
+                raise TableError(f"LogLinear: {name} must be finite and not negative, actual {value!r}")
+        if not isinstance(m_steps, int) or m_steps < 1:
+            raise TableError(f"LogLinear: m_steps must be a whole number, at least 1, actual {m_steps!r}")
         self.templates, self.kappa, self.m_steps = list(templates), float(kappa), m_steps
         self.start, self.fit_start, self.start_kappa, self.max_gib = start, fit_start, start_kappa, max_gib
         self._built: tuple[list[Declaration], Features] | None = None

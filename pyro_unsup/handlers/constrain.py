@@ -177,6 +177,10 @@ class _Made:
         self.in_vain = 0  # the run in which all were
         self._known = False
 
+    @property
+    def moves(self) -> bool:
+        return self.factors.requires_grad
+
     def look_again(self, fn: Structured, value: Tensor) -> None:
         """Find out, when data come again, which examples never have anything left: they need not be tried again."""
         if self._known or not bool(self.dead.any()):

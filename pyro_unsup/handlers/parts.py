@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from pyro.poutine.messenger import Messenger
@@ -20,6 +20,13 @@ from ..tables import Axis, Declaration
 Component = Callable[[Any], Tensor]
 
 
+class Made(Protocol):
+    """What is made of the parts of some data. It moves if it has a gradient: then it is made again in every run."""
+
+    @property
+    def moves(self) -> bool: ...
+
+
 class PartsMessenger(Messenger):
     """Makes something of the parts of observed structured sites, once for the same data, and weighs the sites by it.
 
@@ -28,12 +35,12 @@ class PartsMessenger(Messenger):
 
     def __init__(self) -> None:
         super().__init__()
-        self._known: dict[str, tuple[list[Tensor], Any]] = {}
+        self._known: dict[str, tuple[list[Tensor], Made]] = {}
         self._declared: dict[str, Declaration] = {}
         self._structured = False
 
     @abstractmethod
-    def _make(self, fn: Structured, parts: Parts) -> Any:
+    def _make(self, fn: Structured, parts: Parts) -> Made:
         """What is to be made of the parts."""
 
     @abstractmethod
@@ -72,7 +79,8 @@ class PartsMessenger(Messenger):
         if known is not None and _same(known[0], key):
             return known[1]
         made = self._make(fn, parts)
-        self._known[name] = ([x.clone() for x in key], made)  # data may be changed in place
+        if not made.moves:
+            self._known[name] = ([x.clone() for x in key], made)  # data may be changed in place
         return made
 
     def __getstate__(self) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -144,6 +145,16 @@ class Regularised(Structured):
         return multipliers
 
 
+@dataclass
+class _Values:
+    """What features make of some data; fields as :class:`Regularised` has them."""
+
+    features: Tensor
+    example: Tensor
+    examples: int
+    moves: bool = False
+
+
 class RegulariseMessenger(PartsMessenger):
     """Replaces log p(x) by its regularised form: the penalty is the distance to the nearest posterior that is allowed.
 
@@ -174,7 +185,7 @@ class RegulariseMessenger(PartsMessenger):
         self.multipliers: dict[str, Tensor] = {}
         self.expectations: dict[str, Tensor] = {}
 
-    def _make(self, fn: Structured, parts: Parts) -> tuple[Tensor, Tensor, int]:
+    def _make(self, fn: Structured, parts: Parts) -> _Values:
         like = next(iter(fn.weights.values()))
         rows = [one(parts) for one in self.features]
         for row, one in zip(rows, self.features, strict=True):
@@ -182,16 +193,15 @@ class RegulariseMessenger(PartsMessenger):
                 raise StructureError(f"the feature {named(one)} should be a finite number for every part")
         stacked = torch.stack([row.to(like).expand(parts.shape) for row in rows])
         there = (parts.example >= 0).expand(parts.shape)
-        return torch.where(there, stacked, 0.0), parts.example.expand(parts.shape), parts.examples
+        return _Values(torch.where(there, stacked, 0.0).detach(), parts.example.expand(parts.shape), parts.examples)
 
-    def _weigh(self, fn: Structured, value: Tensor, name: str, made: tuple[Tensor, Tensor, int]) -> Structured:
+    def _weigh(self, fn: Structured, value: Tensor, name: str, made: _Values) -> Structured:
         def found(multipliers: Tensor, expectations: Tensor) -> None:
             self.multipliers[name], self.expectations[name] = multipliers, expectations
             self._check(multipliers, expectations)
 
-        features, example, examples = made
-        bound = torch.tensor(self.bound).to(features)
-        return Regularised(fn, features, bound, example, examples, self.each, found)
+        bound = torch.tensor(self.bound).to(made.features)
+        return Regularised(fn, made.features, bound, made.example, made.examples, self.each, found)
 
     def _check(self, multipliers: Tensor, expectations: Tensor) -> None:
         most, where = expectations.reshape(-1, len(self.bound)).max(0)

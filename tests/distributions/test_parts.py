@@ -71,7 +71,7 @@ def with_factors(instance: Instance, factors: Tensor) -> Instance:
 
 
 @on_every_structure
-@thorough(40)
+@thorough(25)
 @given(
     data=st.data(),
     seed=st.integers(0, 2**31 - 1),

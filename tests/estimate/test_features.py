@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -151,6 +152,8 @@ def test_a_table_without_axes_has_a_feature_for_each_cell() -> None:
         (Template("emission", "t", word=lambda w: float("nan")), "values must be strings, finite numbers or tuples"),
         (Template("emission", "t", cells=lambda w: w.none, axes=("word",), vectorised=True), "its function failed: A"),
         (Template("emission", "t", cells=lambda w: [1], axes=("word",), vectorised=True),
+         r"expected 10 values, one a cell, actual \[1\]"),
+        (Template("emission", "t", cells=lambda w: 1, axes=("word",), vectorised=True),
          "expected 10 values, one a cell, actual 1"),
     ],
 )  # fmt: skip
@@ -183,6 +186,25 @@ def test_labels_that_turn_out_to_be_too_few() -> None:
     ragged = one("t", Layout.ragged([2]), Axis("row", 1), Axis("word", 2, lambda: torch.tensor([0, 2])))
     with pytest.raises(TableError, match="axis 'word' needs 2 cells that are numbers of its 2 labels"):
         Features({"t": ragged})
+
+
+def test_a_template_that_fires_only_where_nothing_may_happen_is_refused() -> None:
+    support = torch.tensor([[True, True, False]] * 2)
+    table = one("t", Layout.dense(2, 3, support=support), Axis("c", 2), Axis("d", ["p", "q", "r"]))
+    with pytest.raises(TableError, match="fires nowhere: it returned nothing for every label that may occur"):
+        Features({"t": table}, [Template("t", "x", c=same, d=lambda d: True if d == "r" else None)])
+
+
+def test_the_size_of_a_joint_template_counts_a_feature_a_cell() -> None:
+    table = one("t", Layout.dense(20, 2000), Axis("a", 20), Axis("b", 2000))
+    joint = Template("t", "pair", cells=lambda a, b: (a, b), axes=("a", "b"))
+    tracemalloc.start()
+    features = Features({"t": table}, [joint])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    need = peak + len(features) * 8 * 20  # and what training adds
+    with pytest.raises(TableError, match="most of it for template 'pair'"):
+        Features({"t": table}, [joint], max_gib=need / 2**30 / 1.5)
 
 
 def test_what_would_not_fit_is_refused_before_it_is_built(monkeypatch: pytest.MonkeyPatch) -> None:

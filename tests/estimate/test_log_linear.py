@@ -130,7 +130,11 @@ def test_weights_that_run_away_are_an_error_that_names_them() -> None:
     [
         ({"kappa": -1.0}, "LogLinear: kappa must be finite and not negative, actual -1.0"),
         ({"start": float("inf")}, "LogLinear: start must be finite and not negative, actual inf"),
-        ({"m_steps": 0}, "LogLinear: m_steps must be at least 1, actual 0"),
+        ({"kappa": "x"}, "LogLinear: kappa must be finite and not negative, actual 'x'"),
+        ({"m_steps": 0}, "LogLinear: m_steps must be a whole number, at least 1, actual 0"),
+        ({"m_steps": 2.5}, "LogLinear: m_steps must be a whole number, at least 1, actual 2.5"),
+        ({"templates": [same]}, "LogLinear: templates must be a list of Template"),
+        ({"templates": Template("emission", "t", word=same)}, "LogLinear: templates must be a list of Template"),
     ],
 )
 def test_settings_that_make_no_sense(settings: dict[str, Any], message: str) -> None:

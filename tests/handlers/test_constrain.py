@@ -225,6 +225,29 @@ def test_stock_svi() -> None:
     torch.testing.assert_close(site["fn"].log_prob(site["value"]), torch.tensor(totals))
 
 
+def test_a_component_with_a_gradient_of_its_own() -> None:
+    far = torch.tensor(0.3, requires_grad=True)
+    model = pu.constrain(DMV(TAGS), lambda parts: -far * parts.distance)
+    fixed = pu.given(model, pu.EM(DMV(TAGS)).run(SENTENCES, iterations=0).weights)
+    for _ in range(2):  # a graph of its own every time
+        total = poutine.trace(fixed).get_trace(SENTENCES).log_prob_sum()
+        site = poutine.trace(fixed).get_trace(SENTENCES).nodes["tags"]
+        expected = site["fn"].posterior(site["value"]).marginals @ site["fn"].parts(site["value"]).distance.double()
+        torch.testing.assert_close(torch.autograd.grad(total, far)[0], -expected.detach())
+
+
+def test_a_tagger_under_stepwise_em() -> None:
+    """Which would go by compiled mini-batches, if there were no component."""
+    model = pu.constrain(Tagger(3, TAGS), c.word_tags({"DT": 0, "NN": [1, 2]}))
+    fit = pu.StepwiseEM(model, pu.AddLambda(0.1), batch_size=2).run(SENTENCES, iterations=2)
+    emission = fit.weights["emission"].exp()
+    assert float(emission[1:, 0].max()) < float(emission[0, 0])
+    marginals = fit.posterior(SENTENCES).marginals
+    words = torch.tensor([word for sentence in SENTENCES for word in sentence])
+    assert (marginals[words == 0][:, 1:] == 0).all()
+    assert (marginals[words == 1][:, 0] == 0).all()
+
+
 BITEXT = ([[0, 1, 2, 0], [2, 1], [1, 0, 2]], [[3, 1, 2], [2, 1, 0], [0, 3, 1]])
 MODELS: list[tuple[Callable[[], Any], Any, Any]] = [
     (lambda: Tagger(3, TAGS), SENTENCES, c.word_tags({"DT": 0, "NN": [1, 2]})),

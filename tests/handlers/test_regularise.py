@@ -142,7 +142,7 @@ def test_stock_svi_and_mini_batches() -> None:
     model = pu.regularise(Tagger(2, 3), zero, bound=0.5)
     guide = AutoDelta(poutine.block(model, expose=["start", "transition", "emission"]))
     svi = SVI(model, guide, Adam({"lr": 0.05}), Trace_ELBO())
-    losses = [svi.step(SENTENCES) for _ in range(20)]
+    losses = [svi.step(SENTENCES) for _ in range(8)]
     assert losses[-1] < losses[0]
     fit = pu.StepwiseEM(model, pu.AddLambda(0.1), batch_size=2).run(SENTENCES, iterations=2)
     fit.posterior(SENTENCES)
