@@ -1,0 +1,110 @@
+"""The parts of sequences: the states of words, and segments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Size, Tensor
+
+from ..ragged import offsets_of, pad
+from ..segments import row_index
+from .base import Parts
+
+
+@dataclass(frozen=True, eq=False)
+class States(Parts):
+    """Of chains: (tokens, K) if words lie flat, (*batch, T, K) if they are padded (-1 then)."""
+
+    AXES = {"state": "tag", "word": "word"}  # noqa: RUF012
+
+    words: Tensor  # (tokens,)
+    lengths: Tensor  # (B,)
+    states: int
+    padded: Size | None = None
+
+    @property
+    def shape(self) -> Size:
+        return Size([*(self.words.shape if self.padded is None else self.padded), self.states])
+
+    @property
+    def examples(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def example(self) -> Tensor:
+        return self.sentence
+
+    @cached_property
+    def state(self) -> Tensor:  # (K,)
+        return torch.arange(self.states)
+
+    @cached_property
+    def sentence(self) -> Tensor:  # (tokens, 1)
+        return self._shaped(row_index(self.lengths))
+
+    @cached_property
+    def position(self) -> Tensor:  # (tokens, 1)
+        """Place in the sentence, from 0."""
+        return self._shaped(torch.arange(len(self.words)) - offsets_of(self.lengths)[row_index(self.lengths)])
+
+    @cached_property
+    def length(self) -> Tensor:  # (tokens, 1)
+        """Words in the sentence."""
+        return self._shaped(self.lengths[row_index(self.lengths)])
+
+    @cached_property
+    def word(self) -> Tensor:  # (tokens, 1)
+        return self._shaped(self.words.long())
+
+    def _shaped(self, flat: Tensor) -> Tensor:
+        if self.padded is not None:
+            flat = pad(flat, self.lengths, -1, self.padded[-1]).reshape(self.padded)
+        return flat.unsqueeze(-1)
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces(Parts):
+    """Of segmentations: (symbols, L), by the last symbol of a segment and its width."""
+
+    AXES = {"segment": "segment"}  # noqa: RUF012
+
+    segment: Tensor  # (symbols, L) which type it is; -1 if it cannot be one
+    lengths: Tensor  # (B,)
+
+    @property
+    def shape(self) -> Size:
+        return self.segment.shape
+
+    @property
+    def examples(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def example(self) -> Tensor:
+        return self.sentence
+
+    @cached_property
+    def sentence(self) -> Tensor:  # (symbols, 1)
+        return row_index(self.lengths).unsqueeze(-1)
+
+    @cached_property
+    def width(self) -> Tensor:  # (L,)
+        return torch.arange(1, self.segment.shape[1] + 1)
+
+    @cached_property
+    def end(self) -> Tensor:  # (symbols, 1)
+        """The symbol after the last one of the segment, from 0."""
+        rows = self.sentence[:, 0]
+        return (torch.arange(len(rows)) - offsets_of(self.lengths)[rows] + 1).unsqueeze(-1)
+
+    @cached_property
+    def start(self) -> Tensor:  # (symbols, L)
+        """The first symbol; negative where there is no such segment."""
+        return self.end - self.width
+
+    @cached_property
+    def length(self) -> Tensor:  # (symbols, 1)
+        """Symbols in the sentence."""
+        return self.lengths[self.sentence]
