@@ -67,7 +67,7 @@ TREES: list[tuple[Component, Callable[[Heads, list[int]], bool], list[int]]] = [
 ]
 
 
-@pytest.mark.parametrize(("component", "allowed", "known"), TREES, ids=lambda x: str(x) if callable(x) else "")
+@pytest.mark.parametrize(("component", "allowed", "known"), TREES, ids=[str(tree[0]) for tree in TREES])
 def test_dependency_trees_are_filtered(component: Component, allowed: Callable[..., bool], known: list[int]) -> None:
     sentences = [SENTENCE[:n] for n in range(1, 7)]
     found = [count(component, tags) for tags in sentences]
