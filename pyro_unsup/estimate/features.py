@@ -30,6 +30,7 @@ class Features:
 
     Structural zeros are zeros whatever the features say: they are no features but the base measure.
 
+        >>> from pyro_unsup.estimate import same
         >>> from pyro_unsup.models import Tagger
         >>> tables = Tagger(2, ["dog", "dogs", "cats"]).declarations()
         >>> features = Features(tables, [Template("emission", "ending", tag=same, word=lambda word: word[-1])])

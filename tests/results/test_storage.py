@@ -90,7 +90,8 @@ def test_a_model_of_ones_own_comes_back_with_the_model(tmp_path: Path, model: Ca
 def test_a_model_of_ones_own_without_the_model_is_a_clear_error(tmp_path: Path) -> None:
     own().save(tmp_path / "fit")
     with pytest.raises(
-        InputError, match=r"fit.json: this fit is of a model of your own: pass it, load\(folder, model=...\)$"
+        InputError,
+        match=r"fit.json: this fit is of a model of your own, or under a component of your own: pass it, load\(folder, model=...\)$",
     ):
         pu.load(tmp_path / "fit")
 
