@@ -91,7 +91,7 @@ def test_a_model_of_ones_own_without_the_model_is_a_clear_error(tmp_path: Path) 
     own().save(tmp_path / "fit")
     with pytest.raises(
         InputError,
-        match=r"fit.json: this fit is of a model of your own, or under a component of your own: pass it, load\(folder, model=...\)$",
+        match=r"a model of your own, or under a component of your own: pass it, load\(folder, model=...\)$",
     ):
         pu.load(tmp_path / "fit")
 
