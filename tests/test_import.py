@@ -9,9 +9,9 @@ import sys
 PROBE = """
 import json, sys, time
 import pyro
-began = time.perf_counter()
+began = time.process_time()
 import pyro_unsup
-seconds = time.perf_counter() - began
+seconds = time.process_time() - began
 heavy = [m for m in "numba arviz matplotlib pandas sklearn joblib nltk pooch".split() if m in sys.modules]
 print(json.dumps({"seconds": seconds, "heavy": heavy}))
 """
