@@ -17,6 +17,7 @@ from .options import Column, Format
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from torch import Tensor
 
     from ..data import Corpus
     from ..results import Fit
@@ -31,6 +32,22 @@ MAX_SEED = 2**63 - 1 - 1000  # what generators take, less room for restarts to c
 def say(text: str = "") -> None:
     """A line for the reader, on standard error."""
     typer.echo(text, err=True)
+
+
+def say_impossible(log_likelihood: Tensor, what: str, score: str) -> None:  # (examples,)
+    """Tell how many examples a fit holds impossible, and so which score is infinite."""
+    impossible = int((log_likelihood == -math.inf).sum())
+    if impossible:
+        say(
+            f"{impossible:,} of {len(log_likelihood):,} {what} have probability zero, so {score} is infinite: "
+            "train with --smooth for text like this"
+        )
+
+
+def say_unseen_tags(unseen: int, tokens: int) -> None:
+    """Tell how many tags training has not met."""
+    if unseen:
+        say(f"{unseen:,} of {tokens:,} tags are unknown to the model: the rest of the sentence decided")
 
 
 def console(stderr: bool = False) -> Console:

@@ -139,21 +139,34 @@ def tree_sum(
 
 
 def reference_log_partition(parts: BracketingParts, spans: Tensor, lengths: Tensor, sum_: Sum = LOG) -> Tensor:
-    """:func:`tree_sum` of flat spans, (spans, 2), (B,) -> (*batch, B): any device, any batch, any order of gradient.
+    """:func:`tree_sum` of flat spans, (spans, 2), (B,) -> (*batch, B): any device, any batch, any order of gradient."""
+    weights, shared = constituent_weights(parts, spans, lengths)
+    total = shared + tree_sum(weights, lengths, sum_)
+    total = torch.where(total == -torch.inf, -torch.inf, total)  # impossible: no gradient
+    return torch.where(lengths > 0, total, torch.zeros_like(total))
 
-    First let every span be a distituent; a constituent then multiplies the weight by inside / outside. A span that
-    cannot be a distituent must be in the tree, so nothing that crosses it may be: a tree without crossings of a span
-    has that span, for the smallest constituent around it would otherwise split into one that crosses it.
+
+def constituent_weights(
+    parts: BracketingParts, spans: Tensor, lengths: Tensor, mirror: bool = False
+) -> tuple[Tensor, Tensor]:  # (*lead, B, N + 1, N + 1), (*lead, B)
+    """What each constituent multiplies the weight of a tree by, and what all trees of a sentence share, in logs.
+
+    First let every span be a distituent; a constituent then multiplies the weight by inside / outside. Spans that no
+    tree of the sentence is without count as what they are. A span that cannot be a distituent must be in the tree, so
+    nothing that crosses it may be: a tree without crossings of a span has that span, for the smallest constituent
+    around it would otherwise split into one that crosses it.
+
+    :param mirror: read sentences from right to left.
     """
     owner, start, end = spans_of(lengths)
     scores = SpanScores.of(parts, spans, lengths)
-    inside, outside = scores.inside, scores.outside
     always = (end - start == 1) | (end - start == lengths[owner])
-    forced = ~always & (outside == -torch.inf)
-    certain = always | forced
-    outside = torch.where(certain, torch.zeros_like(outside), outside)
-    weight = torch.where(certain, inside, inside - outside)
+    forced = ~always & (scores.outside == -torch.inf)
+    outside = torch.where(always | forced, torch.zeros_like(scores.outside), scores.outside)
+    weight = scores.inside - outside
     N, lead = int(lengths.max()) if len(lengths) else 0, weight.shape[:-1]
+    if mirror:
+        start, end = lengths[owner] - end, lengths[owner] - start
     place = (owner * (N + 1) + start) * (N + 1) + end
 
     def chart(flat: Tensor) -> Tensor:  # (*lead, spans) -> (*lead, B, N + 1, N + 1)
@@ -164,9 +177,7 @@ def reference_log_partition(parts: BracketingParts, spans: Tensor, lengths: Tens
     if bool(forced.any()):
         weights = weights.masked_fill(crossing(chart(forced)), -torch.inf)
     shared = scores.tree + outside.new_zeros(*lead, len(lengths)).index_add(-1, owner, outside.expand(*lead, -1))
-    total = shared + tree_sum(weights, lengths, sum_)
-    total = torch.where(total == -torch.inf, -torch.inf, total)  # impossible: no gradient
-    return torch.where(lengths > 0, total, torch.zeros_like(total))
+    return weights, shared
 
 
 def crossing(some: Tensor) -> Tensor:  # (*batch, N + 1, N + 1) bool -> the same

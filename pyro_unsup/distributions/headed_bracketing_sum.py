@@ -10,7 +10,7 @@ from torch import Size, Tensor
 
 from ..errors import StructureError
 from ..kernels.threads import plain_torch
-from .bracketing_sum import BracketingParts, SpanScores, crossing, expected_counts, spans_of
+from .bracketing_sum import BracketingParts, constituent_weights, expected_counts
 from .dependency_sum import ADJACENT, BEYOND, CONTINUE, LEFT, RIGHT, STOP, DependencyParts, arcs_of, cells
 from .ragged import offsets_of, pad
 from .semiring import LOG, Sum
@@ -130,7 +130,9 @@ def reference_log_partition(
     if mirror:
         n = lengths[owner] + 1
         head, child = torch.where(head > 0, n - head, 0), n - child
-    chart = _grid(scores, (owner * N + child - 1) * (N + 1) + head, B, N, N + 1)
+    place = (owner * N + child - 1) * (N + 1) + head
+    chart = scores.new_zeros(*scores.shape[:-1], B * N * (N + 1)).index_copy(-1, place, scores)
+    chart = chart.reshape(*scores.shape[:-1], B, N, N + 1)
 
     word = torch.repeat_interleave(torch.arange(B, device=tags.device), lengths)
     if mirror:
@@ -143,35 +145,6 @@ def reference_log_partition(
     total = shared + headed_sum(chart[..., 0], chart[..., 1:].mT, ends, weights, lengths, sum_)
     total = torch.where(total == -torch.inf, -torch.inf, total)  # impossible: no gradient
     return torch.where(lengths > 0, total, torch.zeros_like(total))
-
-
-def constituent_weights(
-    parts: BracketingParts, spans: Tensor, lengths: Tensor, mirror: bool = False
-) -> tuple[Tensor, Tensor]:  # (*lead, B, N + 1, N + 1), (*lead, B)
-    """What each constituent multiplies the weight of a tree by, and what all trees of a sentence share, in logs.
-
-    Spans that no tree of the sentence is without count as what they are; one that cannot be a distituent must be in the
-    tree, so nothing that crosses it may be.
-    """
-    owner, start, end = spans_of(lengths)
-    scores = SpanScores.of(parts, spans, lengths)
-    always = (end - start == 1) | (end - start == lengths[owner])
-    forced = ~always & (scores.outside == -torch.inf)
-    outside = torch.where(always | forced, 0.0, scores.outside)
-    N, B = int(lengths.max()), len(lengths)
-    if mirror:
-        start, end = lengths[owner] - end, lengths[owner] - start
-    place = (owner * (N + 1) + start) * (N + 1) + end
-    weights = _grid(scores.inside - outside, place, B, N + 1, N + 1)
-    if bool(forced.any()):
-        weights = weights.masked_fill(crossing(_grid(forced, place, B, N + 1, N + 1)), -torch.inf)
-    shared = scores.tree + outside.new_zeros(*outside.shape[:-1], B).index_add(-1, owner, outside)
-    return weights, shared
-
-
-def _grid(flat: Tensor, place: Tensor, *shape: int) -> Tensor:  # (*lead, m), (m,) -> (*lead, *shape)
-    empty = flat.new_zeros(*flat.shape[:-1], Size(shape).numel())
-    return empty.index_copy(-1, place, flat).reshape(*flat.shape[:-1], *shape)
 
 
 def log_partition(parts: HeadedParts, tags: Tensor, spans: Tensor, lengths: Tensor, order: str = "right") -> Tensor:

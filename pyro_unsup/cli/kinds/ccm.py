@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...errors import InputError, UnsupError
-from ..common import print_json, printable, read, say, setting
+from ..common import print_json, printable, read, say, say_impossible, say_unseen_tags, setting
 from ..engines import Algorithm, finite
 from ..fit import Task, Training, learn
 from ..options import (
@@ -175,7 +174,7 @@ def predict(
     decoded = decode(fit, text, how)
     write_brackets(text, decoded.brackets, out)
     sys.stdout.flush()
-    _say_unseen(decoded.unseen, text.tokens)
+    say_unseen_tags(decoded.unseen, text.tokens)
 
 
 def evaluate(
@@ -216,11 +215,8 @@ def evaluate(
     print_scores(found, beside={name.replace("_", " "): other for name, other in beside.items()})
     say("recall, precision and f1 are of brackets that are neither single words nor whole sentences; crossing brackets "
         "a sentence")  # fmt: skip
-    _say_unseen(decoded.unseen, gold.tokens)
-    impossible = int((decoded.log_likelihood == -math.inf).sum())
-    if impossible:
-        say(f"{impossible:,} of {len(gold):,} sentences have probability zero, so bits_per_tag is infinite: train with "
-            "--smooth for text like this")  # fmt: skip
+    say_unseen_tags(decoded.unseen, gold.tokens)
+    say_impossible(decoded.log_likelihood, "sentences", "bits_per_tag")
 
 
 def show(
@@ -230,7 +226,7 @@ def show(
 ) -> None:
     """Show a constituent-context model: how its training ended, and what it takes for constituents."""
     model: Any = fit.model
-    rows = _likeliest(fit, top)
+    rows = likeliest_spans(fit, top)
     if not as_json:
         print_fit(fit)
         print_likeliest("", "likeliest", rows.items())
@@ -240,7 +236,7 @@ def show(
     print_json({**facts, **fit_record(fit), **listed})
 
 
-def _likeliest(fit: Fit, n: int) -> dict[str, Likely]:
+def likeliest_spans(fit: Fit, n: int) -> dict[str, Likely]:
     """Likely yields of two tags or more and likely contexts, of constituents and of the others."""
     model: Any = fit.model
     tags, known = list(model.vocab), model.inventory
@@ -257,8 +253,3 @@ def _likeliest(fit: Fit, n: int) -> dict[str, Likely]:
             found[name] = likeliest(yields[row, singles : len(names)], names[singles:], n)
         found[f"contexts_of_{name}"] = likeliest(contexts[row, : len(around)], around, n)
     return found
-
-
-def _say_unseen(unseen: int, tokens: int) -> None:
-    if unseen:
-        say(f"{unseen:,} of {tokens:,} tags are unknown to the model: the rest of the sentence decided")

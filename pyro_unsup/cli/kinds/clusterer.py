@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +10,7 @@ import typer
 
 from ...errors import InputError, StructureError
 from ..batches import documents
-from ..common import check_memory, print_json, printable, say
+from ..common import check_memory, print_json, printable, say, say_impossible
 from ..engines import Algorithm
 from ..fit import Task, Training, learn
 from ..options import (
@@ -170,10 +169,7 @@ def evaluate(
         return
     print_scores(found, MEANING)
     _say_unseen(decoded.unseen, gold.tokens)
-    impossible = int((decoded.log_likelihood == -math.inf).sum())
-    if impossible:
-        say(f"{impossible:,} of {len(gold):,} documents have probability zero, so loglik_per_token is infinite: train "
-            "with --smooth for text like this")  # fmt: skip
+    say_impossible(decoded.log_likelihood, "documents", "loglik_per_token")
 
 
 def show(

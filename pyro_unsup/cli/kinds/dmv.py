@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +10,7 @@ import numpy as np
 import typer
 
 from ...errors import InputError, UnsupError
-from ..common import print_json, printable, say, setting
+from ..common import print_json, printable, say, say_impossible, say_unseen_tags, setting
 from ..engines import Algorithm
 from ..fit import Task, Training, learn
 from ..options import (
@@ -167,14 +166,14 @@ def predict(
     """
     from ...results.decoding.dependencies import decode
 
-    unparsed = Unparsed.read(file, format, _column(fit, tags), dropped_by(fit))
+    unparsed = Unparsed.read(file, format, column_of(fit, tags), dropped_by(fit))
     heads, unseen = np.zeros(0, np.int64), 0
     if len(unparsed.text):
         decoded = decode(fit, unparsed.text, how)
         heads, unseen = decoded.structure.numpy(), decoded.unseen
     unparsed.write(heads, out)
     sys.stdout.flush()
-    _say_unseen(unseen, unparsed.text.tokens)
+    say_unseen_tags(unseen, unparsed.text.tokens)
 
 
 def evaluate(
@@ -197,7 +196,7 @@ def evaluate(
     from ...results.decoding.dependencies import decode, scores
 
     dropped = dropped_by(fit)
-    gold = read_tags(file, format, _column(fit, tags), dropped)
+    gold = read_tags(file, format, column_of(fit, tags), dropped)
     if gold.heads is None:
         raise InputError("no heads in it, expected a treebank in CoNLL-U; is --format right?", file)
     most = setting(fit, "max_length", int, MAX_LENGTH) if max_length is None else max_length
@@ -213,11 +212,8 @@ def evaluate(
         return
     print_scores(found, beside={name.replace("_", " "): other for name, other in beside.items()})
     say("undirected: the head may also be a gold child; ned: or the gold grandparent. The root's word counts")
-    _say_unseen(decoded.unseen, gold.tokens)
-    impossible = int((decoded.log_likelihood == -math.inf).sum())
-    if impossible:
-        say(f"{impossible:,} of {len(gold):,} sentences have probability zero, so loglik_per_token is infinite: train "
-            "with --smooth for text like this")  # fmt: skip
+    say_unseen_tags(decoded.unseen, gold.tokens)
+    say_impossible(decoded.log_likelihood, "sentences", "loglik_per_token")
 
 
 def show(
@@ -247,7 +243,7 @@ def _listed(row: Likely) -> list[dict[str, Any]]:
     return [{"tag": tag, "probability": p} for tag, p in row]
 
 
-def _column(fit: Fit, given: Column | None) -> Column:
+def column_of(fit: Fit, given: Column | None) -> Column:
     """Where the tags are, if nobody says: where they were in training."""
     if given is not None:
         return given
@@ -255,8 +251,3 @@ def _column(fit: Fit, given: Column | None) -> Column:
     if found not in list(Column):
         raise UnsupError(f"the model has {found!r:.40} for its setting column, which makes no sense; train it again")
     return Column(found)
-
-
-def _say_unseen(unseen: int, tokens: int) -> None:
-    if unseen:
-        say(f"{unseen:,} of {tokens:,} tags are unknown to the model: the rest of the sentence decided")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from copy import copy
 from enum import StrEnum
@@ -12,7 +11,7 @@ import numpy as np
 import typer
 
 from ...errors import InputError
-from ..common import print_json, printable, say, setting
+from ..common import print_json, printable, say, say_impossible, say_unseen_tags, setting
 from ..engines import Algorithm, finite
 from ..fit import Task, Training, learn
 from ..options import (
@@ -165,7 +164,7 @@ def predict(
     from ...data import write_brackets
     from ...results.decoding.headed import decode
 
-    unparsed = Unparsed.read(file, format, dmv._column(fit, tags), dropped_by(fit))
+    unparsed = Unparsed.read(file, format, dmv.column_of(fit, tags), dropped_by(fit))
     heads, rows, unseen = np.zeros(0, np.int64), np.zeros((0, 3), np.int64), 0
     if len(unparsed.text):
         decoded = decode(fit, unparsed.text, how)
@@ -175,7 +174,7 @@ def predict(
     else:
         unparsed.write(heads, out)
     sys.stdout.flush()
-    dmv._say_unseen(unseen, unparsed.text.tokens)
+    say_unseen_tags(unseen, unparsed.text.tokens)
 
 
 def evaluate(
@@ -199,7 +198,7 @@ def evaluate(
     from ...results.decoding.headed import decode, scores
 
     dropped = dropped_by(fit)
-    gold = read_tags(file, format, dmv._column(fit, tags), dropped)
+    gold = read_tags(file, format, dmv.column_of(fit, tags), dropped)
     if gold.heads is None and gold.spans is None:
         raise InputError("no heads or brackets in it, expected a treebank; is --format right?", file)
     most = setting(fit, "max_length", int, MAX_LENGTH) if max_length is None else max_length
@@ -210,11 +209,8 @@ def evaluate(
         print_json({**found, "tokens": gold.tokens, "unknown_tokens": decoded.unseen})
         return
     print_scores(found)
-    dmv._say_unseen(decoded.unseen, gold.tokens)
-    impossible = int((decoded.log_likelihood == -math.inf).sum())
-    if impossible:
-        say(f"{impossible:,} of {len(gold):,} sentences have probability zero, so loglik_per_token is infinite: train "
-            "with --smooth for text like this")  # fmt: skip
+    say_unseen_tags(decoded.unseen, gold.tokens)
+    say_impossible(decoded.log_likelihood, "sentences", "loglik_per_token")
 
 
 def show(
@@ -227,7 +223,7 @@ def show(
     spans = copy(fit)
     spans.model = model.ccm
     rows: dict[str, Likely] = {"root": likeliest(fit.weights["root"], list(model.vocab), top)}
-    rows |= ccm._likeliest(spans, top)
+    rows |= ccm.likeliest_spans(spans, top)
     if not as_json:
         print_fit(fit)
         print_likeliest("", "likeliest", rows.items())

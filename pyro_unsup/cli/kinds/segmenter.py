@@ -14,7 +14,7 @@ from ...data.segmented import has_symbols
 from ...data.streams import by_line
 from ...errors import InputError, UnsupError
 from ..batches import batches
-from ..common import check_memory, print_json, printable, say, setting
+from ..common import check_memory, print_json, printable, say, say_impossible, setting
 from ..engines import Algorithm, finite
 from ..fit import Task, Training, learn
 from ..options import (
@@ -189,10 +189,7 @@ def evaluate(
         say(f"{too_long:,} of {len(gold.word_lengths):,} gold words have more than {model.max_length} symbols, as no "
             "segment of the model has; they cannot be found (--strict refuses them)")  # fmt: skip
     _say_unseen(decoded.unseen, gold.tokens)
-    impossible = int((decoded.log_likelihood == -math.inf).sum())
-    if impossible:
-        say(f"{impossible:,} of {len(gold):,} lines have probability zero, so loglik_per_token is infinite: train with "
-            "--smooth for text like this")  # fmt: skip
+    say_impossible(decoded.log_likelihood, "lines", "loglik_per_token")
 
 
 def show(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from enum import StrEnum
 from itertools import pairwise
@@ -13,7 +12,7 @@ import typer
 from ...errors import UnsupError
 from ...results import Fit
 from ..batches import corpora, format_of_stream
-from ..common import print_json, printable, read, read_gold, say
+from ..common import print_json, printable, read, read_gold, say, say_impossible
 from ..engines import Algorithm
 from ..fit import Task, Training, learn
 from ..options import (
@@ -173,7 +172,6 @@ def evaluate(
     gold = read_gold(file, format, column, tagset=tagset)
     decoded = decode(fit, gold, how)
     found = scores(fit, gold, decoded)
-    impossible = int((decoded.log_likelihood == -math.inf).sum())
     if as_json:
         print_json({**found, "tokens": gold.tokens, "unknown_tokens": decoded.unseen})
         return
@@ -182,9 +180,7 @@ def evaluate(
         say(
             f"{decoded.unseen:,} of {gold.tokens:,} words are unknown to the model: their neighbours decided their tags"
         )
-    if impossible:
-        say(f"{impossible:,} of {len(gold):,} sentences have probability zero, so bits_per_word is infinite: train "
-            "with --smooth and --min-count 2 for text like this")  # fmt: skip
+    say_impossible(decoded.log_likelihood, "sentences", "bits_per_word")
 
 
 def show(

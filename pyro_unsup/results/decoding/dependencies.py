@@ -66,7 +66,7 @@ def decode(fit: Fit, text: Corpus | Sentences, how: str = "mbr") -> Decoded:
         numbers, unseen = by_number(fit, text)
         words, lengths = torch.from_numpy(numbers), torch.from_numpy(text.lengths)
         if numbers.max(initial=0) == model.symbols:
-            model, weights = DMV(model.symbols + 1), _with_unknown(weights)
+            model, weights = DMV(model.symbols + 1), with_unknown(weights)
     site = poutine.trace(given(model, weights)).get_trace(words, lengths).nodes["tags"]
     dependency, tags = site["fn"], site["value"]
     posterior = dependency.posterior(tags)
@@ -93,7 +93,7 @@ def scores(fit: Fit, gold: Corpus, decoded: Decoded) -> dict[str, float]:
     return found
 
 
-def _with_unknown(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def with_unknown(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tables with a tag more: nobody's child, and as a head the mean of all."""
     found = {"root": pad(weights["root"], (0, 1), value=-torch.inf), "stop": weights["stop"]}
     found["attach"] = pad(weights["attach"], (0, 1), value=-torch.inf)

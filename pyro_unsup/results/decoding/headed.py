@@ -71,7 +71,7 @@ def decode(fit: Fit, text: Corpus | TagsAndSpans, how: str = "mbr") -> Decoded:
     if not isinstance(text, TagsAndSpans):
         words, unseen = by_number(fit, text)
         if words.max(initial=0) == model.symbols:
-            ccm, weights = parsing._with_unknown(model.ccm), dependencies._with_unknown(weights)
+            ccm, weights = parsing.with_unknown(model.ccm), dependencies.with_unknown(weights)
             model = DMVCCM(ccm.vocab, ccm.inventory, ccm.variant, empty_spans=ccm.empty_spans, order=model.order)
         text = model.index(torch.from_numpy(words), torch.from_numpy(text.lengths))
     site = poutine.trace(given(model, weights)).get_trace(text).nodes["tags"]

@@ -102,11 +102,11 @@ def _index(fit: Fit, model: CCM, text: Corpus) -> tuple[Spans, CCM, int]:
     """The text as the model sees it, the model (with one more symbol, if it needs one), and how much it never met."""
     words, unseen = by_number(fit, text)
     if words.max(initial=0) == model.symbols:
-        model = _with_unknown(model)
+        model = with_unknown(model)
     return model.index(torch.from_numpy(words), torch.from_numpy(text.lengths)), model, unseen
 
 
-def _with_unknown(model: CCM) -> CCM:
+def with_unknown(model: CCM) -> CCM:
     """The same model with a symbol more, of which it knows no yield and no context. Its tables are the same."""
     edge, known = model.symbols, model.inventory
     contexts = torch.where(known.contexts == edge, edge + 1, known.contexts)
