@@ -122,6 +122,7 @@ class ConstrainMessenger(PartsMessenger):
         self.component = component
         self._fallen: dict[str, Tensor] = {}
         self._in_vain, self._run = 0, 0
+        self.only_forbids = True  #: whether it has but lowered weights, so that no sum can be larger than without it
 
     @property
     def fallbacks(self) -> int:
@@ -134,7 +135,9 @@ class ConstrainMessenger(PartsMessenger):
         return self
 
     def _make(self, fn: Structured, parts: Parts) -> _Made:
-        return _Made(as_factors(self.component(parts), fn, parts), parts)
+        factors = as_factors(self.component(parts), fn, parts)
+        self.only_forbids &= not bool((factors > 0).any())
+        return _Made(factors, parts)
 
     def _weigh(self, fn: Structured, value: Tensor, name: str, made: _Made) -> Structured:
         made.look_again(fn, value)

@@ -12,6 +12,8 @@ from .incremental import IncrementalEM
 from .initial import Initial, from_labelled, from_weights, noise, uniform
 from .jackknife import Trials, jackknife_fits
 from .loop import Callback, Info
+from .mixture import MixtureEM
+from .polytope import Loosen, Polytope, fixed
 from .schedules import geometric, linear, quench
 from .select import Selection, select_steps
 from .stepwise import StepwiseEM
@@ -31,10 +33,14 @@ __all__ = [
     "Info",
     "Initial",
     "LogUniform",
+    "Loosen",
+    "MixtureEM",
+    "Polytope",
     "Selection",
     "StepwiseEM",
     "Sweep",
     "Trials",
+    "fixed",
     "from_labelled",
     "from_weights",
     "geometric",

@@ -63,14 +63,16 @@ class EM(Engine):
         assert self._expected is not None
         found = self._expected
         with plain_torch():
-            new, memory = self._estimated(found)
+            new, memory = self._estimated(found, self.weights, self.remembered)
         if found.factors:
             with naming(self.iteration):
                 self._move_others(found)
         self.weights, self.remembered = new, memory
         self.iteration += 1
 
-    def _estimated(self, found: Expectation) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    def _estimated(
+        self, found: Expectation, old: dict[str, Tensor], memory: dict[str, Tensor]
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """New weights of every table, and what there is to remember besides."""
         new = {}
         for name, declaration in self.declarations.items():
@@ -84,8 +86,8 @@ class EM(Engine):
                 self.unvisited[name] = int(empty.sum())
         try:
             for name, how in self.estimation.plain.items():
-                new[name] = how.weights(self.declarations[name], found.counts[name], self.weights[name])
-            memory = self.estimation.update(found.counts, self.remembered)
+                new[name] = how.weights(self.declarations[name], found.counts[name], old[name])
+            memory = self.estimation.update(found.counts, memory)
         except TableError as error:
             raise FitError(f"iteration {self.iteration}: {error}") from None
         new |= self.estimation.tables(memory, self.dtype)

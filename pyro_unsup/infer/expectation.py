@@ -66,7 +66,7 @@ def naming(iteration: int) -> Iterator[None]:
     except FitError:
         raise
     except ValueError as error:  # the library's own errors are ValueErrors too
-        said = [line for line in str(error).splitlines() if line.strip()][:2]
+        said = [line for line in str(error).splitlines() if line.strip() and line.strip() != "Trace Shapes:"][:2]
         hint = ""
         if any("Expected parameter" in line for line in said):
             hint = (

@@ -79,7 +79,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 def assert_same(one: pu.Fit, other: pu.Fit, seconds: bool = True) -> None:
     """Both fits are equal: tensors bit for bit and in dtype, rows and settings in type and value."""
-    for group in ("weights", "points", "params", "unconstrained"):
+    for group in ("weights", "points", "params", "unconstrained", "state", "memory"):
         ours, theirs = getattr(one, group), getattr(other, group)
         assert ours.keys() == theirs.keys()
         for name, x in ours.items():

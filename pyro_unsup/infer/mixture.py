@@ -1,0 +1,249 @@
+"""EM with what is known beforehand: a mixture of posteriors, each of which keeps a constraint."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from pyro.infer import config_enumerate
+from torch import Tensor
+
+from ..errors import FitError
+from ..handlers import GivenMessenger, constrain
+from ..handlers.constrain import ConstrainedModel
+from ..handlers.parts import Component, named
+from ..kernels.threads import plain_torch
+from ..results import Fit
+from .em import EM
+from .engine import MAY_FALL
+from .estimation import Estimate
+from .expectation import Expectation, Marginal
+from .initial import Initial
+from .loop import Info
+from .outcome import State
+from .polytope import Loosen, Polytope
+
+#: From an iteration and the number of coefficients to those that are allowed.
+Schedule = Callable[[int, int], Polytope]
+
+
+class MixtureEM(EM):
+    """Variational EM whose posterior over hidden structure is a mixture [1]
+
+    .. math:: q(y) = \\sum_i \\lambda_i \\, q_i(y), \\qquad
+              F = \\sum_i \\lambda_i \\log Z_i + \\text{log prior},
+
+    of the posterior itself and of one restricted by each component, log Z_i being the sum over the structures that the
+    component allows (:func:`pyro_unsup.constrain`). Left alone the first would have all the weight, since no component
+    explains more of the data; a polytope says how much it may have. So expected counts are drawn towards what is known,
+    a little less in each iteration if the polytope loosens.
+
+    An iteration takes three steps: an E step for each component, the best coefficients in the polytope (a linear
+    programme), and the M step of any estimator on the counts of all, weighed by the coefficients. None of them lowers
+    F, as long as the polytope stays or grows.
+
+    :param components: what each of the other posteriors keeps, functions of the parts of the data; ready ones are in
+        :mod:`pyro_unsup.components`. The coefficients begin with that of the unconstrained posterior.
+    :param polytope: the coefficients that are allowed: a :class:`.Polytope`, or a function from iteration and number of
+        coefficients to one, such as :class:`.Loosen` (the default, and its defaults, are those of the paper).
+    :param tied: whether components share the tables. If not, each has its own, learned from its own counts alone;
+        those of the fit are the unconstrained one's (others by ``fit.component(i)``).
+
+    Other parameters as for :class:`.EM`. The history tells the coefficients (``lambda_0``, ...); its ``log_likelihood``
+    is that of the unconstrained component. Sentences in which a component allows nothing are taken as they are, and
+    counted (``fallbacks``).
+
+        >>> import pyro_unsup as pu
+        >>> sentences = [[0, 1, 1, 2], [2, 1, 0], [0, 1, 2]]
+        >>> near = pu.components.short_dependencies(limit=1)
+        >>> engine = MixtureEM(pu.models.DMV(tags=3), [near], pu.DirichletVB(), polytope=Loosen(0.5, 0.9, 0.1))
+        >>> fit = engine.run(sentences, iterations=6)
+        >>> fit.history.lambda_0.round(2).tolist()
+        [0.5, 0.6, 0.7, 0.8, 0.9, 0.9, 0.9]
+
+    **References:** [1] S. B. Cohen and N. A. Smith (2010) "Variational inference for grammar induction with prior
+    knowledge".
+    """
+
+    def __init__(
+        self,
+        model: Callable[..., Any],
+        components: Sequence[Component],
+        estimate: Estimate | None = None,
+        init: Initial | None = None,
+        *,
+        polytope: Polytope | Schedule | None = None,
+        tied: bool = True,
+        dtype: torch.dtype = torch.float64,
+        m_steps: int = 20,
+    ) -> None:
+        super().__init__(model, estimate, init, dtype=dtype, m_steps=m_steps)
+        if not isinstance(components, Sequence) or not components:
+            raise FitError(f"a mixture has one component or more, functions of parts in a list, actual {components!r}")
+        self.components, self.tied = list(components), tied
+        self.polytope: Polytope | Schedule = Loosen() if polytope is None else polytope
+        self.coefficients = torch.zeros(1 + len(components), dtype=torch.float64)
+        self.stage = 0
+        self._models: list[ConstrainedModel] = [constrain(model, one) for one in components]
+        self._marginals: list[Marginal] = []
+        self._found: list[Expectation] = []
+        self._own: list[tuple[dict[str, Tensor], dict[str, Tensor]]] = []  # tables and memories after the first, untied
+        self.allowed(0)
+
+    @property
+    def fallbacks(self) -> dict[str, int]:
+        """By component, the examples in which it allows nothing."""
+        return {named(one): model.fallbacks for one, model in zip(self.components, self._models, strict=True)}
+
+    def allowed(self, iteration: int) -> Polytope:
+        """The coefficients that may be used in an iteration."""
+        size = len(self.coefficients)
+        found = self.polytope if isinstance(self.polytope, Polytope) else self.polytope(iteration, size)
+        if found.size != size:
+            raise FitError(
+                f"the polytope is one of {found.size} coefficients, expected {size}: one for the unconstrained "
+                f"posterior and {size - 1} for the components"
+            )
+        return found
+
+    def start(self, *args: Any, seed: int = 0, **kwargs: Any) -> None:
+        super().start(*args, seed=seed, **kwargs)
+        assert self._marginal is not None
+        if self._marginals:
+            return
+        with GivenMessenger(self.weights), self._points:
+            for model in self._models:  # what does not suit the model is said without an E step
+                config_enumerate(model)(*args, **kwargs)
+        plates = self._marginal.plates
+        self._marginals = [self._marginal, *(Marginal(m, self._points, self.dtype, plates) for m in self._models)]
+        self.allowed(0).best([0.0] * len(self.coefficients))  # if there are none, better to know now
+        if not self.tied:
+            if self._params or self._points.unconstrained:
+                raise FitError(
+                    f"components cannot each have their own {sorted(self._moving())}, only tables: use tied=True"
+                )
+            self._own = [(dict(self.weights), dict(self.remembered)) for _ in self.components]
+
+    def look(self) -> Info:
+        """The E step of every component, and the best coefficients."""
+        self._found, whole = [], self._marginal
+        try:
+            for marginal, (weights, _) in zip(self._marginals, self._each(), strict=True):
+                self._marginal = marginal
+                self._found.append(self._checked(self._expect(weights)))
+        finally:
+            self._marginal = whole
+        log_z = [found.log_marginal for found in self._found]
+        with plain_torch():
+            own = [self.estimation.log_prior(*each) for each in self._each()[: 1 if self.tied else None]]
+        priors = own * len(log_z) if self.tied else own
+        if self.tied:
+            self._check(log_z)
+        gains = (
+            log_z if self.tied or -math.inf in priors else [z + prior for z, prior in zip(log_z, priors, strict=True)]
+        )
+        shares = self.allowed(self.iteration).best(gains).tolist()
+        self.coefficients = torch.tensor(shares, dtype=torch.float64)
+        self._expected = mixed(self._found, shares)
+        bounds = [share * (z + prior) for share, z, prior in zip(shares, log_z, priors, strict=True) if share]
+        info = Info(self.iteration, sum(bounds), log_z[0], stage=self.stage)
+        info.scores = {f"lambda_{i}": share for i, share in enumerate(shares)}
+        return info
+
+    def move(self) -> None:
+        """The M step."""
+        if self.tied:
+            super().move()
+        else:
+            with plain_torch():
+                (self.weights, self.remembered), *self._own = [
+                    self._estimated(found, *own) for found, own in zip(self._found, self._each(), strict=True)
+                ]
+            self.iteration += 1
+        self.stage += self.allowed(self.iteration) != self.allowed(self.iteration - 1)
+
+    def settled(self, info: Info, tolerance: float) -> bool:
+        """Whether nothing moves, and the polytope does not either."""
+        return info.change <= tolerance and self.allowed(self.iteration + 1) == self.allowed(self.iteration)
+
+    def described(self) -> dict[str, Any]:
+        return {
+            "components": [named(one) for one in self.components],
+            "polytope": repr(self.polytope),
+            "tied": self.tied,
+            "fallbacks": [model.fallbacks for model in self._models],
+        }
+
+    def evaluate_loss(self, *args: Any, **kwargs: Any) -> float:
+        """The loss of the current weights on a batch, without an update."""
+        self.start(*args, **kwargs)
+        return -self.look().objective
+
+    def _each(self) -> list[tuple[dict[str, Tensor], dict[str, Tensor]]]:
+        """Tables and memory of every component."""
+        first = (self.weights, self.remembered)
+        return [first] * len(self.coefficients) if self.tied else [first, *self._own]
+
+    def _check(self, log_z: Sequence[float]) -> None:
+        """Under the same tables no mask explains more than no mask does."""
+        slack = MAY_FALL[self.dtype] * max(1.0, abs(log_z[0]))
+        for z, model in zip(log_z[1:], self._models, strict=True):
+            if z > log_z[0] + slack and model.handler.only_forbids:
+                raise FitError(
+                    f"iteration {self.iteration}: {model.handler!r} explains more of the data ({z!r}) than no "
+                    f"constraint does ({log_z[0]!r}), which cannot be: please report it"
+                )
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            **super()._settings(),
+            "components": self.components,
+            "polytope": self.polytope,
+            "tied": self.tied,
+        }
+
+    def _state(self) -> State:
+        kept = {"lambda": self.coefficients}
+        for i, (weights, memory) in enumerate(self._own, start=1):
+            kept |= {f"{i}.weights.{name}": x for name, x in weights.items()}
+            kept |= {f"{i}.memory.{name}": x for name, x in memory.items()}
+        return {**super()._state(), "state": kept}
+
+    def _adopt(self, fit: Fit, args: Any, kwargs: Any) -> None:
+        super()._adopt(fit, args, kwargs)
+        mine, theirs = self.described(), fit.config
+        for key in ("components", "polytope", "tied"):
+            if theirs.get(key) != mine[key]:
+                raise FitError(
+                    f"the fit to go on from was trained with {key} = {theirs.get(key)}, here {mine[key]}: resume with "
+                    "the mixture that it was trained with"
+                )
+        self.coefficients = fit.state["lambda"].clone()
+        self.stage = int(fit.rows[-1].get("stage", 0))
+        self._own = [component_of(fit, i) for i in range(1, len(self._own) + 1)]
+
+
+def mixed(found: Sequence[Expectation], shares: Sequence[float]) -> Expectation:
+    """What E steps found, weighed and added up."""
+
+    def add(parts: list[Mapping[Any, Tensor]]) -> dict[Any, Tensor]:
+        used = [(share, part) for share, part in zip(shares, parts, strict=True) if share]
+        return {key: torch.stack([share * part[key] for share, part in used]).sum(0) for key in parts[0]}
+
+    with plain_torch():
+        return Expectation(
+            sum(share * one.log_marginal for share, one in zip(shares, found, strict=True)),
+            add([one.counts for one in found]),
+            add([one.factors for one in found]),
+        )
+
+
+def component_of(fit: Fit, i: int) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Tables and memory of a component that has its own."""
+
+    def under(prefix: str) -> dict[str, Tensor]:
+        return {key.removeprefix(prefix): x for key, x in fit.state.items() if key.startswith(prefix)}
+
+    return under(f"{i}.weights."), under(f"{i}.memory.")
