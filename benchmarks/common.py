@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import statistics
@@ -114,6 +115,18 @@ def spread(values: Sequence[float] | np.ndarray, digits: int) -> str:
     """Mean and, in brackets, standard deviation: that of a sample (n - 1), as everywhere in these benchmarks."""
     deviation = np.std(values, ddof=1) if len(values) > 1 else 0.0
     return f"{np.mean(values):.{digits}f} ({deviation:.{digits}f})"
+
+
+def arguments(doc: str | None, **defaults: Any) -> argparse.Namespace:
+    """What the command line says: options by name, of the type of their defaults; a flag where that is False.
+
+    :param doc: of the benchmark, for ``--help``.
+    """
+    said = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in defaults.items():
+        how: dict[str, Any] = {"action": "store_true"} if default is False else {"type": type(default)}
+        said.add_argument(f"--{name.replace('_', '-')}", default=default, help=f"default: {default}", **how)
+    return said.parse_args()
 
 
 def option(name: str, default: str) -> str:
