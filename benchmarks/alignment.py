@@ -43,7 +43,7 @@ from pyro_unsup.models import Aligner
 from pyro_unsup.results.decoding.aligning import decode, scores
 from pyro_unsup.tables import declare
 
-from .common import DATA, SETTLE, figure, peers_data, report
+from .common import DATA, SETTLE, arguments, figure, peers_data, report
 from .stepwise import along, online
 
 HANSARDS = DATA / "align"
@@ -254,13 +254,14 @@ def learning(pairs: int = 30_000) -> None:
 
 
 if __name__ == "__main__":
-    if "--memory" in sys.argv:
+    asked = arguments(__doc__, quick=False, memory=False, learn=False)
+    if asked.memory:
         memory()
-    elif "--learn" in sys.argv:
+    elif asked.learn:
         learning()
     else:
         figure("machine", cores=os.cpu_count(), threads=torch.get_num_threads(), torch=torch.__version__)
         ratios()
-        if "--quick" not in sys.argv:
+        if not asked.quick:
             subprocess.run([sys.executable, "-m", "benchmarks.alignment", "--memory"], check=True)
             learning()

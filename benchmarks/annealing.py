@@ -33,7 +33,7 @@ from pyro_unsup.infer import jackknife_fits
 from pyro_unsup.results.decoding.tagging import Decoded, decode
 from pyro_unsup.results.decoding.tagging import scores as tagging_scores
 
-from .common import DATA, figure, in_processes, markdown, option, plain
+from .common import DATA, arguments, figure, in_processes, markdown, plain
 
 PAPER = 47_208  # sentences that the paper trains on
 ROUNDS = 100_000  # more than any run needs
@@ -202,13 +202,14 @@ def labelled(task: Task, processes: int, sizes: Sequence[int]) -> None:
 
 
 def main() -> None:
+    asked = arguments(__doc__, only="", small=False, processes=2)
     path = DATA / "wsj_nltk.mrg.xz"
     if not path.exists():
         sys.exit(f"the WSJ sample is not at {path}: set PYRO_UNSUP_DATA to the folder that has it")
     corpus = pu.data.read_brackets(path)
-    small = "--small" in sys.argv
+    small = asked.small
     task = Task.of(corpus.select(np.arange(150)).compact() if small else corpus)
-    only, processes = option("--only", ""), int(option("--processes", "2"))
+    only, processes = asked.only, asked.processes
     choices = task.model.declarations()["emission"].layout.support.sum(0).numpy()[task.test.words]
     figure(
         "WSJ sample",

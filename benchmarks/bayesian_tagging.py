@@ -33,7 +33,7 @@ import pyro_unsup as pu
 from pyro_unsup.data.tagmaps import SMITH_EISNER_17
 from pyro_unsup.models import Tagger
 
-from .common import DATA, Job, figure, in_processes, markdown, option, plain, spread
+from .common import DATA, Job, arguments, figure, in_processes, markdown, plain, spread
 
 BHMM: dict[str, dict[str, Any]] = {
     "BHMM (.003, 1)": {"alpha": 0.003, "beta": 1.0},
@@ -138,29 +138,28 @@ def _mean(found: list[dict[str, Any]], key: str) -> str:
     return spread(values, {"vi_bits": 2, "clusters_used": 0}.get(key, 1))
 
 
-def numbers(name: str, default: str) -> list[float]:
-    return [float(x) for x in option(name, default).split(",")]
+def numbers(listed: str) -> list[float]:
+    return [float(x) for x in listed.split(",")]
 
 
 def main() -> None:
+    asked = arguments(__doc__, only="", words="", d="1,2,3,5,10,inf", sweeps=2000, chains=3, processes=2)
     path = DATA / "wsj_nltk.mrg.xz"
     if not path.exists():
         sys.exit(f"the WSJ sample is not at {path}: set PYRO_UNSUP_DATA to the folder that has it")
     corpus = pu.data.read_brackets(path)
-    sweeps, chains = int(option("--sweeps", "2000")), int(option("--chains", "3"))
-    processes = int(option("--processes", "2"))
-    only = option("--only", "")
+    only, sweeps, chains, processes = asked.only, asked.sweeps, asked.chains, asked.processes
     if only in ("", "sizes"):
         listed = pu.data.TagDictionary.from_corpus(corpus)
-        texts = [first(corpus, words) for words in numbers("--words", "12000,24000,48000,inf")]
+        texts = [first(corpus, words) for words in numbers(asked.words or "12000,24000,48000,inf")]
         cells = {f"{text.tokens:,} words": (tagger(listed, text), text) for text in texts}
         run(cells, list(BHMM), chains, sweeps, processes)
     if only in ("", "dictionaries"):
         coarse = corpus.with_tags(SMITH_EISNER_17)
         cells = {}
-        for words in numbers("--words", "24000")[:1]:
+        for words in numbers(asked.words or "24000")[:1]:
             text = first(coarse, words)
-            for d in numbers("--d", "1,2,3,5,10,inf"):
+            for d in numbers(asked.d):
                 diluted = pu.data.TagDictionary.from_corpus(coarse, d, counted_in=text)
                 cells[f"d = {d:.0f}" if d < math.inf else "d = infinity"] = (tagger(diluted, text), text)
         run(cells, ["BHMM1", "BHMM2"], chains, sweeps, processes)

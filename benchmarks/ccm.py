@@ -25,7 +25,6 @@ if that is more).
 from __future__ import annotations
 
 import os
-import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -42,7 +41,7 @@ from pyro_unsup.infer import jackknife_fits
 from pyro_unsup.models import CCM
 from pyro_unsup.results.decoding.parsing import decode, scores
 
-from .common import DATA, figure, in_processes, markdown, option, peers_data, plain, report, side_by_side
+from .common import DATA, arguments, figure, in_processes, markdown, peers_data, plain, report, side_by_side
 
 SMOOTHING = ((0.1, 0.1), (0.5, 2.0), (2.0, 8.0))
 METHODS = ("EM (uniform)", "DA", "EM (split)", "SDA (split)")
@@ -327,13 +326,13 @@ def trials(corpus: pu.data.Corpus, processes: int) -> None:
 
 
 def main() -> None:
+    asked = arguments(__doc__, quick=False, only="", plot="", processes=2)
     figure("machine", cores=os.cpu_count(), threads=torch.get_num_threads(), torch=torch.__version__)
-    only = "ratios" if "--quick" in sys.argv else option("--only", "")
-    processes = int(option("--processes", "2"))
+    only, processes = "ratios" if asked.quick else asked.only, asked.processes
     if only in ("", "ratios"):
         ratios()
     if only in ("", "growth"):
-        growth(option("--plot", "") or None)
+        growth(asked.plot or None)
     path = DATA / "wsj_nltk.mrg.xz"
     if not path.exists():
         figure(f"the WSJ sample is not at {path}: set PYRO_UNSUP_DATA")

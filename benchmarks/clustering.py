@@ -34,7 +34,7 @@ import pyro_unsup as pu
 from pyro_unsup.infer import geometric
 from pyro_unsup.models import Clusterer
 
-from .common import DATA, figure, report, side_by_side, spread
+from .common import DATA, arguments, figure, report, side_by_side, spread
 from .stepwise import along, online
 
 CLUSTERS = 20
@@ -183,11 +183,8 @@ def learning(documents: pu.data.Documents, seeds: int, only: str) -> None:
         )
 
 
-def option(name: str, default: str) -> str:
-    return sys.argv[sys.argv.index(name) + 1] if name in sys.argv else default
-
-
 if __name__ == "__main__":
+    asked = arguments(__doc__, quick=False, only="", seeds=5)
     newsgroups = read()
     figure("machine", cores=os.cpu_count(), threads=torch.get_num_threads(), torch=torch.__version__)
     figure(
@@ -197,7 +194,7 @@ if __name__ == "__main__":
         types=len(newsgroups.vocab),
         left_out=newsgroups.left_out,
     )
-    if "--only" not in sys.argv:
+    if not asked.only:
         ratios(newsgroups)
-    if "--quick" not in sys.argv:
-        learning(newsgroups, int(option("--seeds", "5")), option("--only", ""))
+    if not asked.quick:
+        learning(newsgroups, asked.seeds, asked.only)

@@ -127,8 +127,3 @@ def arguments(doc: str | None, **defaults: Any) -> argparse.Namespace:
         how: dict[str, Any] = {"action": "store_true"} if default is False else {"type": type(default)}
         said.add_argument(f"--{name.replace('_', '-')}", default=default, help=f"default: {default}", **how)
     return said.parse_args()
-
-
-def option(name: str, default: str) -> str:
-    """What the command line says after a name."""
-    return sys.argv[sys.argv.index(name) + 1] if name in sys.argv else default

@@ -15,7 +15,6 @@ What is learned is in :mod:`.dmv_learning`.
 from __future__ import annotations
 
 import os
-import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -27,7 +26,7 @@ import pyro_unsup as pu
 from pyro_unsup.distributions import Dependency
 from pyro_unsup.models import DMV
 
-from .common import figure, option, peers_data, report, side_by_side
+from .common import arguments, figure, peers_data, report, side_by_side
 from .dmv_learning import learning
 
 Tables = tuple[torch.Tensor, torch.Tensor]
@@ -160,14 +159,15 @@ def _exponents(sizes: list[int], seconds: list[float]) -> list[float]:
 
 
 def main() -> None:
+    asked = arguments(__doc__, quick=False, only="", corpora="wsj,ewt,zh,fr", processes=2)
     figure("machine", cores=os.cpu_count(), threads=torch.get_num_threads(), torch=torch.__version__)
-    only = "ratios" if "--quick" in sys.argv else option("--only", "")
+    only = "ratios" if asked.quick else asked.only
     if only in ("", "ratios"):
         ratios()
     if only in ("", "growth"):
         growth()
     if only in ("", "learning"):
-        learning(option("--corpora", "wsj,ewt,zh,fr").split(","), int(option("--processes", "2")))
+        learning(asked.corpora.split(","), asked.processes)
 
 
 if __name__ == "__main__":

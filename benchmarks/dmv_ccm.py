@@ -30,7 +30,7 @@ from pyro_unsup.distributions.headed_bracketing import brackets_of
 from pyro_unsup.evaluate import bracket_scores, head_scores
 from pyro_unsup.models import CCM, DMV, DMVCCM
 
-from .common import DATA, figure, in_processes, markdown, option, peers_data, plain, report, side_by_side
+from .common import DATA, arguments, figure, in_processes, markdown, peers_data, plain, report, side_by_side
 
 ARCS, SPANS = ("root", "attach", "stop"), ("yield", "context")
 SMOOTHING = ((2.0, 8.0), (0.5, 2.0))  # of constituents and distituents
@@ -153,11 +153,11 @@ def speed() -> None:
 
 
 def main() -> None:
+    asked = arguments(__doc__, only="", processes=2)
     figure("machine", cores=os.cpu_count(), threads=torch.get_num_threads(), torch=torch.__version__)
-    only = option("--only", "")
-    if only in ("", "learning"):
-        learning(int(option("--processes", "2")))
-    if only in ("", "speed"):
+    if asked.only in ("", "learning"):
+        learning(asked.processes)
+    if asked.only in ("", "speed"):
         speed()
 
 

@@ -30,7 +30,7 @@ from pyro_unsup.estimate.templates import FINE
 from pyro_unsup.models import Aligner, HMMAligner, Segmenter, Tagger
 
 from .alignment import hansards
-from .common import DATA, figure, in_processes, markdown, option, plain, report, side_by_side, spread
+from .common import DATA, arguments, figure, in_processes, markdown, plain, report, side_by_side, spread
 from .hmm_alignment import ITERATIONS, errors
 from .hmm_em import problem
 from .stepwise import wsj
@@ -262,16 +262,17 @@ def spoken() -> pu.data.Segmented:
 
 
 def main() -> None:
+    asked = arguments(__doc__, only="", rows="", pairs=30000, kappa="0.1,1", m_steps=20, processes=2)
     figure("machine", cores=os.cpu_count(), threads=torch.get_num_threads(), torch=torch.__version__)
-    only, processes = option("--only", ""), int(option("--processes", "2"))
-    rows = [row.strip() for row in option("--rows", "").split(",") if row.strip()]
+    only, processes = asked.only, asked.processes
+    rows = [row.strip() for row in asked.rows.split(",") if row.strip()]
     if only in ("", "segmentation"):
         learning(SEGMENTATION, segmented, spoken(), processes, rows)
     if only in ("", "tagging"):
         learning(TAGGING, tagged, wsj(), processes, rows)
     if only in ("", "alignment"):
-        kappas = [float(kappa) for kappa in option("--kappa", "0.1,1").split(",")]
-        alignment(int(option("--pairs", "30000")), kappas, int(option("--m-steps", "20")), rows)
+        kappas = [float(kappa) for kappa in asked.kappa.split(",")]
+        alignment(asked.pairs, kappas, asked.m_steps, rows)
     if only in ("", "speed"):
         speed()
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -29,7 +28,7 @@ from pyro_unsup.infer.gibbs_tags import TagState
 from pyro_unsup.models import Tagger
 
 from .ccm import DATA
-from .common import figure, peers_data, report, side_by_side
+from .common import arguments, figure, peers_data, report, side_by_side
 
 SWEEPS = 20
 
@@ -147,9 +146,10 @@ def paper(whole: bool) -> None:
 
 
 if __name__ == "__main__":
+    asked = arguments(__doc__, whole=False)
     figure("machine", cores=os.cpu_count(), torch=torch.__version__)
     corpus = text()
     figure("text", tokens=corpus.tokens, types=len(corpus.vocab))
     updates(corpus)
     chains(corpus)
-    paper("--whole" in sys.argv)
+    paper(asked.whole)

@@ -29,7 +29,7 @@ from pyro_unsup.models.pairs import Pairs
 from pyro_unsup.results.decoding.aligning import decode, scores
 
 from .alignment import hansards
-from .common import figure
+from .common import arguments, figure
 
 ITERATIONS = 5
 NULLS: tuple[float | str | None, ...] = (None, 0.1, "learn")
@@ -99,10 +99,9 @@ def learning(size: int | None, gate: bool) -> None:
             )
 
 
-def main(arguments: list[str]) -> None:
-    gate = "--gate" in arguments
-    at = arguments.index("--pairs") if "--pairs" in arguments else None
-    sizes = ["30000"] if at is None else arguments[at + 1].split(",")
+def main() -> None:
+    asked = arguments(__doc__, pairs="30000", gate=False)
+    gate, sizes = asked.gate, asked.pairs.split(",")
     if len(sizes) == 1:
         learning(None if sizes[0] == "all" else int(sizes[0]), gate)
         return
@@ -112,4 +111,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

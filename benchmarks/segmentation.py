@@ -38,7 +38,7 @@ import pyro_unsup as pu
 from pyro_unsup.distributions import Segmentation
 from pyro_unsup.models import Segmenter
 
-from .common import DATA, figure, report, side_by_side, spread
+from .common import DATA, arguments, figure, report, side_by_side, spread
 from .stepwise import along, online
 
 LONGEST, ITERATIONS = 10, 20
@@ -227,12 +227,13 @@ if __name__ == "__main__":
     if not path.exists():
         sys.exit(f"br-phono.txt is not in {DATA}: set PYRO_UNSUP_DATA to the folder that has it")
     phonemes = pu.data.read_segmented(path)
-    only = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else None
+    asked = arguments(__doc__, quick=False, only="")
+    only = asked.only or None
     if only is None:
         ratios(phonemes)
-    if only is None and "--quick" not in sys.argv:
+    if only is None and not asked.quick:
         growth()
-    if "--quick" not in sys.argv:
+    if not asked.quick:
         for name, learn in LEARNING.items():
             if only in (None, name):
                 learn(phonemes)

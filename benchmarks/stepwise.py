@@ -28,7 +28,7 @@ import torch
 
 import pyro_unsup as pu
 
-from .common import figure, report, side_by_side, spread
+from .common import arguments, figure, report, side_by_side, spread
 from .hmm_em import problem
 from .tagging import DATA
 
@@ -154,9 +154,10 @@ def grid() -> None:
 
 if __name__ == "__main__":
     figure("machine", threads=torch.get_num_threads(), torch=torch.__version__)
-    if "--learn" in sys.argv:
-        learn(int(sys.argv[sys.argv.index("--seeds") + 1]) if "--seeds" in sys.argv else 5)
-    if "--grid" in sys.argv:
+    asked = arguments(__doc__, learn=False, grid=False, seeds=5)
+    if asked.learn:
+        learn(asked.seeds)
+    if asked.grid:
         grid()
-    if not {"--learn", "--grid"} & set(sys.argv):
+    if not (asked.learn or asked.grid):
         speed()

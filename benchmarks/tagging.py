@@ -9,14 +9,13 @@ decoded by Viterbi. Corpora are looked for in ``PYRO_UNSUP_DATA`` (``../shared/d
 
 from __future__ import annotations
 
-import sys
 import time
 
 import numpy as np
 
 import pyro_unsup as pu
 
-from .common import DATA, figure, spread
+from .common import DATA, arguments, figure, spread
 
 
 def corpora() -> dict[str, pu.data.Corpus]:
@@ -80,4 +79,4 @@ def main(seeds: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[sys.argv.index("--seeds") + 1]) if "--seeds" in sys.argv else 5)
+    main(arguments(__doc__, seeds=5).seeds)
