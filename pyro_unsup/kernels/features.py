@@ -137,15 +137,17 @@ def number_pairs(
 
 
 def _shared(work: Callable[[slice], None], items: int, cells: int) -> None:
-    _run(work, np.linspace(0, items, min(threads_for(cells), items) + 1).astype(int))
+    parts = min(threads_for(cells), items)
+    _run(work, [items * k // parts for k in range(parts + 1)] if parts else [0])
 
 
 def _shared_rows(work: Callable[[slice], None], rows: Array) -> None:
-    _run(work, np.unique(even_cuts(np.diff(rows), min(threads_for(int(rows[-1])), len(rows) - 1))))
+    parts = min(threads_for(int(rows[-1])), len(rows) - 1)
+    _run(work, [0, len(rows) - 1] if parts == 1 else np.unique(even_cuts(np.diff(rows), parts)).tolist())
 
 
-def _run(work: Callable[[slice], None], cuts: Array) -> None:
-    parts = [slice(a, b) for a, b in pairwise(cuts.tolist())]
+def _run(work: Callable[[slice], None], cuts: list[int]) -> None:
+    parts = [slice(a, b) for a, b in pairwise(cuts)]
     if len(parts) == 1:  # tables may be small, and climbing asks for them hundreds of times
         work(parts[0])
     else:
