@@ -1,7 +1,7 @@
 """One EM iteration of a bigram tagger: against hmmlearn, against the bare matrix products, in memory, and as it grows.
 
-    python -m benchmarks.hmm_em            # all of it, a few minutes
-    python -m benchmarks.hmm_em --quick    # the two ratios only
+    python -m benchmarks.hmm_em                    # all of it, a few minutes
+    python -m benchmarks.hmm_em --only ratios      # or memory, processes, growth, imports
 
 8,000 sentences of mean length 22, 45 states, 10,000 words; every side starts from the same random weights, whose
 log-likelihood is -1,626,458.208. Whole iterations are timed: E step, M step and everything around them, in the dtype
@@ -24,7 +24,7 @@ import torch
 
 import pyro_unsup as pu
 
-from .common import figure, peers_data, report, side_by_side
+from .common import arguments, figure, peers_data, report, side_by_side
 
 LOG_LIKELIHOOD = -1_626_458.208
 
@@ -143,15 +143,58 @@ def growth() -> None:
     figure("growth in states", states=states, seconds=[round(s, 4) for s in seconds], exponent=round(float(slope), 2))
 
 
-def brown() -> None:
-    """In a process of its own: 1.16 M tokens, 45 states, 50,000 words."""
-    words, lengths = corpus(1_160_000, 50_000)
-    em = pu.EM(pu.models.Tagger(45, 50_000))
-    em.step(words, lengths)
-    began = time.perf_counter()
-    em.step(words, lengths)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    figure("Brown-sized", tokens=len(words), seconds=round(time.perf_counter() - began, 3), peak_gib=round(peak, 3))
+def memory() -> None:
+    """In a process of its own: 1.16 M tokens, 45 states, 50,000 words. What EM takes besides what is loaded anyway.
+
+    Its tables are log-weights and expected counts; at the peak there are old weights, their exponentials and the counts
+    of each thread. ``times`` compares that, corpus included, with the flat corpus and the tables.
+    """
+    K, V = 45, 50_000
+    words, lengths = corpus(1_160_000, V)
+    few = int(lengths[:20].sum())
+    pu.EM(pu.models.Tagger(K, 30)).step(words[:few] % 30, lengths[:20])  # loads everything
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    em = pu.EM(pu.models.Tagger(K, V))
+    for _ in range(3):
+        began = time.perf_counter()
+        em.step(words, lengths)
+        seconds = time.perf_counter() - began
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    flat = (words.nbytes + lengths.nbytes) / 2**20
+    weights = sum(w.nbytes for w in em.weights.values()) / 2**20
+    took = (peak - before) / 2**10 + flat
+    figure(
+        "Brown-sized",
+        tokens=len(words),
+        seconds=round(seconds, 3),
+        threads=torch.get_num_threads(),
+        peak_gib=round(peak / 2**20, 3),
+        em_mib=round(took, 1),
+        corpus_mib=round(flat, 1),
+        weights_mib=round(weights, 1),
+        times=round(took / (flat + 2 * weights), 2),
+        times_counting_weights_once=round(took / (flat + weights), 2),
+    )
+
+
+def iterations() -> list[float]:
+    """Seconds of each of some iterations, in this process or in several."""
+    words, lengths, weights, _ = problem()
+    K, V = weights["emission"].shape
+    em = pu.EM(pu.models.Tagger(K, V), init=pu.from_weights(weights))
+    fit = em.run(words, lengths, iterations=12, tolerance=0, progress=False)
+    assert abs(fit.rows[0]["objective"] - LOG_LIKELIHOOD) < 0.001
+    return [float(x) for x in np.diff([row["seconds"] for row in fit.rows])]
+
+
+def processes() -> None:
+    """One process and two, a thread each, in turns."""
+    found: dict[int, list[float]] = {1: [], 2: []}
+    for _ in range(3):
+        for number, seconds in found.items():
+            seconds += pu.launch(iterations, processes=number)
+    one, two = (float(np.median(seconds)) for seconds in found.values())
+    report("hmm_em, two processes of a thread", two, "one process of a thread", one, cores=os.cpu_count())
 
 
 def imports() -> None:
@@ -163,12 +206,13 @@ def imports() -> None:
 
 
 if __name__ == "__main__":
-    if "--brown" in sys.argv:
-        brown()
-    else:
-        figure("machine", cores=os.cpu_count(), threads=torch.get_num_threads(), torch=torch.__version__)
-        ratios()
-        if "--quick" not in sys.argv:
-            subprocess.run([sys.executable, "-m", "benchmarks.hmm_em", "--brown"], check=True)
-            growth()
-            imports()
+    parts = {f.__name__: f for f in (ratios, memory, processes, growth, imports)}
+    only = arguments(__doc__, only="").only
+    if only and only not in parts:
+        sys.exit(f"--only {only}: expected one of {', '.join(parts)}")
+    figure("machine", cores=os.cpu_count(), threads=torch.get_num_threads(), torch=torch.__version__)
+    for name, part in parts.items():
+        if name == "memory" and not only:  # its peak must be its own
+            subprocess.run([sys.executable, "-m", "benchmarks.hmm_em", "--only", name], check=True)
+        elif only in ("", name):
+            part()

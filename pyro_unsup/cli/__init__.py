@@ -18,6 +18,7 @@ from .common import BAD_INPUT, INTERRUPTED, utf8_stdout
 from .demo import demo
 from .kinds import KINDS, SAMPLED
 from .options import apart
+from .together import rank_and_size, together
 
 __all__ = ["app"]
 
@@ -38,7 +39,8 @@ class _Commands(TyperGroup):
         from ..errors import UnsupError
 
         try:
-            return super().invoke(ctx)
+            with together(ctx.invoked_subcommand or next(iter(_words(ctx)), None), _words(ctx)):
+                return super().invoke(ctx)
         except UnsupError as error:
             _refuse(str(error))
         except BrokenPipeError:
@@ -62,8 +64,15 @@ def _silence() -> None:
     os.close(nowhere)
 
 
+def _words(ctx: Any) -> list[str]:
+    """The command and what follows it."""
+    return [*ctx._protected_args, *ctx.args]
+
+
 def _refuse(what: str) -> None:
-    typer.echo(typer.style("error:", fg="red", bold=True) + f" {' '.join(what.split())}", err=True)
+    rank, _ = rank_and_size()
+    who = f"process {rank}: " if rank else ""
+    typer.echo(who + typer.style("error:", fg="red", bold=True) + f" {' '.join(what.split())}", err=True)
     raise typer.Exit(BAD_INPUT)
 
 
@@ -91,6 +100,8 @@ def _models() -> None:
 
     While it trains, checkpoints go to DIR.checkpoint every few seconds. Ctrl-C keeps the last one; the same command
     with --resume goes on from it, to the same result as without the break.
+
+    Several processes share the work if torchrun starts them: torchrun --nproc-per-node 2 -m pyro_unsup fit ...
     """
 
 

@@ -17,9 +17,9 @@ from .common import say
 from .options import ALGORITHM
 
 if TYPE_CHECKING:
-    from ..estimate import Estimator
     from ..infer import Initial
     from ..infer.engine import Engine
+    from ..infer.estimation import Estimate
     from ..tables import Declaration
 
 
@@ -123,7 +123,7 @@ class Algorithm:
     def engine(
         self,
         model: Callable[..., Any],
-        estimate: Estimator,
+        estimate: Estimate,
         start: Initial | None,
         betas: tuple[float, float],
         interchangeable: bool,

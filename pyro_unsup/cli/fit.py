@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import FitError, UnsupError
+from .beliefs import Beliefs
 from .common import INTERRUPTED, MAX_SEED, folder_of, say
 from .engines import Algorithm, finite, noisy, said, spelt
 from .options import OUTPUT, TRAINING
 
 if TYPE_CHECKING:
-    from ..estimate import Estimator
     from ..infer import Initial
+    from ..infer.estimation import Estimate
     from ..results import Fit
+    from .beliefs import Templates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +44,7 @@ class Training:
             metavar="N",
             min=0,
             help="The most to make; with --stepwise, passes over the text.",
-            show_default="100; with --anneal 10000, with --stepwise 20",
+            show_default="100; with --anneal 10000, --stepwise 20, --gradient 300",
             rich_help_panel=TRAINING,
         ),
     ] = None
@@ -131,6 +133,7 @@ class Task:
     :param start: where training starts; None where states are interchangeable, and only noise can tell them apart.
     :param noise: on that start, if the options do not tell; None leaves it to the engine.
     :param estimate: how counts become weights, if ``--smooth`` does not say it all.
+    :param templates: makes those of the features that tables may have; others have one for each of their cells.
     :param betas: where the schedule of annealing starts, and its factor.
     :param toward: what skewed annealing starts from.
     """
@@ -143,15 +146,17 @@ class Task:
     checksums: dict[str, str]
     remembered: dict[str, Any] = field(default_factory=dict)
     start: Initial | None = None
-    estimate: Estimator | None = None
+    estimate: Estimate | None = None
+    templates: Callable[[], Templates] = list
     noise: float | None = None
     betas: tuple[float, float] = (1e-4, 1.2)
     toward: str | None = None
 
 
-def learn(task: Task, training: Training, algorithm: Algorithm) -> None:
+def learn(task: Task, training: Training, algorithm: Algorithm, beliefs: Beliefs) -> None:
     """Train a model and save it. An interrupt leaves a checkpoint, and nothing else."""
     from ..estimate import AddLambda, Normalise
+    from ..infer.processes import LostProcess, by_first
     from .streams import Reading, follow
     from .training import Checkpoint, Interrupted, train
 
@@ -160,13 +165,16 @@ def learn(task: Task, training: Training, algorithm: Algorithm) -> None:
     if training.restarts > 1 and task.start is not None and not noise and not algorithm.stepwise:
         raise UnsupError(f"--restarts {training.restarts} would all start at the same place; give --noise 0.1 to set "
                          "them apart, or leave it out")  # fmt: skip
-    estimate = task.estimate or (AddLambda(training.smooth) if training.smooth else Normalise())
+    usual = task.estimate or (AddLambda(training.smooth) if training.smooth else Normalise())
+    estimate = beliefs.estimate(task.templates, fit_start=start is not None) or usual
     with said():
-        engine = algorithm.engine(task.model, estimate, start, task.betas, task.start is None, task.toward)
+        engine = beliefs.engine(task.kind, task.model, estimate, start) or algorithm.engine(
+            task.model, estimate, start, task.betas, task.start is None, task.toward
+        )
     iterations = engine.ITERATIONS if training.iterations is None else training.iterations
     beside = Checkpoint.beside(training.target)
-    checkpoint = Checkpoint(beside, _identity(task, training, algorithm))
-    resumed = checkpoint.open(training.resume)
+    checkpoint = Checkpoint(beside, _identity(task, training, algorithm, beliefs))
+    resumed = by_first(lambda: checkpoint.open(training.resume))
     if resumed:
         say(f"going on from {beside}")
     elif training.resume:
@@ -198,19 +206,21 @@ def learn(task: Task, training: Training, algorithm: Algorithm) -> None:
     except BaseException as error:
         # After an error of ours the same would happen again, unless a stream goes on elsewhere; after any other, what
         # was reached is worth keeping.
-        again_so = isinstance(error, UnsupError) and not isinstance(task.data, Reading)
+        lost = isinstance(error, LostProcess)
+        again_so = isinstance(error, UnsupError) and not (lost or isinstance(task.data, Reading))
         if not resumed and (again_so or not checkpoint.reached):
             checkpoint.remove()
-        elif isinstance(task.data, Reading):
+        elif lost or isinstance(task.data, Reading):
             say(f"what was learned before is kept in {beside}; --resume goes on from it")
-        if isinstance(error, FitError) and not training.smooth:
-            raise FitError(f"{error}. On the command line, --smooth 0.1 often helps") from error
+        if isinstance(error, FitError) and (advice := _advice(error, training, beliefs)):
+            raise FitError(f"{error}. On the command line, {advice}") from error
         raise
     found.config |= task.remembered | ({"viterbi": True} if algorithm.viterbi else {})
-    found.save(training.target, training.overwrite)
+    by_first(lambda: found.save(training.target, training.overwrite))
     checkpoint.remove()
     say(str(found.report))
     _warn(found)
+    beliefs.say_fallbacks(found, len(task.data) if beliefs.know else 0)
     say(f"saved in {training.out}; see it with: pyro-unsup show {training.out}")
 
 
@@ -221,9 +231,15 @@ def _warn(found: Fit) -> None:
             "--iterations, or a larger --beta-factor")  # fmt: skip
 
 
-def _identity(task: Task, training: Training, algorithm: Algorithm) -> dict[str, Any]:
+def _advice(error: FitError, training: Training, beliefs: Beliefs) -> str | None:
+    if "kappa" in str(error):
+        return "kappa is the number after --features"
+    return None if beliefs.weighing or training.smooth else "--smooth 0.1 often helps"
+
+
+def _identity(task: Task, training: Training, algorithm: Algorithm, beliefs: Beliefs) -> dict[str, Any]:
     """What makes a run the same run."""
     shared = {name: getattr(training, name) for name in ("smooth", "noise", "seed")}
-    how = {one.name: getattr(algorithm, one.name) for one in fields(algorithm)}
+    how = {one.name: getattr(group, one.name) for group in (algorithm, beliefs) for one in fields(group)}
     options = {spelt(name): value for name, value in (shared | how).items()}
     return {"model": task.kind, **task.options, **options, **task.checksums}

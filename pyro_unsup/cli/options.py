@@ -15,6 +15,7 @@ from ..results import Fit
 from ..results.samples import Samples
 
 MODEL, TRAINING, ALGORITHM, OUTPUT = "The model", "Training", "Another algorithm than EM", "Text and output"
+BELIEFS = "Priors, features and knowledge"
 
 
 class Format(StrEnum):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InputError
 from ..results import Fit, Report, load
 from .board import Board, board_of
+from .together import rank_and_size
 
 if TYPE_CHECKING:
     from ..infer.engine import Engine
@@ -102,7 +103,8 @@ class Checkpoint:
         return any(self.folder.glob("seed-*/fit.json"))
 
     def remove(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
+        if rank_and_size()[0] == 0:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def digest(*parts: Any) -> str:
@@ -129,6 +131,8 @@ class _Restart:
         return self.engine.model
 
     def run(self, data: Any, *, seed: int, checkpoint: Path, iterations: int, tolerance: float, **_: Any) -> Fit:
+        from ..infer.processes import by_first
+
         restart = seed - self.first_seed
         if os.getpid() != self.owner:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process; the board tells when to stop
@@ -160,7 +164,8 @@ class _Restart:
             fit.report.reason = UNFINISHED
         else:
             self.board.finish(restart)
-        fit.save(checkpoint, overwrite=True)
+        reached = fit
+        by_first(lambda: reached.save(checkpoint, overwrite=True))
         return fit
 
 
@@ -197,6 +202,7 @@ def train(
                 with _threads(threads_for(tokens)):
                     fit = one.run(data, seed=seed, checkpoint=checkpoint.folder / f"seed-{seed}", **settings)
             else:
+                processes = processes if rank_and_size()[1] == 1 else 1  # all of them share each restart
                 with _no_workers_left():
                     fit = best_of(one, restarts, processes, seed, False, checkpoint.folder, settings, (data,), {})
         except KeyboardInterrupt:

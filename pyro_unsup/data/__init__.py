@@ -18,6 +18,7 @@ from pyro_unsup.data.corpus import Corpus
 from pyro_unsup.data.dictionary import TagDictionary
 from pyro_unsup.data.document_files import read_documents
 from pyro_unsup.data.documents import Documents, write_labels
+from pyro_unsup.data.flat import write_flat
 from pyro_unsup.data.lines import read_lines
 from pyro_unsup.data.links import Links, read_links, write_links
 from pyro_unsup.data.opening import Limits
@@ -58,6 +59,7 @@ __all__ = [
     "toy",
     "write_brackets",
     "write_conllu",
+    "write_flat",
     "write_heads",
     "write_labels",
     "write_links",

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pyro_unsup.data.mapped import extremes
 from pyro_unsup.errors import InputError
 
 IntArray = npt.NDArray[np.int32]
@@ -21,8 +22,10 @@ def integers(value: npt.ArrayLike, name: str, kind: str, pairs: bool = False) ->
     if array.dtype.kind not in "iu" or array.ndim != 1 + pairs or (pairs and array.shape[1] != 2):
         raise InputError(f"{name}: expected integers of shape {shape}, found {array.dtype} of shape {array.shape}")
     limits = np.iinfo(kind)
-    if array.size and not (limits.min <= array.min() and array.max() <= limits.max):
-        raise InputError(f"{name}: expected values that fit {limits.bits} bits, found {array.min()} to {array.max()}")
+    if array.size and array.dtype != np.dtype(kind):
+        low, high = extremes(array)
+        if not (limits.min <= low and high <= limits.max):
+            raise InputError(f"{name}: expected values that fit {limits.bits} bits, found {low} to {high}")
     return np.ascontiguousarray(array, dtype=kind)
 
 
@@ -34,6 +37,10 @@ def check_length(array: npt.NDArray[Any], wanted: int, name: str) -> None:
 
 def check_range(array: npt.NDArray[Any], low: int, high: int | npt.NDArray[Any], name: str) -> None:
     """Raise unless every value lies from ``low`` to ``high``, one bound for all or one for each."""
+    if isinstance(high, int):  # without a truth value for every cell: arrays may be large
+        least, most = extremes(array) if array.size else (low, high)
+        if low <= least and most <= high:
+            return
     bad = np.flatnonzero((array < low) | (array > high))
     if bad.size:
         top = high if isinstance(high, int) else int(high[bad[0]])
@@ -51,13 +58,18 @@ def check_offsets(offsets: OffsetArray, total: int, name: str, of: str) -> None:
         raise InputError(f"{name}: expected numbers that never fall, found a fall after position {falls[0]}")
 
 
-def gather(offsets: OffsetArray, rows: OffsetArray) -> tuple[OffsetArray, OffsetArray]:
+def gather(offsets: OffsetArray, rows: OffsetArray) -> tuple[OffsetArray | slice, OffsetArray]:
     """Where the items of ``rows`` lie in a flat array, and the offsets they get when laid end to end.
 
     >>> where, ends = gather(np.array([0, 2, 5]), np.array([1, 0]))
     >>> where.tolist(), ends.tolist()
     ([2, 3, 4, 0, 1], [0, 3, 5])
+    >>> gather(np.array([0, 2, 5]), np.array([1]))
+    (slice(2, 5, None), array([0, 3]))
     """
+    if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and bool((np.diff(rows) == 1).all()):
+        ends = offsets[rows[0] : rows[-1] + 2]
+        return slice(int(ends[0]), int(ends[-1])), ends - ends[0]
     starts, lengths = offsets[rows], offsets[rows + 1] - offsets[rows]
     ends = np.concatenate(([0], np.cumsum(lengths)))
     return np.arange(ends[-1]) + np.repeat(starts - ends[:-1], lengths), ends

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from pyro_unsup.data.arrays import IntArray, OffsetArray, check_length, check_offsets, check_range, gather, integers
 from pyro_unsup.data.files import read_arrays, write_arrays
+from pyro_unsup.data.mapped import mapping_of, release, take
 from pyro_unsup.data.trees import find_cycle, keep_heads, keep_spans, kept_before
 from pyro_unsup.data.vocab import Vocab, coarsen, compact
 from pyro_unsup.errors import InputError
@@ -94,6 +95,11 @@ class Corpus:
         """Words in each sentence, shape ``(sentences,)``."""
         return np.diff(self.offsets)
 
+    @property
+    def on_disk(self) -> bool:
+        """Whether the words are mapped from a file, so that they take no memory until they are looked at."""
+        return mapping_of(self.words) is not None
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Corpus):
             return NotImplemented
@@ -136,17 +142,22 @@ class Corpus:
         return made
 
     def select(self, indices: npt.ArrayLike) -> Corpus:
-        """The sentences at ``indices`` (integers in any order, or one truth value a sentence)."""
+        """The sentences at ``indices`` (integers in any order, or one truth value a sentence).
+
+        A run of sentences is a view of this corpus, unless it lies on disk.
+        """
         chosen = np.asarray(indices)
         if chosen.dtype == np.bool_:
             check_length(chosen, len(self), "the mask over sentences")
-        rows = np.arange(len(self))[chosen.astype(np.int64) if chosen.size == 0 else chosen]
+        rows = chosen.astype(np.int64) if chosen.size == 0 else chosen
+        if rows.dtype.kind not in "iu" or (rows.size and (rows.min() < 0 or rows.max() >= len(self))):
+            rows = np.arange(len(self))[rows]  # truth values, places from the end, or an error of numpy's
         where, offsets = gather(self.offsets, rows)
-        changes: dict[str, Any] = {"words": self.words[where], "offsets": offsets}
-        changes |= {name: value[where] for name in ("tags", "heads") if (value := getattr(self, name)) is not None}
+        changes: dict[str, Any] = {"words": take(self.words, where), "offsets": offsets}
+        changes |= {name: take(x, where) for name in ("tags", "heads") if (x := getattr(self, name)) is not None}
         if self.spans is not None and self.span_offsets is not None:
             where, changes["span_offsets"] = gather(self.span_offsets, rows)
-            changes["spans"] = self.spans[where]
+            changes["spans"] = take(self.spans, where)
         return self._with(**changes)
 
     def filter(self, min_length: int = 1, max_length: int | None = None) -> Corpus:
@@ -224,12 +235,7 @@ class Corpus:
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write a folder of ``.npy`` arrays and one JSON file, all or nothing. An older corpus there is replaced."""
-        head = {
-            name: None if vocab is None else {"types": vocab.types, "unknown": vocab.unknown}
-            for name, vocab in ((name, getattr(self, name)) for name in _VOCABS)
-        }
-        arrays = {name: value for name in _ARRAYS if (value := getattr(self, name)) is not None}
-        write_arrays(folder, "corpus", head, arrays)
+        write_arrays(folder, "corpus", *described(self))
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str], mmap: bool = True) -> Corpus:
@@ -237,11 +243,22 @@ class Corpus:
         head, arrays = read_arrays(folder, "corpus", _ARRAYS, mmap)
         try:
             parts: dict[str, Any] = {name: None if head[name] is None else Vocab(**head[name]) for name in _VOCABS}
-            return cls(**(parts | arrays))
+            corpus = cls(**(parts | arrays))
         except InputError as error:
             raise InputError(error.what, path=folder) from error
         except (KeyError, TypeError) as error:
             raise InputError("corpus.json does not describe a corpus; save the corpus again", path=folder) from error
+        release(*arrays.values())  # the checks have looked at all of it
+        return corpus
+
+
+def described(corpus: Corpus) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """What a corpus is on disk: the vocabularies in plain values, and the arrays."""
+    head = {
+        name: None if vocab is None else {"types": vocab.types, "unknown": vocab.unknown}
+        for name, vocab in ((name, getattr(corpus, name)) for name in _VOCABS)
+    }
+    return head, {name: value for name in _ARRAYS if (value := getattr(corpus, name)) is not None}
 
 
 def _same(one: object, other: object) -> bool:

@@ -7,7 +7,7 @@ import os
 import secrets
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
@@ -46,16 +46,28 @@ def write_arrays(
     folder: str | os.PathLike[str], kind: str, head: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
 ) -> None:
     """Write ``kind.json`` and one ``.npy`` file an array, all or nothing. Only a folder of that kind is replaced."""
+    with replacing(folder, kind) as fresh:
+        for name, value in arrays.items():
+            np.save(fresh / f"{name}.npy", value, allow_pickle=False)
+        write_head(fresh, kind, head, arrays)
+
+
+def write_head(folder: Path, kind: str, head: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Write ``kind.json``, which says what the arrays beside it are."""
+    described = {"format": f"pyro_unsup.{kind}", "version": VERSION, "arrays": sorted(names), **head}
+    (folder / f"{kind}.json").write_text(json.dumps(described), encoding="utf-8")
+
+
+@contextmanager
+def replacing(folder: str | os.PathLike[str], kind: str) -> Iterator[Path]:
+    """A new folder to write to, that takes the place of ``folder`` when the block ends well."""
     target = Path(folder)
-    described = {"format": f"pyro_unsup.{kind}", "version": VERSION, "arrays": sorted(arrays), **head}
     fresh, old = (target.with_name(f".{target.name}.{secrets.token_hex(6)}") for _ in range(2))
     if os.path.lexists(target) and not _replaceable(target, kind):
         raise InputError(f"exists and is not a {kind} folder; choose another name or remove it", folder)
     try:
         fresh.mkdir(parents=True)
-        for name, value in arrays.items():
-            np.save(fresh / f"{name}.npy", value, allow_pickle=False)
-        (fresh / f"{kind}.json").write_text(json.dumps(described), encoding="utf-8")
+        yield fresh
         if target.exists():
             target.rename(old)
         fresh.rename(target)

@@ -9,8 +9,10 @@ from .categorical import Categorical
 from .chain import Chain
 from .dependency import Dependency
 from .headed_bracketing import HeadedBracketing
+from .hidden import Hidden
 from .mixture import Mixture
 from .row_dirichlet import RowDirichlet
+from .row_logistic_normal import RowLogisticNormal
 from .segmentation import Segmentation
 from .structured import Posterior, Structured
 
@@ -24,9 +26,11 @@ __all__ = [
     "Dependency",
     "HMMAgreement",
     "HeadedBracketing",
+    "Hidden",
     "Mixture",
     "Posterior",
     "RowDirichlet",
+    "RowLogisticNormal",
     "Segmentation",
     "Structured",
 ]

@@ -42,8 +42,8 @@ class Parametric(Protocol):
     """An estimator of some tables together, which are functions of parameters that it keeps: a memory, by name.
 
     Engines hold the memory, save it, and go on from it. It may have two more methods: ``refine``, called as ``update``
-    is, for a short way there, after each mini-batch of an engine for those; and ``shaken(memory, jitter, generator)``,
-    the memory with noise on it, for annealing.
+    is, for a short way there, after each mini-batch of an engine for those; and ``shaken(declarations, memory, jitter,
+    generator)``, the memory with noise on it and everything else in it as goes with that, for annealing.
     """
 
     def begin(

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..errors import TableError
 from ..tables import Declaration
-from .variational import _inverse_digamma, draw_rows
+from .variational import _inverse_digamma, concentration_of, divergence, draw_rows
 
 #: Where concentrations stay: a point on one side, certainty of a single outcome on the other.
 LEAST, MOST = 1e-8, 1e8
@@ -104,6 +104,30 @@ class EmpiricalDirichlet:
     def log_prior(self, memory: Mapping[str, Tensor]) -> float:
         """Minus the divergence of the posterior rows from their prior."""
         return float(sum(x for key, x in memory.items() if key.endswith(".log_prior")))
+
+    def shaken(
+        self,
+        declarations: Mapping[str, Declaration],
+        memory: Mapping[str, Tensor],
+        jitter: float,
+        generator: torch.Generator,
+    ) -> dict[str, Tensor]:
+        """Noise on the logs of the posterior's concentrations, and what that costs; on the weights, if they are
+        points."""
+        new = dict(memory)
+        for name, declaration in declarations.items():
+            layout, logs = declaration.layout, memory[f"{name}.weights"]
+            noise = jitter * torch.rand(layout.shape, dtype=torch.float64, generator=generator)
+            posterior = concentration_of(layout, logs)
+            if posterior is None:
+                new[f"{name}.weights"] = layout.normalise(logs + noise)
+                continue
+            posterior = posterior * noise.exp()
+            logs = layout.mask(torch.digamma(posterior) - layout.spread(torch.digamma(layout.row_sum(posterior))))
+            prior = _Cells(declaration, self.per).spread(memory[f"{name}.concentration"])
+            cost = divergence(layout, posterior, prior, logs)
+            new |= {f"{name}.weights": logs, f"{name}.log_prior": -cost}
+        return new
 
     def draw(
         self,

@@ -139,7 +139,13 @@ class LogLinear:
         found = torch.from_numpy(self.features(declarations).gradient(weights, counts))
         return {MEMORY: found - 2 * self.kappa * memory[MEMORY]}
 
-    def shaken(self, memory: Mapping[str, Tensor], jitter: float, generator: torch.Generator) -> dict[str, Tensor]:
+    def shaken(
+        self,
+        declarations: Mapping[str, Declaration],
+        memory: Mapping[str, Tensor],
+        jitter: float,
+        generator: torch.Generator,
+    ) -> dict[str, Tensor]:
         """Noise on the weights."""
         w = memory[MEMORY]
         return {MEMORY: w + jitter * torch.rand(w.shape, dtype=w.dtype, generator=generator)}

@@ -140,6 +140,21 @@ class LogisticNormal:
         """The bound without log Z: minus the divergence of the posterior from the prior."""
         return float(sum(x for key, x in memory.items() if key.endswith(".log_prior")))
 
+    def shaken(
+        self,
+        declarations: Mapping[str, Declaration],
+        memory: Mapping[str, Tensor],
+        jitter: float,
+        generator: torch.Generator,
+    ) -> dict[str, Tensor]:
+        """Noise on the means of the posteriors, and what that costs."""
+        new = dict(memory)
+        for name, declaration in declarations.items():
+            q, prior = _posterior(name, memory), self._prior(declaration, TableRows.of(declaration.layout), memory)
+            noise = torch.rand(len(q.mean), dtype=torch.float64, generator=generator).numpy()
+            new |= self._remembered(declaration, prior, Posterior(q.mean + jitter * noise, q.variance))
+        return new
+
     def draw(
         self,
         declarations: Mapping[str, Declaration],

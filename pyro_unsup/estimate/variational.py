@@ -67,10 +67,12 @@ class DirichletVB:
 
     def log_prior(self, declaration: Declaration, log_weights: Tensor) -> Tensor:
         layout, prior = declaration.layout, self._prior(declaration)
-        posterior = concentration_of(layout, log_weights.double())
+        # Sums depend on the order in memory, in the last bits; weights that come from a folder have one of their own.
+        expected_logs = log_weights.double().contiguous()
+        posterior = concentration_of(layout, expected_logs)
         if posterior is None:
             return torch.tensor(-torch.inf, dtype=torch.float64)
-        return -divergence(layout, posterior, prior, log_weights.double())
+        return -divergence(layout, posterior, prior, expected_logs)
 
     def draw(
         self, declaration: Declaration, log_weights: Tensor, generator: torch.Generator, draws: int = 1

@@ -7,13 +7,16 @@ from .anneal import Anneal
 from .em import EM
 from .gibbs import CollapsedGibbs
 from .gradient import Gradient
+from .hierarchical import HierarchicalEM
 from .hyperparameters import Flat, Gamma, LogUniform
 from .incremental import IncrementalEM
 from .initial import Initial, from_labelled, from_weights, noise, uniform
 from .jackknife import Trials, jackknife_fits
+from .launch import launch
 from .loop import Callback, Info
 from .mixture import MixtureEM
 from .polytope import Loosen, Polytope, fixed
+from .processes import LostProcess
 from .schedules import geometric, linear, quench
 from .select import Selection, select_steps
 from .stepwise import StepwiseEM
@@ -29,11 +32,13 @@ __all__ = [
     "Flat",
     "Gamma",
     "Gradient",
+    "HierarchicalEM",
     "IncrementalEM",
     "Info",
     "Initial",
     "LogUniform",
     "Loosen",
+    "LostProcess",
     "MixtureEM",
     "Polytope",
     "Selection",
@@ -45,6 +50,7 @@ __all__ = [
     "from_weights",
     "geometric",
     "jackknife_fits",
+    "launch",
     "linear",
     "noise",
     "quench",

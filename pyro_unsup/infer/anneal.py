@@ -186,5 +186,5 @@ class Anneal(EM):
             assert self._marginal is not None
             plain = Marginal(self.model, self._points, self.dtype, self._marginal.plates)
             weights = {name: toward[name].to(self.dtype) for name in self.declarations}
-            self._reference = (self._data, plain.log_marginal(weights, *self._data))
+            self._reference = (self._data, self._log_likelihood(weights, plain))
         return self._reference[1]

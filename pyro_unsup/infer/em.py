@@ -49,11 +49,11 @@ class EM(Engine):
     def evaluate_loss(self, *args: Any, **kwargs: Any) -> float:
         """The loss of the current weights on a batch, without an update."""
         self.start(*args, **kwargs)
-        assert self._marginal is not None
-        return -(self._marginal.log_marginal(self.weights, *self._data) + self._log_prior())
+        return -(self._log_likelihood(self.weights) + self._log_prior())
 
     def look(self) -> Info:
         """The E step."""
+        self._expected = None  # its counts make room for new ones
         found = self._expected = self._checked(self._expect(self.weights))
         with plain_torch():
             return Info(self.iteration, found.log_marginal + self._log_prior(), found.log_marginal)

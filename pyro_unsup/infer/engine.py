@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
@@ -30,7 +31,9 @@ from .initial import Initial, noise
 from .loop import Callback, Checkpoints, Info, iterate
 from .outcome import State, outcome
 from .points import Points
+from .processes import any_of, failing_together, rank_and_size
 from .restarts import best_of
+from .shares import Share, Total, check_splits, same_start, summed
 
 #: Relative fall of the objective that rounding explains.
 MAY_FALL = {torch.float64: 1e-9, torch.float32: 2e-5}
@@ -48,6 +51,8 @@ class Engine:
 
     #: How many iterations a run makes at most, if it is not told; and the scale of the noise that it starts from.
     ITERATIONS, NOISE = 100, 1.0
+    #: Whether an iteration is a sum over examples, which several processes can share.
+    ADDS_UP = True
 
     def __init__(
         self,
@@ -73,6 +78,9 @@ class Engine:
         self._marginal: Marginal | None = None
         self._params: list[str] = []
         self._data: tuple[Any, Any] = ((), {})
+        self._found_share: Share | None = None
+        self.chunk: int | None = None
+        self.sharded = False
         self._exact = True
         self._by_kernel = False
 
@@ -117,9 +125,11 @@ class Engine:
     def start(self, *args: Any, seed: int = 0, **kwargs: Any) -> None:
         """Take these data; the first time, find the model's tables and make their initial weights."""
         self._data = (args, kwargs)
+        share = self._share
         if self._marginal is not None:
             return
         posed = self._posed()
+        (args, kwargs), examples = share.sample()
         with torch.random.fork_rng(devices=[]), DeclaredMessenger(self.dtype) as tables, self._points:
             torch.manual_seed(seed)  # parameters may start at random
             trace = poutine.trace(config_enumerate(posed)).get_trace(*args, **kwargs)
@@ -127,6 +137,9 @@ class Engine:
         self._params = [name for name, site in trace.nodes.items() if site["type"] == "param"]
         if not (self.declarations or self._params or self._points.unconstrained):
             raise FitError("the model has nothing to learn: no multinomial tables, no pyro.param, no latent variables")
+        if examples is not None:
+            check_splits(self.model, trace, examples, [*self._params, *self._points.unconstrained])
+            self.declarations = {name: replace(d, touched=None) for name, d in tables.found.items()}
         self.estimation = Estimation(self.estimate, self.declarations, self._usual)
         self._initialise(torch.Generator().manual_seed(seed))
         self._exact = all(getattr(site.get("fn"), "exact", True) for site in trace.nodes.values())
@@ -155,23 +168,49 @@ class Engine:
     def _log_prior(self) -> float:
         return self.estimation.log_prior(self.weights, self.remembered)
 
+    @property
+    def _share(self) -> Share:
+        """The data of this process."""
+        if self._found_share is None or self._found_share.data is not self._data:
+            if not self.ADDS_UP and (self.chunk is not None or rank_and_size()[1] > 1):
+                raise FitError(
+                    f"{type(self).__name__} does not add up what it finds in all examples, so that it can neither be "
+                    "shared by processes nor take data in chunks: run it in one process, or use EM"
+                )
+            chunk, sharded = (self.chunk, self.sharded) if self.ADDS_UP else (None, True)
+            self._found_share = Share.of(self.model, self._data, chunk, sharded)
+        return self._found_share
+
     def _expect(self, weights: Mapping[str, Tensor]) -> Expectation:
         """The E step on all data, under some weights."""
         assert self._marginal is not None
-        others = bool(self._params or self._points.unconstrained)
+        marginal, share = self._marginal, self._share
         # Where kernels do the sums, torch has but small things to do.
         with naming(self.iteration), plain_torch() if self._by_kernel else nullcontext():
-            return self._marginal.expect(weights, *self._data, others=others)
+            if share.whole:
+                others = bool(self._params or self._points.unconstrained)
+                return self._noted(marginal.expect(weights, *share.data, others=others))
+            return Total(self.declarations, self.dtype).gather(
+                self._noted(marginal.expect(weights, *data, whole=False, first=first)) for first, data in share
+            )
+
+    def _noted(self, part: Expectation) -> Expectation:
+        """What an E step on a part of the data found, with what else an algorithm wants to know of it."""
+        return part
+
+    def _log_likelihood(self, weights: Mapping[str, Tensor], marginal: Marginal | None = None) -> float:
+        """log p of all data, without counts."""
+        found = self._marginal if marginal is None else marginal
+        assert found is not None
+        return summed(self._share, lambda data: found.log_marginal(weights, *data))
 
     def _checked(self, found: Expectation) -> Expectation:
         """What an E step found, unless the data are impossible or the counts are none."""
-        assert self._marginal is not None
         if math.isnan(found.log_marginal):
-            raise FitError(f"iteration {self.iteration}: the log marginal is NaN: {self._marginal.trouble()}")
+            raise FitError(f"iteration {self.iteration}: the log marginal is NaN: {found.trouble}")
         if found.log_marginal == -math.inf:
             raise FitError(
-                f"iteration {self.iteration}: {self._marginal.trouble()}: smooth (AddLambda), or widen the "
-                "support that forbids it"
+                f"iteration {self.iteration}: {found.trouble}: smooth (AddLambda), or widen the support that forbids it"
             )
         with plain_torch():
             found.check(self.iteration)
@@ -192,11 +231,17 @@ class Engine:
         progress: bool = True,
         checkpoint: str | PathLike[str] | None = None,
         resume: Fit | None = None,
+        chunk: int | None = None,
+        sharded: bool = False,
         **kwargs: Any,
     ) -> Fit:
         """Train on these data until the objective's relative change is at most ``tolerance``.
 
         A second call goes on from where the first ended. An interrupt loses nothing: ``weights`` hold the last update.
+
+        Under ``torch.distributed`` (``torchrun``, or :func:`pyro_unsup.launch`) all processes call this with the same
+        data. Each looks at a share of them, the counts are added up, and every process has the same fit. Progress and
+        checkpoints are those of the first process; restarts come one after the other.
 
         :param iterations: the most to make; by default enough for most runs (100 for EM).
         :param restarts: how many starts to try, with seeds ``seed``, ``seed + 1``, ...; the best objective wins, and
@@ -209,6 +254,10 @@ class Engine:
             interrupted, and at the end. With restarts, one folder each inside it.
         :param resume: a fit (or a loaded checkpoint) to go on from, up to ``iterations`` in all; the result is the one
             that an uninterrupted run would have given, bit for bit on one thread.
+        :param chunk: tokens to look at, at a time, so that an E step takes memory for these and the tables, but time to
+            cut them out (examples, where these do not tell how long they are). By default all, or about a million of a
+            corpus on disk (:meth:`.Corpus.open`).
+        :param sharded: whether each process is given data of its own, rather than all the same.
         """
         iterations = self.ITERATIONS if iterations is None else iterations
         if restarts < 1 or iterations < 0 or not tolerance >= 0:
@@ -222,22 +271,30 @@ class Engine:
             may_write(checkpoint, overwrite=True)  # better now than at the first interrupt
         if restarts > 1 and resume is not None:
             raise FitError("restarts begin anew: resume one fit with restarts=1")
-        settings = {"iterations": iterations, "tolerance": tolerance, "callbacks": list(callbacks), "score": score}
+        rank, size = rank_and_size()
+        self.chunk, self.sharded, self._found_share = chunk, sharded, None
         if restarts > 1:
-            fresh = type(self)(**self._settings())
-            fit = best_of(fresh, restarts, processes, seed, progress, checkpoint, settings, args, kwargs)
+            settings = {"iterations": iterations, "tolerance": tolerance, "callbacks": list(callbacks), "score": score}
+            settings |= {"chunk": chunk, "sharded": sharded}
+            fresh, many = type(self)(**self._settings()), processes if size == 1 else 1
+            fit = best_of(fresh, restarts, many, seed, progress and not rank, checkpoint, settings, args, kwargs)
             self._adopt(fit, args, kwargs)
             return fit
         rows: list[Info] = []
         limit = iterations
-        if resume is not None:
-            self._adopt(resume, args, kwargs)
-            # The last row belongs to weights that are looked at again now.
-            rows = [Info.of(row) for row in resume.rows[:-1]]
-            iterations -= self.iteration
-            seed = resume.seed
-        self.start(*args, seed=seed, **kwargs)
+        with failing_together():
+            if resume is not None:
+                self._adopt(resume, args, kwargs)
+                # The last row belongs to weights that are looked at again now.
+                rows = [Info.of(row) for row in resume.rows[:-1]]
+                iterations -= self.iteration
+                seed = resume.seed
+            self.start(*args, seed=seed, **kwargs)
         self.seed = seed
+        if size > 1:
+            where = {"iteration": self.iteration, "seed": seed, "iterations": limit, "tolerance": tolerance}
+            examples = {} if sharded else {"the number of examples": self._share.size}
+            same_start({"engine": type(self).__name__, **where, **examples}, self.weights)
 
         def fit_of(rows: list[Info], reason: str, state: State) -> Fit:
             return outcome(self, rows, reason, state, seed=seed, iterations=limit, tolerance=tolerance)
@@ -251,10 +308,13 @@ class Engine:
             found = score(fit_of([info], "running", self._state()))
             info.scores |= {**found} if isinstance(found, Mapping) else {"score": float(found)}
 
-        callbacks = [*([] if score is None else [scored]), *callbacks]
-        keep = None if checkpoint is None else Checkpoints(snapshot)
+        told = [*([] if score is None else [scored]), *callbacks]
+        if size > 1:  # what stops one stops all
+            own = told
+            told = [lambda info: any_of([one(info) for one in own])]
+        keep = None if checkpoint is None or rank else Checkpoints(snapshot)
         fall = MAY_FALL[self._precision()] if self._exact else math.inf
-        rows, reason = iterate(self, rows, iterations, tolerance, fall, callbacks, progress, keep)
+        rows, reason = iterate(self, rows, iterations, tolerance, fall, told, progress and not rank, keep)
         return fit_of(rows, reason, self._state())
 
     def _state(self) -> State:

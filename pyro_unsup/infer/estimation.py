@@ -107,7 +107,7 @@ class Estimation:
         for group in self.groups:
             shake = getattr(group.how, "shaken", None)
             if shake is not None:
-                new |= group.named(shake(group.of(memory), jitter, generator))
+                new |= group.named(shake(group.declarations, group.of(memory), jitter, generator))
         return new
 
     def log_prior(self, weights: Mapping[str, Tensor], memory: Mapping[str, Tensor]) -> float:

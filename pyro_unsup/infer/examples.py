@@ -20,10 +20,12 @@ class Examples:
     """How many examples there are, and how to call the model with some of them.
 
     :param select: from the numbers of examples to the model's arguments.
+    :param source: what they are selected from.
     """
 
     size: int
     select: Callable[[Array], tuple[Any, ...]]
+    source: Any = None
 
     @staticmethod
     def of(model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Examples:
@@ -35,7 +37,7 @@ class Examples:
         index = getattr(bare(model), "index", None)
         found: Any = index(*args, **kwargs) if index is not None else args[0] if len(args) == 1 else None
         if hasattr(found, "select") and hasattr(found, "__len__") and not isinstance(found, Tensor):
-            return _checked(len(found), lambda chosen: (found.select(chosen),))
+            return _checked(len(found), lambda chosen: (found.select(chosen),), found)
         if isinstance(found, list | tuple) and not kwargs:
             return _checked(len(found), lambda chosen: ([found[i] for i in chosen],))
         if args and not kwargs and all(isinstance(x, Tensor | np.ndarray) and x.ndim for x in args):
@@ -46,6 +48,15 @@ class Examples:
         raise FitError(
             f"cannot tell the examples of these data apart ({kinds}): give the model a method index(data) whose result "
             "has __len__ and select(numbers), or hand over mini-batches yourself, engine.step(batch)"
+        )
+
+    def offsets(self) -> Array:  # (size + 1,)
+        """Tokens before each example, and all of them; of examples that do not tell how long they are, examples."""
+        offsets, lengths = (getattr(self.source, name, None) for name in ("offsets", "lengths"))
+        if offsets is not None:
+            return np.asarray(offsets)
+        return np.concatenate(
+            [[0], np.cumsum(np.ones(self.size, np.int64) if lengths is None else np.asarray(lengths))]
         )
 
     def batches(self, batch_size: int, seed: tuple[int, int] | None) -> Iterator[Array]:
@@ -59,7 +70,7 @@ class Examples:
         return np.arange(self.size) if seed is None else np.random.default_rng(seed).permutation(self.size)
 
 
-def _checked(size: int, select: Callable[[Array], tuple[Any, ...]]) -> Examples:
+def _checked(size: int, select: Callable[[Array], tuple[Any, ...]], source: Any = None) -> Examples:
     if size == 0:
         raise FitError("no examples: expected at least one")
-    return Examples(size, select)
+    return Examples(size, select, source)

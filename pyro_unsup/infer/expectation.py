@@ -45,6 +45,8 @@ class Expectation:
     counts: dict[str, Tensor]
     factors: dict[Factor, Tensor]
     touched: dict[str, Tensor | None] = field(default_factory=dict)  # columns or cells of a part; None for all
+    trouble: str = ""  # why the log marginal is not finite, if it is not
+    fallbacks: int = 0  # examples in which a constraint left nothing
 
     def check(self, iteration: int) -> None:
         """Raise if the counts cannot be counts."""
@@ -93,12 +95,15 @@ class Marginal:
         kwargs: Any,
         others: bool = False,
         whole: bool = True,
+        first: int = 0,
     ) -> Expectation:
         """One E step.
 
         :param others: whether there are parameters besides tables, so that factors are needed.
         :param whole: whether counts are wanted full-sized, or only for the part of each table that the data touch.
+        :param first: the number of the first example, if these are not all.
         """
+        self._sum.forget()
         with Counting(weights) as counting:
             log_marginal = self._log_marginal(args, kwargs)
         if not self._checked:
@@ -113,7 +118,8 @@ class Marginal:
             grads = torch.autograd.grad(log_marginal, list(found.values()), allow_unused=True, materialize_grads=True)
             factors = dict(zip(found, grads, strict=True))
         touched = {} if whole else {name: d.touched for name, d in counting.found.items()}
-        return Expectation(float(log_marginal.detach()), counts, factors, touched)
+        total = float(log_marginal.detach())
+        return Expectation(total, counts, factors, touched, "" if math.isfinite(total) else self.trouble(first))
 
     def expected_complete(
         self, weights: Mapping[str, Tensor], factors: Mapping[Factor, Tensor], args: Any, kwargs: Any
@@ -138,21 +144,25 @@ class Marginal:
         with torch.no_grad(), GivenMessenger(weights):
             return float(self._log_marginal(args, kwargs))
 
-    def trouble(self) -> str:
+    def trouble(self, first: int = 0) -> str:
         """What the last run found impossible or not a number, in words: the first item of the data that shows it."""
+
+        def item(places: Tensor) -> int:  # (found, dims)
+            return first + int(places[0, -1]) if places.numel() else first
+
         for name, site in self._sum.trace.nodes.items():
             if site["type"] != "sample" or "unscaled_log_prob" not in site:
                 continue
             log_p = site["unscaled_log_prob"].detach()
             if bool(log_p.isnan().any()):
-                return f"item {int(log_p.isnan().nonzero()[0, -1]) if log_p.dim() else 0} of site '{name}' gives NaN"
+                return f"item {item(log_p.isnan().nonzero())} of site '{name}' gives NaN"
             if (
                 log_p.dim() > self.plates
             ):  # enumerated axes lie to the left: impossible only if it is under every choice
                 log_p = log_p.flatten(0, log_p.dim() - self.plates - 1).amax(0)
             dead = (log_p == -torch.inf).nonzero()
             if len(dead) and site["is_observed"]:
-                return f"item {int(dead[0, -1]) if dead.numel() else 0} of site '{name}' has probability zero"
+                return f"item {item(dead)} of site '{name}' has probability zero"
         return "the data as a whole have probability zero"
 
     def _log_marginal(self, args: Any, kwargs: Any) -> Tensor:
@@ -178,6 +188,10 @@ class _TracedSum(TraceEnum_ELBO):
     def __init__(self, dtype: torch.dtype, plates: int) -> None:
         super().__init__(max_plate_nesting=plates, strict_enumeration_warning=False)
         self.dtype = dtype
+
+    def forget(self) -> None:
+        """Drop the trace, and the counts behind its gradient, so that they are gone before the next are made."""
+        self.trace = poutine.Trace()
 
     def _get_trace(self, model: Any, guide: Any, args: Any, kwargs: Any) -> Any:
         self.trace, guide_trace = super()._get_trace(model, guide, args, kwargs)

@@ -44,9 +44,10 @@ def noise(scale: float = 1.0) -> Initial:
 
 
 def shaken(declaration: Declaration, w: Tensor, jitter: float, generator: torch.Generator) -> Tensor:
-    """Log-weights with noise on top, normalised."""
-    w = w.double()
-    return declaration.layout.normalise(w + jitter * torch.rand(w.shape, dtype=w.dtype, generator=generator))
+    """Log-weights with noise on top. Rows keep their sums: less than one, if they are those of variational Bayes."""
+    w, layout = w.double(), declaration.layout
+    noisy = layout.normalise(w + jitter * torch.rand(w.shape, dtype=w.dtype, generator=generator))
+    return noisy + layout.spread(layout.row_logsumexp(w))
 
 
 def from_weights(weights: Mapping[str, Tensor] | Any, jitter: float = 0.0) -> Initial:

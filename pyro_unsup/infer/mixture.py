@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from ..errors import FitError
 from ..handlers import GivenMessenger, constrain
+from ..handlers.components import describe
 from ..handlers.constrain import ConstrainedModel
 from ..handlers.parts import Component, named
 from ..kernels.threads import plain_torch
@@ -51,9 +53,9 @@ class MixtureEM(EM):
     :param tied: whether components share the tables. If not, each has its own, learned from its own counts alone;
         those of the fit are the unconstrained one's (others by ``fit.component(i)``).
 
-    Other parameters as for :class:`.EM`. The history tells the coefficients (``lambda_0``, ...); its ``log_likelihood``
-    is that of the unconstrained component. Sentences in which a component allows nothing are taken as they are, and
-    counted (``fallbacks``).
+    Other parameters as for :class:`.EM`. The history tells the coefficients (``lambda_0``, ..., which the paper counts
+    from 1) and what each component explains (``log_z_0``, ...); its ``log_likelihood`` is that of the unconstrained
+    one. Sentences in which a component allows nothing are taken as they are, and counted (``fallbacks``).
 
         >>> import pyro_unsup as pu
         >>> sentences = [[0, 1, 1, 2], [2, 1, 0], [0, 1, 2]]
@@ -89,13 +91,14 @@ class MixtureEM(EM):
         self._models: list[ConstrainedModel] = [constrain(model, one) for one in components]
         self._marginals: list[Marginal] = []
         self._found: list[Expectation] = []
+        self._fallbacks = [0] * len(components)
         self._own: list[tuple[dict[str, Tensor], dict[str, Tensor]]] = []  # tables and memories after the first, untied
         self.allowed(0)
 
     @property
     def fallbacks(self) -> dict[str, int]:
         """By component, the examples in which it allows nothing."""
-        return {named(one): model.fallbacks for one, model in zip(self.components, self._models, strict=True)}
+        return {named(one): number for one, number in zip(self.components, self._fallbacks, strict=True)}
 
     def allowed(self, iteration: int) -> Polytope:
         """The coefficients that may be used in an iteration."""
@@ -113,6 +116,7 @@ class MixtureEM(EM):
         assert self._marginal is not None
         if self._marginals:
             return
+        (args, kwargs), _ = self._share.sample()
         with GivenMessenger(self.weights), self._points:
             for model in self._models:  # what does not suit the model is said without an E step
                 config_enumerate(model)(*args, **kwargs)
@@ -135,6 +139,7 @@ class MixtureEM(EM):
                 self._found.append(self._checked(self._expect(weights)))
         finally:
             self._marginal = whole
+        self._fallbacks = [found.fallbacks for found in self._found[1:]]
         log_z = [found.log_marginal for found in self._found]
         with plain_torch():
             own = [self.estimation.log_prior(*each) for each in self._each()[: 1 if self.tied else None]]
@@ -150,7 +155,12 @@ class MixtureEM(EM):
         bounds = [share * (z + prior) for share, z, prior in zip(shares, log_z, priors, strict=True) if share]
         info = Info(self.iteration, sum(bounds), log_z[0], stage=self.stage)
         info.scores = {f"lambda_{i}": share for i, share in enumerate(shares)}
+        info.scores |= {f"log_z_{i}": z for i, z in enumerate(log_z)}
         return info
+
+    def _noted(self, part: Expectation) -> Expectation:
+        component = len(self._found)  # those before it are done
+        return replace(part, fallbacks=self._models[component - 1].fallbacks if component else 0)
 
     def move(self) -> None:
         """The M step."""
@@ -171,9 +181,10 @@ class MixtureEM(EM):
     def described(self) -> dict[str, Any]:
         return {
             "components": [named(one) for one in self.components],
+            "described": [describe(one) for one in self.components],
             "polytope": repr(self.polytope),
             "tied": self.tied,
-            "fallbacks": [model.fallbacks for model in self._models],
+            "fallbacks": list(self._fallbacks),
         }
 
     def evaluate_loss(self, *args: Any, **kwargs: Any) -> float:
@@ -222,7 +233,8 @@ class MixtureEM(EM):
                 )
         self.coefficients = fit.state["lambda"].clone()
         self.stage = int(fit.rows[-1].get("stage", 0))
-        self._own = [component_of(fit, i) for i in range(1, len(self._own) + 1)]
+        parts = [fit.component(i) for i in range(1, len(self._own) + 1)]
+        self._own = [(dict(part.weights), dict(part.memory)) for part in parts]
 
 
 def mixed(found: Sequence[Expectation], shares: Sequence[float]) -> Expectation:
@@ -238,12 +250,3 @@ def mixed(found: Sequence[Expectation], shares: Sequence[float]) -> Expectation:
             add([one.counts for one in found]),
             add([one.factors for one in found]),
         )
-
-
-def component_of(fit: Fit, i: int) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Tables and memory of a component that has its own."""
-
-    def under(prefix: str) -> dict[str, Tensor]:
-        return {key.removeprefix(prefix): x for key, x in fit.state.items() if key.startswith(prefix)}
-
-    return under(f"{i}.weights."), under(f"{i}.memory.")

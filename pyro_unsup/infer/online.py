@@ -28,7 +28,7 @@ class Online(Engine):
     :param order_seed: orders the examples or mini-batches of each pass; ``run(seed=...)`` makes the initial weights.
     """
 
-    ITERATIONS = 20
+    ITERATIONS, ADDS_UP = 20, False
 
     def __init__(
         self,

@@ -53,11 +53,17 @@ def state_of(model: Any, how: str) -> Callable[..., State]:
     kinds: dict[type, Any] = {Tagger: TagState, Clusterer: ClusterState, Segmenter: SegmentState}
     if type(model) not in kinds:
         known = ", ".join(kind.__name__ for kind in kinds)
-        raise FitError(f"collapsed Gibbs sampling is for {known} without handlers, actual {model!r:.80}")
+        raise FitError(
+            f"collapsed Gibbs sampling is for {known} without handlers, whose tables it can integrate out, actual "
+            f"{model!r:.80}: sample the tables of other models with pyro.infer.NUTS"
+        )
     found = kinds[type(model)]
     if how not in found.ways:
         ways = " or ".join(map(repr, found.ways))
-        raise FitError(f"the labels of a {type(model).__name__} are drawn how = {ways}, actual {how!r:.80}")
+        raise FitError(
+            f"the labels of a {type(model).__name__} are drawn how = {ways}, actual {how!r:.80}: no other way is "
+            "worked out for it"
+        )
     return partial(found, model)
 
 

@@ -75,7 +75,8 @@ def chain_pass(
     trans, trans_top = _scaled(weights.trans)
     stop, stop_top = _scaled(weights.stop)
     emit_top = weights.emit.amax(0).clamp(min=torch.finfo(weights.emit.dtype).min)  # (V,)
-    emit = (weights.emit - emit_top).exp_()
+    rows = weights.emit.new_empty(weights.emit.shape[::-1])  # (V, K) in memory, as the dense pass wants it
+    emit = torch.sub(weights.emit.T, emit_top[:, None], out=rows).exp_().T
     tables = (start, trans, stop, emit, emit_top.double().numpy())
     support = _Support(weights.emit) if _is_sparse(weights, words) else None
     counts = _dense(tables, job) if support is None else _sparse(tables, support, job)
@@ -230,12 +231,10 @@ def _in_shards(
     """Run a pass over ranges of its items, one thread each, and add up what they counted, always in the same order."""
     cuts = even_cuts(sizes, min(threads_for(int(sizes.sum())), len(sizes)))
 
-    def work(shard: int) -> list[Array]:
-        sums = [np.zeros(shape) for shape in shapes]
-        run(cuts[shard], cuts[shard + 1], sums)
-        return sums
-
-    first, *others = map_threads(work, range(len(cuts) - 1))
+    # Made here, not in the threads: what a thread allocates may stay with it, though it is not used any more.
+    sums_of = [[np.zeros(shape) for shape in shapes] for _ in cuts[1:]]
+    map_threads(lambda shard: run(cuts[shard], cuts[shard + 1], sums_of[shard]), range(len(cuts) - 1))
+    first, *others = sums_of
     for sums in others:
         for into, more in zip(first, sums, strict=True):
             into += more

@@ -74,6 +74,9 @@ class Clusterer:
     **References:** [1] P. Liang and D. Klein (2009) "Online EM for unsupervised models", section 2.
     """
 
+    #: Tables may have one more axis in front: a set of weights for every example.
+    own_weights = True
+
     def __init__(self, clusters: int, vocab: int | Sized, prior: float | Mapping[str, float] = 1.0) -> None:
         if type(clusters) is not int or clusters < 1:
             raise StructureError(f"clusters must be a whole number, 1 or more, actual = {clusters!r:.80}")

@@ -53,6 +53,9 @@ class DMV:
     dependency and constituency".
     """
 
+    #: Tables may have one more axis in front: a set of weights for every example.
+    own_weights = True
+
     def __init__(self, tags: int | Sized, prior: float | Mapping[str, float] = 1.0) -> None:
         self.tags = tags
         self.symbols = K = tags if isinstance(tags, int) else len(tags)

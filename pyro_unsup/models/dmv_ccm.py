@@ -35,6 +35,11 @@ class TagsAndSpans:
     def __len__(self) -> int:
         return len(self.spans)
 
+    @property
+    def lengths(self) -> Tensor:  # (B,)
+        """Words in each sentence."""
+        return self.spans.lengths
+
     def select(self, indices: Any) -> TagsAndSpans:
         """The same of some sentences: integers in any order, or one truth value a sentence."""
         which = torch.as_tensor(indices)
@@ -71,6 +76,9 @@ class DMVCCM:
     **References:** [1] D. Klein and C. D. Manning (2004) "Corpus-based induction of syntactic structure: models of
     dependency and constituency", section 5.
     """
+
+    #: Tables may have one more axis in front: a set of weights for every example.
+    own_weights = True
 
     def __init__(
         self,

@@ -30,6 +30,11 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.grid)
 
+    @property
+    def lengths(self) -> Tensor:  # (B,)
+        """Words in each pair."""
+        return self.grid.source_lengths + self.grid.target_lengths
+
     @cached_property
     def unseen(self) -> bool:
         """Whether there are words that the lexicon does not have, or that have never met."""

@@ -63,6 +63,9 @@ class Tagger:
                    value   |   5
     """
 
+    #: Tables may have one more axis in front: a set of weights for every example.
+    own_weights = True
+
     def __init__(
         self,
         tags: int | Sized,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,9 @@ from .report import Report
 
 if TYPE_CHECKING:
     import pandas
+
+    from ..handlers.parts import Component
+    from .guide import Guide
 
 
 @dataclass(eq=False)
@@ -182,11 +185,35 @@ class Fit:
 
         return learning_curve(self.rows, score, ax)
 
-    def to_arviz(self) -> Any:
-        """The weights as an ArviZ object (one chain of one draw: a point estimate), the history beside them."""
-        from .arviz import point_estimate
+    def guide(self, components: Sequence[Component] | None = None) -> Guide:
+        """The learned posterior as a Pyro guide, over the model's own sites and the hidden structure; see
+        :class:`.Guide`.
 
-        return point_estimate(self)
+        :param components: of a mixture, the functions that it was trained with: a fit knows but their names.
+        """
+        from .guide import Guide
+
+        return Guide(self, components)
+
+    def component(self, i: int) -> Fit:
+        """The fit with the tables of one component of a mixture: itself, if they are shared or it is the first. The
+        constraint on structures is not part of it."""
+        from .guide import component_of
+
+        return component_of(self, i)
+
+    def to_arviz(self, *args: Any, draws: int | None = None, seed: int = 0, **kwargs: Any) -> Any:
+        """The learned posterior as an ArviZ object: draws of the tables (one, if they are a point estimate), and of the
+        ``component`` of a mixture; the history of the objective beside them, and of ``lambda``.
+
+        :param args: the model's arguments, wanted for draws of a model of your own: they tell how its tables lie.
+        :param draws: how many; by default 1 of a point and 1000 otherwise, or fewer where they would need more than a
+            gigabyte.
+        :param seed: the same draws come from the same seed.
+        """
+        from .arviz import to_arviz
+
+        return to_arviz(self, args, kwargs, draws, seed)
 
     def _repr_html_(self) -> str:
         from .html import summary

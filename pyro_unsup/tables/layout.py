@@ -96,7 +96,7 @@ class Layout:
     def log_shares(self, x: Tensor, totals: Tensor) -> Tensor:  # shape, rows -> shape
         """log of each cell's share of its row."""
         if self.row_lengths is None or not _is_plain(x):
-            return self.mask(x.log() - self.spread(totals.log()))
+            return self.mask(x.log().sub_(self.spread(totals.log())))  # tables may be large: one copy, not two
         from ..kernels.exp_log import log_shares
 
         counts, ends = x.numpy(), self._ends

@@ -113,6 +113,19 @@ def test_jitter_is_noise_on_top() -> None:
     assert torch.equal(again["cube"], found["cube"])
 
 
+def test_noise_keeps_what_rows_sum_to() -> None:
+    """Those of variational Bayes sum to less than one, and no other sum has a bound."""
+    data = [[0, 1, 2], [2, 1], [0, 0]]
+    fit = EM(Tagger(tags=2, vocab=3), pu.DirichletVB()).run(data, iterations=3, progress=False)
+    noisy = from_weights(fit, jitter=0.5)(declared(fit.model, data), seeded())
+    for name, w in noisy.items():
+        torch.testing.assert_close(w.logsumexp(-1), fit.weights[name].logsumexp(-1))
+        assert not torch.allclose(w, fit.weights[name])
+    annealed = pu.Anneal(Tagger(tags=2, vocab=3), pu.DirichletVB(), schedule=[0.5, 0.8, 1.0], steps=2, jitter=0.3)
+    found = annealed.run(data, iterations=20, progress=False)
+    assert all(row["objective"] > -math.inf for row in found.rows[1:])
+
+
 def test_from_weights_names_what_does_not_fit() -> None:
     given = noise()(tables(), seeded())
     missing = {name: w for name, w in given.items() if name != "cube"}

@@ -10,9 +10,14 @@ import numpy as np
 import pytest
 import torch
 
+import pyro_unsup as pu
+from pyro_unsup import UnsupError
+from pyro_unsup import components as c
+from pyro_unsup.data import TagDictionary
+from pyro_unsup.models import CCM, DMV, Tagger
 from pyro_unsup.results.arviz import from_groups
 
-from .cases import anonymous, latent, own, with_dictionary
+from .cases import anonymous, latent, mixture, own, points, text, with_dictionary
 
 
 def test_the_learned_probabilities_are_one_draw_of_one_chain() -> None:
@@ -24,7 +29,10 @@ def test_the_learned_probabilities_are_one_draw_of_one_chain() -> None:
     for name, w in fit.weights.items():
         assert found.posterior[name].shape == (1, 1, *w.shape)
         np.testing.assert_array_equal(found.posterior[name].values[0, 0], w.exp().numpy())
-    np.testing.assert_allclose(found.posterior["transition"].sum("transition_dim_2"), 1)
+    np.testing.assert_allclose(found.posterior["transition"].sum("transition_tag"), 1)
+    words = found.posterior["emission"].coords["emission_word"].values.tolist()
+    assert words == [str(word) for word in fit.model.vocab]
+    assert found.posterior["start"].coords["start_tag"].values.tolist() == [0, 1, 2, 3]
 
 
 def test_the_history_is_beside_them() -> None:
@@ -97,3 +105,139 @@ def test_arviz_can_work_with_it() -> None:
 
     draws = arviz.extract(anonymous().to_arviz(), var_names="start")
     np.testing.assert_array_equal(draws.values[:, 0], anonymous().weights["start"].exp().numpy())
+
+
+# -- draws from what is not a point
+
+DATA = [[0, 1, 1], [1, 0], [1, 1, 0, 1], [2, 0]]
+
+
+def uncertain(estimate: Any, model: Any = None) -> pu.Fit:
+    return pu.EM(model or DMV(3), estimate).run(DATA, iterations=5, tolerance=0, progress=False)
+
+
+def mixed(tied: bool, estimate: Any = None) -> pu.Fit:
+    known = [c.short_dependencies(limit=1), c.right_attach()]
+    how = pu.DirichletVB() if estimate is None else estimate
+    engine = pu.MixtureEM(DMV(3), known, how, polytope=pu.Loosen(0.5, 0.8, 0.1, even=True), tied=tied)
+    return engine.run(DATA, iterations=5, tolerance=0, progress=False)
+
+
+@pytest.mark.parametrize("estimate", [pu.DirichletVB(), pu.EmpiricalDirichlet(), pu.LogisticNormal()], ids=repr)
+def test_draws_are_of_the_learned_posterior(estimate: Any) -> None:
+    fit = uncertain(estimate)
+    found = fit.to_arviz(draws=400).posterior
+    for name, w in fit.weights.items():
+        theta = found[name].values
+        assert theta.shape == (1, 400, *w.shape)
+        np.testing.assert_allclose(theta.sum(-1), 1)
+        logs = np.log(theta[0])
+        error = logs.std(0, ddof=1) / 20
+        gap = logs.mean(0) - w.numpy()  # these are the expected logs, or a bound below them
+        assert (gap > -5 * error).all()
+        assert isinstance(estimate, pu.LogisticNormal) or (gap < 5 * error).all()
+    same, other = (fit.to_arviz(draws=400, seed=seed).posterior for seed in (0, 1))
+    assert same.equals(found)
+    assert not other.equals(found)
+
+
+def test_draws_leave_the_state_of_random_numbers_alone() -> None:
+    fit = uncertain(pu.DirichletVB())
+    before = torch.random.get_rng_state()
+    fit.to_arviz(draws=3)
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_there_are_a_thousand_draws_or_as_many_as_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    fit = uncertain(pu.DirichletVB())
+    assert fit.to_arviz().posterior.sizes["draw"] == 1000
+    monkeypatch.setattr("pyro_unsup.results.arviz.ROOM", 60 * sum(w.numel() for w in fit.weights.values()))
+    assert fit.to_arviz().posterior.sizes["draw"] == 60
+    monkeypatch.setattr("pyro_unsup.results.arviz.ROOM", 0)
+    assert fit.to_arviz().posterior.sizes["draw"] == 1
+    assert fit.to_arviz(draws=7).posterior.sizes["draw"] == 7
+
+
+def test_draws_of_a_point_are_that_point() -> None:
+    found = anonymous().to_arviz(draws=3).posterior
+    for name, w in anonymous().weights.items():
+        np.testing.assert_allclose(found[name].values, np.broadcast_to(w.exp(), (1, 3, *w.shape)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("estimate", [pu.DirichletVB(), pu.LogisticNormal()], ids=repr)
+def test_draws_have_structural_zeros_and_lie_as_the_tables_do(estimate: Any) -> None:
+    tagset = text().tagset
+    assert tagset is not None
+    model = Tagger(tagset, text().vocab, dictionary=TagDictionary.from_corpus(text(), min_count=5))
+    mask = model.declarations()["emission"].layout.support
+    assert mask is not None
+    fit = pu.EM(model, estimate).run(text(), iterations=2, tolerance=0, progress=False)
+    emission = fit.to_arviz(draws=4).posterior["emission"].values[0]
+    assert (emission[:, ~mask.numpy()] == 0).all()
+    np.testing.assert_allclose(emission.sum(-1), 1)
+    ragged = uncertain(estimate, CCM.of(DATA, vocab=3, variant=2))
+    layout = ragged.model.declarations()["yield"].layout  # type: ignore[attr-defined]
+    drawn = torch.from_numpy(ragged.to_arviz(draws=4).posterior["yield"].values[0])
+    for one in drawn:
+        torch.testing.assert_close(layout.row_sum(one), torch.ones(layout.rows))
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_mixture_has_components_and_their_coefficients(tied: bool) -> None:
+    fit = mixed(tied)
+    found = fit.to_arviz(draws=600)
+    component = found.posterior["component"].values[0]
+    seen = np.bincount(component, minlength=3) / 600
+    np.testing.assert_allclose(seen, fit.state["lambda"], atol=4 * (0.25 / 600) ** 0.5)
+    for i in range(3):
+        part = fit.component(i).weights["root"].numpy()
+        mine = np.log(found.posterior["root"].values[0][component == i])
+        assert np.abs(mine.mean(0) - part).max() < 5 * (mine.std(0, ddof=1) / len(mine) ** 0.5).max()
+    share = found.sample_stats["lambda"]
+    assert share.shape == (1, 6, 3)
+    np.testing.assert_allclose(share.sum("lambda_dim_0"), 1)
+    assert share.values[0, -1].tolist() == fit.state["lambda"].tolist()
+    assert found.sample_stats["objective"].values[0].tolist() == [row["objective"] for row in fit.rows]
+
+
+def test_a_mixture_of_points() -> None:
+    tied = mixed(True, pu.AddLambda(0.1))
+    assert tied.to_arviz().posterior.sizes["draw"] == 1
+    assert "component" in tied.to_arviz(draws=2).posterior
+    untied = mixed(False, pu.AddLambda(0.1))
+    found = untied.to_arviz(draws=50).posterior
+    for one, i in zip(found["stop"].values[0], found["component"].values[0], strict=True):
+        np.testing.assert_allclose(one, untied.component(int(i)).weights["stop"].exp(), rtol=1e-12)
+
+
+def test_a_component_that_is_never_drawn() -> None:
+    fit = mixed(False)
+    fit.state["lambda"] = torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64)
+    assert set(fit.to_arviz(draws=5).posterior["component"].values[0]) == {0}
+
+
+def test_a_model_of_ones_own_tells_how_its_tables_lie_when_it_runs() -> None:
+    for model in (mixture, latent):
+        fit = pu.EM(model, pu.DirichletVB()).run(points(), iterations=2, tolerance=0, progress=False)
+        found = fit.to_arviz(points(), draws=5).posterior
+        assert found["share"].shape == (1, 5, 2)
+        assert found["mean"].shape == (1, 5, 2)
+        np.testing.assert_array_equal(found["mean"].values[0, 4], {**fit.points, **fit.params}["mean"].numpy())
+        assert fit.to_arviz(points()).posterior.sizes["draw"] == 1000
+        assert fit.to_arviz().posterior.sizes["draw"] == 1
+        with pytest.raises(UnsupError, match=r"want its arguments, to_arviz\(data, draws=\.\.\.\)"):
+            fit.to_arviz(draws=5)
+
+
+@pytest.mark.parametrize("draws", [0, -1, 2.0, True])
+def test_draws_are_counted_in_whole_numbers(draws: Any) -> None:
+    with pytest.raises(UnsupError, match="draws must be a whole number, 1 or more, actual"):
+        anonymous().to_arviz(draws=draws)
+
+
+def test_draws_for_the_next_generation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "arviz", Later("arviz"))
+    _, groups, _ = mixed(True).to_arviz(draws=4)
+    assert groups["posterior"]["attach"].shape == (1, 4, 3, 2, 3)
+    assert groups["posterior"]["component"].shape == (1, 4)
+    assert groups["sample_stats"]["lambda"].shape == (1, 6, 3)

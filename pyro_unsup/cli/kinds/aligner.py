@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from enum import StrEnum
 from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,6 +14,7 @@ from ...data.lines import UNKNOWN
 from ...data.streams import each_line
 from ...errors import UnsupError
 from ..batches import batches
+from ..beliefs import Beliefs
 from ..common import print_json, printable, say
 from ..engines import Algorithm
 from ..fit import Task, Training, learn
@@ -33,6 +35,7 @@ from .links import CombineOption, ThresholdOption, Way, WayOption, decoding
 
 if TYPE_CHECKING:
     from ...data import Bitext
+    from ...estimate import Template
     from ...results import Fit
 
 #: What each score says.
@@ -69,6 +72,7 @@ def fit(
     file: FileArgument,
     training: Training,
     algorithm: Algorithm,
+    beliefs: Beliefs,
     target: TargetArgument = None,
     which: WhichOption = Which.MODEL1,
     agreement: Annotated[
@@ -109,9 +113,13 @@ def fit(
 
     training.check()
     algorithm.check()
+    beliefs.check("aligner", training, algorithm)
     if null is not None and not null < 1:
         raise UnsupError(f"--null must be a probability below 1, actual {null}")
     check(which, learn_null, first, null, vocab_from)
+    if beliefs.gradient and agreement is Agreement.PRODUCT:
+        raise UnsupError("--gradient has nothing to climb by where directions agree by the product of their "
+                         "posteriors; add --agreement 2008, or --agreement none")  # fmt: skip
     how = (None if agreement is Agreement.NONE else agreement.value, null)
     if vocab_from is not None:
         check_stream(file, vocab_from, training, algorithm)
@@ -132,7 +140,8 @@ def fit(
         data = _read(file, target, lowercase=lowercase, min_count=min_count)
         model = Aligner.of(data, *how)
         if which is Which.HMM:
-            training, model = trained(training), HMMAligner.like(model, **({"null": "learn"} if learn_null else {}))
+            training = training if beliefs.gradient else trained(training)
+            model = HMMAligner.like(model, **({"null": "learn"} if learn_null else {}))
         sides = (data.source, data.target)
         tokens = sum(one.tokens for one in sides)
         checksum = digest(*(part for one in sides for part in (one.words, one.offsets, one.vocab)))
@@ -153,8 +162,9 @@ def fit(
         {"text": checksum},
         {"lowercase": lowercase, "min_count": min_count},
         start=after_model_1(model, data, first) if isinstance(model, HMMAligner) else uniform(),
+        templates=_templates,
     )
-    learn(task, training, algorithm)
+    learn(task, training, algorithm, beliefs)
 
 
 def predict(
@@ -233,6 +243,16 @@ def _read(file: str, target: str | None, **options: Any) -> Bitext:
     from ...data import read_bitext
 
     return read_bitext(file, target, **options)
+
+
+def _templates() -> dict[str, list[Template]]:
+    """Of both tables of translations, which have weights of their own; other tables do without features."""
+    from ...estimate.templates import alignment
+
+    stem = "porter" if find_spec("nltk") else None
+    if stem is None:
+        say("features have no stems of words in them: pip install nltk for those")
+    return {name: alignment(name, stem=stem) for name in ("translation_forward", "translation_backward")}
 
 
 def _translations(fit: Fit, words: int, n: int) -> list[tuple[str, Likely]]:

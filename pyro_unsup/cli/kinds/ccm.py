@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...errors import InputError, UnsupError
-from ..common import print_json, printable, read, say, say_impossible, say_unseen_tags, setting
+from ..beliefs import Beliefs
+from ..common import print_json, printable, read, say, say_impossible, say_unseen_tags
 from ..engines import Algorithm, finite
 from ..fit import Task, Training, learn
 from ..options import (
@@ -30,27 +31,15 @@ from ..options import (
 )
 from ..tables import Likely, fit_record, likeliest, print_fit, print_likeliest, print_scores
 from .tag_sequences import dropped_by, punctuation, short, without
+from .treebanks import BETAS, MAX_LENGTH, DropOption, GoldLengthOption, LengthOption, UnparsedArgument, gold_of
 
 if TYPE_CHECKING:
     from ...results import Fit
 
-MAX_LENGTH = 10
 #: Pseudo-counts of constituents and distituents: without any, what is learned is below right-branching trees.
 SMOOTH = (2.0, 8.0)
-#: The first beta and the factor of Smith & Eisner (2004) for grammar.
-BETAS = (0.01, 1.5)
 HowOption = Annotated[
     How, typer.Option("--how", help="viterbi: the best tree; mbr: the tree with the most expected right brackets.")
-]
-DropOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--drop",
-        metavar="TAG",
-        help="A tag to leave out with its words; may be repeated.",
-        show_default="punctuation",
-        rich_help_panel=OUTPUT,
-    ),
 ]
 
 
@@ -71,6 +60,7 @@ def fit(
     ],
     training: Training,
     algorithm: Algorithm,
+    beliefs: Beliefs,
     variant: Annotated[
         int, typer.Option(metavar="N", min=1, max=2, help="2: yields given their width.", rich_help_panel=MODEL)
     ] = 1,
@@ -98,9 +88,7 @@ def fit(
             rich_help_panel=ALGORITHM,
         ),
     ] = None,
-    max_length: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Leave longer sentences out.", rich_help_panel=OUTPUT)
-    ] = MAX_LENGTH,
+    max_length: LengthOption = MAX_LENGTH,
     drop: DropOption = None,
     format: TextFormatOption = Format.AUTO,
     column: Annotated[
@@ -117,6 +105,7 @@ def fit(
 
     training.check()
     algorithm.check()
+    beliefs.check("ccm", training, algorithm, smooth_distituents=smooth_distituents)
     finite("smooth_distituents", smooth_distituents)
     if toward is not None and not algorithm.anneal:
         raise UnsupError("--toward belongs to --anneal; add that, or leave it out")
@@ -149,14 +138,12 @@ def fit(
         betas=BETAS,
         toward="split" if toward is Start.SPLIT else None,  # all trees alike is what plain annealing begins with
     )
-    learn(task, training, algorithm)
+    learn(task, training, algorithm, beliefs)
 
 
 def predict(
     fit: FitArgument,
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="A tagged text, or plain lines of tags. - is standard input.")
-    ],
+    file: UnparsedArgument,
     out: OutFileOption = "-",
     format: FormatOption = Format.AUTO,
     column: ColumnOption = Column.XPOS,
@@ -182,10 +169,7 @@ def evaluate(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A treebank in Penn brackets. - is standard input.")],
     format: FormatOption = Format.AUTO,
     how: HowOption = How.VITERBI,
-    max_length: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="Leave longer sentences out.", show_default="as in training"),
-    ] = None,
+    max_length: GoldLengthOption = None,
     as_json: ScoresJsonOption = False,
 ) -> None:
     """Score a constituent-context model on a treebank, beside trees that branch to one side and the best binary trees.
@@ -199,8 +183,7 @@ def evaluate(
     gold = read(file, format)
     if gold.spans is None:
         raise InputError("no brackets in it, expected a treebank; is --format right?", file)
-    most = setting(fit, "max_length", int, MAX_LENGTH) if max_length is None else max_length
-    gold = short(gold, most, dropped_by(fit), file)
+    gold = gold_of(fit, gold, max_length, file)
     decoded = decode(fit, gold, how)
     found, right = scores(fit, gold, decoded), bracket_rows(gold)
     others = {

@@ -10,6 +10,7 @@ import typer
 
 from ...errors import InputError, StructureError
 from ..batches import documents
+from ..beliefs import Beliefs
 from ..common import check_memory, print_json, printable, say, say_impossible
 from ..engines import Algorithm
 from ..fit import Task, Training, learn
@@ -61,6 +62,7 @@ def fit(
     file: FileArgument,
     training: Training,
     algorithm: Algorithm,
+    beliefs: Beliefs,
     clusters: ClustersOption = 20,
     drop_frequent: DropOption = 50,
     min_count: LeastOption = 5,
@@ -79,6 +81,7 @@ def fit(
 
     training.check()
     algorithm.check()
+    beliefs.check("clusterer", training, algorithm)
     kept = partial(kept_words, form=format, split=split, encoding=encoding, lowercase=lowercase, skip_empty=skip_empty,
                    drop_frequent=drop_frequent, min_count=min_count)  # fmt: skip
     if vocab_from is not None:
@@ -112,7 +115,7 @@ def fit(
         {"lowercase": lowercase, "drop_frequent": drop_frequent, "min_count": min_count},
         noise=NOISE,
     )
-    learn(task, training, algorithm)
+    learn(task, training, algorithm, beliefs)
 
 
 def predict(

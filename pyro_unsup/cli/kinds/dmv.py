@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 
 from ...errors import InputError, UnsupError
-from ..common import print_json, printable, say, say_impossible, say_unseen_tags, setting
+from ..beliefs import Beliefs
+from ..common import print_json, printable, say, say_impossible, say_unseen_tags
 from ..engines import Algorithm
 from ..fit import Task, Training, learn
 from ..options import (
@@ -28,21 +30,28 @@ from ..options import (
     TextFormatOption,
 )
 from ..tables import Likely, fit_record, likeliest, print_fit, print_likeliest, print_scores
-from .ccm import BETAS, MAX_LENGTH, DropOption
 from .tag_sequences import dropped_by, punctuation, short
-from .treebanks import Unparsed, read_tags
-
-if TYPE_CHECKING:
-    from ...results import Fit
+from .treebanks import (
+    BETAS,
+    MAX_LENGTH,
+    ClassesOption,
+    DropOption,
+    GoldLengthOption,
+    HeadsHowOption,
+    LengthOption,
+    TagsOption,
+    TextArgument,
+    TextTagsOption,
+    Unparsed,
+    UnparsedArgument,
+    check_classes,
+    column_of,
+    gold_of,
+    read_tags,
+    templates_of,
+)
 
 NOISE = 1.0  # of starts at random
-HowOption = Annotated[
-    How, typer.Option("--how", help="mbr: the tree with the most expected right heads; viterbi: the best tree.")
-]
-TagsOption = Annotated[
-    Column | None,
-    typer.Option("--tags", "--column", help="With CoNLL-U, the column of the tags.", show_default="as in training"),
-]
 
 
 class Start(StrEnum):
@@ -71,16 +80,10 @@ class Toward(StrEnum):
 
 
 def fit(
-    file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE",
-            help="CoNLL-U, Penn brackets or another tagged text, of which the tags are taken; or plain lines of tags. "
-            "- is stdin.",
-        ),
-    ],
+    file: TextArgument,
     training: Training,
     algorithm: Algorithm,
+    beliefs: Beliefs,
     start: Annotated[
         Start,
         typer.Option(
@@ -98,18 +101,14 @@ def fit(
             rich_help_panel=ALGORITHM,
         ),
     ] = None,
-    max_length: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Leave longer sentences out.", rich_help_panel=OUTPUT)
-    ] = MAX_LENGTH,
+    max_length: LengthOption = MAX_LENGTH,
     drop: DropOption = None,
     keep_punctuation: Annotated[
         bool, typer.Option("--keep-punctuation", help="Leave no tag out.", rich_help_panel=OUTPUT)
     ] = False,
     format: TextFormatOption = Format.AUTO,
-    tags: Annotated[
-        Column,
-        typer.Option("--tags", "--column", help="With CoNLL-U, the column of the tags.", rich_help_panel=OUTPUT),
-    ] = Column.XPOS,
+    tags: TextTagsOption = Column.XPOS,
+    classes: ClassesOption = None,
 ) -> None:
     """Induce the dependencies of a text from the tags of its words.
 
@@ -122,6 +121,8 @@ def fit(
 
     training.check()
     algorithm.check()
+    beliefs.check("dmv", training, algorithm)
+    check_classes(classes, beliefs.features)
     if toward is not None and not algorithm.anneal:
         raise UnsupError("--toward belongs to --anneal; add that, or leave it out")
     if keep_punctuation and drop is not None:
@@ -138,26 +139,30 @@ def fit(
         model,
         text,
         text.tokens,
-        {"--init": str(start), "--toward": None if toward is None else str(toward), "--max-length": max_length},
+        {
+            "--init": str(start),
+            "--toward": None if toward is None else str(toward),
+            "--max-length": max_length,
+            "--classes": classes,
+        },
         {"text": digest(text.words, text.offsets, text.vocab)},
         {"max_length": max_length, "dropped": dropped, "column": str(tags)},
         start=begin,
+        templates=partial(templates_of, text, classes),
         noise=NOISE if start is Start.RANDOM else None,
         betas=BETAS,
         toward=None if toward is None else str(toward),
     )
-    learn(task, training, algorithm)
+    learn(task, training, algorithm, beliefs)
 
 
 def predict(
     fit: FitArgument,
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="A tagged text, or plain lines of tags. - is standard input.")
-    ],
+    file: UnparsedArgument,
     out: OutFileOption = "-",
     format: FormatOption = Format.AUTO,
     tags: TagsOption = None,
-    how: HowOption = How.MBR,
+    how: HeadsHowOption = How.MBR,
 ) -> None:
     """Parse a text, and write it as CoNLL-U with a head for every word.
 
@@ -181,11 +186,8 @@ def evaluate(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A treebank in CoNLL-U. - is standard input.")],
     format: FormatOption = Format.AUTO,
     tags: TagsOption = None,
-    how: HowOption = How.MBR,
-    max_length: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="Leave longer sentences out.", show_default="as in training"),
-    ] = None,
+    how: HeadsHowOption = How.MBR,
+    max_length: GoldLengthOption = None,
     as_json: ScoresJsonOption = False,
 ) -> None:
     """Score a dependency model on a treebank, beside chains in which every word hangs on its neighbour.
@@ -195,12 +197,10 @@ def evaluate(
     from ...evaluate import chain_to_next, chain_to_previous, head_counts, head_scores
     from ...results.decoding.dependencies import decode, scores
 
-    dropped = dropped_by(fit)
-    gold = read_tags(file, format, column_of(fit, tags), dropped)
+    gold = read_tags(file, format, column_of(fit, tags), dropped_by(fit))
     if gold.heads is None:
         raise InputError("no heads in it, expected a treebank in CoNLL-U; is --format right?", file)
-    most = setting(fit, "max_length", int, MAX_LENGTH) if max_length is None else max_length
-    gold = short(gold, most, dropped, file)
+    gold = gold_of(fit, gold, max_length, file)
     decoded = decode(fit, gold, how)
     found = scores(fit, gold, decoded)
     chains = {"chain_to_next": chain_to_next(gold.lengths), "chain_to_previous": chain_to_previous(gold.lengths)}
@@ -241,13 +241,3 @@ def show(
 
 def _listed(row: Likely) -> list[dict[str, Any]]:
     return [{"tag": tag, "probability": p} for tag, p in row]
-
-
-def column_of(fit: Fit, given: Column | None) -> Column:
-    """Where the tags are, if nobody says: where they were in training."""
-    if given is not None:
-        return given
-    found = setting(fit, "column", str, Column.XPOS.value)
-    if found not in list(Column):
-        raise UnsupError(f"the model has {found!r:.40} for its setting column, which makes no sense; train it again")
-    return Column(found)

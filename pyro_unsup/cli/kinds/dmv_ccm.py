@@ -5,18 +5,19 @@ from __future__ import annotations
 import sys
 from copy import copy
 from enum import StrEnum
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
 from ...errors import InputError
-from ..common import print_json, printable, say, say_impossible, say_unseen_tags, setting
+from ..beliefs import Beliefs
+from ..common import print_json, printable, say, say_impossible, say_unseen_tags
 from ..engines import Algorithm, finite
 from ..fit import Task, Training, learn
 from ..options import (
     MODEL,
-    OUTPUT,
     TRAINING,
     Column,
     FitArgument,
@@ -30,10 +31,27 @@ from ..options import (
 )
 from ..tables import Likely, fit_record, likeliest, print_fit, print_likeliest, print_scores
 from . import ccm, dmv
-from .ccm import BETAS, MAX_LENGTH, SMOOTH, DropOption
-from .dmv import HowOption, TagsOption
+from .ccm import SMOOTH
 from .tag_sequences import dropped_by, punctuation, short
-from .treebanks import Unparsed, read_tags
+from .treebanks import (
+    BETAS,
+    MAX_LENGTH,
+    ClassesOption,
+    DropOption,
+    GoldLengthOption,
+    HeadsHowOption,
+    LengthOption,
+    TagsOption,
+    TextArgument,
+    TextTagsOption,
+    Unparsed,
+    UnparsedArgument,
+    check_classes,
+    column_of,
+    gold_of,
+    read_tags,
+    templates_of,
+)
 
 
 class Order(StrEnum):
@@ -53,16 +71,10 @@ class Start(StrEnum):
 
 
 def fit(
-    file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE",
-            help="CoNLL-U, Penn brackets or another tagged text, of which the tags are taken; or plain lines of tags. "
-            "- is stdin.",
-        ),
-    ],
+    file: TextArgument,
     training: Training,
     algorithm: Algorithm,
+    beliefs: Beliefs,
     order: Annotated[
         Order, typer.Option(help="The side on which heads take their children first.", rich_help_panel=MODEL)
     ] = Order.RIGHT,
@@ -77,28 +89,31 @@ def fit(
         ),
     ] = Start.HARMONIC,
     smooth_constituents: Annotated[
-        float,
+        float | None,
         typer.Option(
             metavar="LAMBDA",
             min=0,
             help="Add this to the counts of what constituents consist of and stand between; --smooth is for "
             "dependencies.",
+            show_default=f"{SMOOTH[0]:g}",
             rich_help_panel=TRAINING,
         ),
-    ] = SMOOTH[0],
+    ] = None,
     smooth_distituents: Annotated[
-        float,
-        typer.Option(metavar="LAMBDA", min=0, help="The same of what is no constituent.", rich_help_panel=TRAINING),
-    ] = SMOOTH[1],
-    max_length: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Leave longer sentences out.", rich_help_panel=OUTPUT)
-    ] = MAX_LENGTH,
+        float | None,
+        typer.Option(
+            metavar="LAMBDA",
+            min=0,
+            help="The same of what is no constituent.",
+            show_default=f"{SMOOTH[1]:g}",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None,
+    max_length: LengthOption = MAX_LENGTH,
     drop: DropOption = None,
     format: TextFormatOption = Format.AUTO,
-    tags: Annotated[
-        Column,
-        typer.Option("--tags", "--column", help="With CoNLL-U, the column of the tags.", rich_help_panel=OUTPUT),
-    ] = Column.XPOS,
+    tags: TextTagsOption = Column.XPOS,
+    classes: ClassesOption = None,
 ) -> None:
     """Induce the dependencies and brackets of a text together, from the tags of its words.
 
@@ -111,9 +126,12 @@ def fit(
 
     training.check()
     algorithm.check()
-    spans = smooth_constituents, smooth_distituents
-    for name, amount in zip(("smooth_constituents", "smooth_distituents"), spans, strict=True):
+    smoothing = {"smooth_constituents": smooth_constituents, "smooth_distituents": smooth_distituents}
+    beliefs.check("dmv-ccm", training, algorithm, **smoothing)
+    check_classes(classes, beliefs.features)
+    for name, amount in smoothing.items():
         finite(name, amount)
+    spans = [usual if given is None else given for usual, given in zip(SMOOTH, smoothing.values(), strict=True)]
     dropped = [*punctuation(), "SYM"] if drop is None else drop
     text = short(read_tags(file, format, tags, dropped), max_length, dropped, file)
     arcs = dict.fromkeys(("root", "attach", "stop"), 1 + (training.smooth or 0.0))
@@ -133,25 +151,25 @@ def fit(
             "--smooth-constituents": spans[0],
             "--smooth-distituents": spans[1],
             "--max-length": max_length,
+            "--classes": classes,
         },
         {"text": digest(text.words, text.offsets, text.vocab)},
         {"max_length": max_length, "dropped": dropped, "column": str(tags)},
         start=begin,
+        templates=partial(templates_of, text, classes),
         estimate=estimate,
         betas=BETAS,
     )
-    learn(task, training, algorithm)
+    learn(task, training, algorithm, beliefs)
 
 
 def predict(
     fit: FitArgument,
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="A tagged text, or plain lines of tags. - is standard input.")
-    ],
+    file: UnparsedArgument,
     out: OutFileOption = "-",
     format: FormatOption = Format.AUTO,
     tags: TagsOption = None,
-    how: HowOption = How.MBR,
+    how: HeadsHowOption = How.MBR,
     brackets: Annotated[
         bool, typer.Option("--brackets", help="Write the tree of each sentence in brackets, a line each.")
     ] = False,
@@ -164,7 +182,7 @@ def predict(
     from ...data import write_brackets
     from ...results.decoding.headed import decode
 
-    unparsed = Unparsed.read(file, format, dmv.column_of(fit, tags), dropped_by(fit))
+    unparsed = Unparsed.read(file, format, column_of(fit, tags), dropped_by(fit))
     heads, rows, unseen = np.zeros(0, np.int64), np.zeros((0, 3), np.int64), 0
     if len(unparsed.text):
         decoded = decode(fit, unparsed.text, how)
@@ -184,11 +202,8 @@ def evaluate(
     ],
     format: FormatOption = Format.AUTO,
     tags: TagsOption = None,
-    how: HowOption = How.MBR,
-    max_length: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="Leave longer sentences out.", show_default="as in training"),
-    ] = None,
+    how: HeadsHowOption = How.MBR,
+    max_length: GoldLengthOption = None,
     as_json: ScoresJsonOption = False,
 ) -> None:
     """Score the heads of a product model on a treebank of dependencies, or its brackets on one of brackets.
@@ -197,12 +212,10 @@ def evaluate(
     """
     from ...results.decoding.headed import decode, scores
 
-    dropped = dropped_by(fit)
-    gold = read_tags(file, format, dmv.column_of(fit, tags), dropped)
+    gold = read_tags(file, format, column_of(fit, tags), dropped_by(fit))
     if gold.heads is None and gold.spans is None:
         raise InputError("no heads or brackets in it, expected a treebank; is --format right?", file)
-    most = setting(fit, "max_length", int, MAX_LENGTH) if max_length is None else max_length
-    gold = short(gold, most, dropped, file)
+    gold = gold_of(fit, gold, max_length, file)
     decoded = decode(fit, gold, how)
     found = scores(fit, gold, decoded)
     if as_json:

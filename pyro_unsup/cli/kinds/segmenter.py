@@ -14,6 +14,7 @@ from ...data.segmented import has_symbols
 from ...data.streams import by_line
 from ...errors import InputError, UnsupError
 from ..batches import batches
+from ..beliefs import Beliefs
 from ..common import check_memory, print_json, printable, say, say_impossible, setting
 from ..engines import Algorithm, finite
 from ..fit import Task, Training, learn
@@ -90,6 +91,7 @@ def fit(
     file: FileArgument,
     training: Training,
     algorithm: Algorithm,
+    beliefs: Beliefs,
     max_length: LengthOption = MAX_LENGTH,
     penalty: PenaltyOption = PENALTY,
     no_penalty: NoPenaltyOption = False,
@@ -103,16 +105,21 @@ def fit(
     From a stream (--vocab-from), words are made of the segments that are known beforehand: those of a model, or all of
     a text up to --max-length. Lines must have known symbols only.
     """
+    from ...estimate.templates import segmentation
     from ...infer import uniform
     from ...models import Segmenter
     from ..training import digest
 
     training.check()
     algorithm.check()
+    beliefs.check("segmenter", training, algorithm)
     exponent, start = exponent_of(penalty, no_penalty), uniform()
     separators: dict[str, Any] = {"words": word_separator, "symbols": symbol_separator, "lowercase": lowercase}
     if vocab_from is not None:
         check_stream(file, vocab_from, training, algorithm)
+        if beliefs.logistic_normal:
+            raise UnsupError("--logistic-normal gives every segment some weight, and --vocab-from gives none to those "
+                             "that are not known; give one of them")  # fmt: skip
         saved = saved_model(vocab_from, "segmenter")
         if saved is None:
             model = build(read_lines(vocab_from, **separators), max_length, exponent)
@@ -138,8 +145,9 @@ def fit(
         {"text": checksum},
         {"lowercase": lowercase, "word_separator": word_separator, "symbol_separator": symbol_separator},
         start=start,
+        templates=segmentation,
     )
-    learn(task, training, algorithm)
+    learn(task, training, algorithm, beliefs)
 
 
 def predict(

@@ -12,6 +12,7 @@ import typer
 from ...errors import UnsupError
 from ...results import Fit
 from ..batches import corpora, format_of_stream
+from ..beliefs import Beliefs
 from ..common import print_json, printable, read, read_gold, say, say_impossible
 from ..engines import Algorithm
 from ..fit import Task, Training, learn
@@ -74,6 +75,7 @@ def fit(
     allowed: Allowed,
     training: Training,
     algorithm: Algorithm,
+    beliefs: Beliefs,
     tags: TagsOption = None,
     order: OrderOption = 1,
     stop: StopOption = False,
@@ -87,8 +89,11 @@ def fit(
     Without a dictionary the tags are anonymous, numbered from 0; with one they are those of the dictionary. From a
     stream (--vocab-from), words that are not known beforehand become one, `<unk>`.
     """
+    from ...estimate.templates import tagging
+
     training.check()
     algorithm.check()
+    beliefs.check("tagger", training, algorithm)
     allowed.check()
     options: Any = {"allowed": allowed, "tags": tags, "order": order, "stop": stop, "min_count": min_count}
     remembered = {"lowercase": lowercase, "min_count": min_count}
@@ -97,11 +102,13 @@ def fit(
         format = format_of_stream(file, vocab_from, format)
         model = model_for_stream(vocab_from, format, lowercase=lowercase, **options)
         batches = corpora(file, format, algorithm.examples, vocab=model.vocab, lowercase=lowercase)
-        task = Task("tagger", model, Reading(file, batches), 0, identity_of(model, None), {}, remembered)
+        data: Any = Reading(file, batches)
+        tokens, identity = 0, identity_of(model, None)
     else:
-        text, model = text_and_model(file, format, lowercase=lowercase, **options)
-        task = Task("tagger", model, text, text.tokens, identity_of(model, text), {}, remembered)
-    learn(task, training, algorithm)
+        data, model = text_and_model(file, format, lowercase=lowercase, **options)
+        tokens, identity = data.tokens, identity_of(model, data)
+    task = Task("tagger", model, data, tokens, identity, {}, remembered, templates=tagging)
+    learn(task, training, algorithm, beliefs)
 
 
 def predict(

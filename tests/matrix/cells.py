@@ -1,0 +1,129 @@
+"""Every model times every algorithm: which cells work, and which make no sense and say why."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pyro_unsup as pu
+
+from .algorithms import ALGORITHMS
+from .models import MODELS
+
+#: What stands before and after the matrix in a text that shows it.
+MARKS = "<!-- matrix: python -m tests.matrix --write README.md -->", "<!-- end of matrix -->"
+WORKS = "✓"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A cell that makes no sense.
+
+    :param message: part of what the error says, as a regular expression.
+    :param reason: for the reader of the matrix.
+    """
+
+    error: type[Exception]
+    message: str
+    reason: str
+
+
+OTHERS = Refusal(
+    pu.FitError,
+    r"(learns tables only, .* latent variable 'mean'|each have their own \['mean'\], only tables): train",
+    "learns tables only, and the means of the Gaussians are none: `EM` and SVI learn both",
+)
+NO_REFERENCE = Refusal(
+    pu.UnsupError,
+    r"'mean' is a parameter but not a table: skew knows how to go between tables of weights only\. Use temper",
+    "goes between tables of weights, and a mean is none: `Anneal` without `toward` does not mind",
+)
+NO_PARTS = Refusal(
+    pu.StructureError,
+    r"found no structured distribution .* What is enumerated can be weighed in the model itself, by pyro\.factor",
+    "weighs the parts of a structured distribution; what is enumerated is weighed in the model, by `pyro.factor`",
+)
+NO_SAMPLER = Refusal(
+    pu.FitError,
+    r"Gibbs sampling is for Tagger, .* whose tables it can integrate out, .*: sample .* with pyro\.infer\.NUTS",
+    "integrates tables out, which is worked out model by model; NUTS samples the tables of any",
+)
+ONE_BY_ONE = Refusal(
+    pu.FitError,
+    r"are drawn how = 'pointwise', actual 'blocked': no other way is worked out for it",
+    "only tags are drawn a sentence at a time",
+)
+
+OWN = [name for name, model in MODELS.items() if model.hidden]
+SAMPLED = ["bigram tagger", "trigram tagger", "segmenter", "clusterer"]
+#: By model and algorithm.
+REFUSED: dict[tuple[str, str], Refusal] = {
+    **{
+        ("own, Gaussian", name): OTHERS
+        for name in ("incremental EM", "stepwise EM", "features by gradient", "hierarchical EM")
+    },
+    ("own, Gaussian", "skewed annealing"): NO_REFERENCE,
+    **{(own, name): NO_PARTS for own in OWN for name in ("constrained mixture", "posterior regularisation")},
+    **{
+        (model, name): NO_SAMPLER
+        for model in MODELS
+        for name in ("Gibbs sampling", "blocked Gibbs")
+        if model not in SAMPLED
+    },
+    **{(model, "blocked Gibbs"): ONE_BY_ONE for model in ("segmenter", "clusterer")},
+}
+
+
+def check(model: str, algorithm: str, folder: Path) -> None:
+    """Raise unless a cell is as declared: it works in every way, or refuses and says why."""
+    refused = REFUSED.get((model, algorithm))
+    if refused is None:
+        ALGORITHMS[algorithm](MODELS[model], folder)
+    else:
+        with pytest.raises(refused.error, match=refused.message):
+            ALGORITHMS[algorithm](MODELS[model], folder)
+
+
+def cells(*models: str) -> Any:
+    """The cells of these models, for a test of ``model`` and ``algorithm``."""
+    found = [(model, algorithm) for model in models for algorithm in ALGORITHMS]
+    return pytest.mark.parametrize(("model", "algorithm"), found, ids=[", ".join(cell) for cell in found])
+
+
+def table(failed: Collection[tuple[str, str]] = ()) -> str:
+    """The matrix in Markdown.
+
+    :param failed: cells that are not as declared.
+    """
+    reasons = list(dict.fromkeys(refused.reason for refused in REFUSED.values()))
+    number = {reason: chr(ord("a") + i) for i, reason in enumerate(reasons)}
+
+    def cell(model: str, algorithm: str) -> str:
+        refused = REFUSED.get((model, algorithm))
+        if (model, algorithm) in failed:
+            return "**fails**"
+        return WORKS if refused is None else number[refused.reason]
+
+    lines = [["", *MODELS], ["---", *[":-:" for _ in MODELS]]]
+    lines += [[name, *(cell(model, name) for model in MODELS)] for name in ALGORITHMS]
+    rows = [f"| {' | '.join(line)} |" for line in lines]
+    return "\n".join([*rows, "", *(f"- {letter}: {reason}" for reason, letter in number.items())])
+
+
+def split(text: str) -> tuple[str, str, str]:
+    """A text before, between and after the marks of the matrix."""
+    before, found, rest = text.partition(MARKS[0])
+    matrix, ended, after = rest.partition(MARKS[1])
+    if not (found and ended):
+        raise ValueError(f"the text has no place for the matrix: expected a line {MARKS[0]} and one {MARKS[1]}")
+    return before, matrix.strip(), after
+
+
+def put(text: str, matrix: str) -> str:
+    """A text with this matrix between its marks."""
+    before, _, after = split(text)
+    return f"{before}{MARKS[0]}\n{matrix}\n{MARKS[1]}{after}"
