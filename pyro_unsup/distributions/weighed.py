@@ -41,7 +41,8 @@ class Weighed(Structured):
         return Weighed(self.base.with_weights(mine), weights.get("factors", self.factors))
 
     def raised(self, power: float) -> Weighed:
-        return Weighed(self.base.raised(power), self.factors * power)
+        forbidden = self.factors == -torch.inf  # to any power, 0 included
+        return Weighed(self.base.raised(power), torch.where(forbidden, -torch.inf, self.factors * power))
 
     def references(self) -> dict[str, dict[str, Tensor]]:
         return self.base.references()
@@ -157,6 +158,11 @@ def as_factors(found: Tensor, dist: Structured, parts: Parts) -> Tensor:
         ) from None
     if found.dtype == torch.bool:
         return torch.zeros(parts.shape, dtype=like.dtype, device=like.device).masked_fill_(~found, -torch.inf)
+    if not found.is_floating_point():
+        raise StructureError(
+            f"expected truth values or floating-point log-weights over the parts, actual {found.dtype}: for a mask "
+            "compare, as in parts.distance <= 4"
+        )
     if found.numel() and not float(found.detach().max()) < torch.inf:
         raise StructureError("the log-weights of parts hold NaN or +inf; they are numbers below +inf, or -inf")
     return found.to(like)

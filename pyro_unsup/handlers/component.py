@@ -57,12 +57,17 @@ class Both:
     def __and__(self, other: Component) -> Both:
         return both(self, other)
 
+    def __rand__(self, other: Component) -> Both:
+        return both(other, self)
+
     def __repr__(self) -> str:
         return f"both({', '.join(named(one) for one in self.components)})"
 
 
 def both(*components: Component) -> Both:
     """All of several components at once."""
+    if not components:
+        raise UnsupError("both() combines one component or more, actual none")
     for one in components:
         if not callable(one):
             raise UnsupError(f"a component is a function of the parts of the data, actual {one!r:.80}")

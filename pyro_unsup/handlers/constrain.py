@@ -52,7 +52,8 @@ class Constrained(Structured):
         return self._with(self.base.with_weights(weights))
 
     def raised(self, power: float) -> Constrained:
-        return self._with(self.base.raised(power), self._factors * power)
+        forbidden = self._factors == -torch.inf  # to any power, 0 included
+        return self._with(self.base.raised(power), torch.where(forbidden, -torch.inf, self._factors * power))
 
     def references(self) -> dict[str, dict[str, Tensor]]:
         return self.base.references()
@@ -142,10 +143,13 @@ class ConstrainMessenger(PartsMessenger):
     def _weigh(self, fn: Structured, value: Tensor, name: str, made: _Made) -> Structured:
         made.look_again(fn, value)
 
+        learning = any(w.requires_grad for w in fn.weights.values())
+
         def fell(dead: Tensor) -> None:
             made.dead = dead
             self._fallen[name] = made.empty | dead
-            self._check(made, self._fallen[name])
+            if learning:  # new data may well have no example that a component allows
+                self._check(made, self._fallen[name])
 
         like = next(iter(fn.weights.values()))
         return Constrained(fn, made.factors.to(like), made.example, made.examples, fell)

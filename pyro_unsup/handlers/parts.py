@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -120,7 +121,7 @@ def _same(one: list[Tensor], other: list[Tensor]) -> bool:
     )
 
 
-def named(component: Component) -> str:
-    """What a component is called."""
-    name: str = getattr(component, "__name__", "") or repr(component)
-    return name
+def named(component: Callable[..., Any]) -> str:
+    """What a component, or another function, is called."""
+    name: str = getattr(component, "__qualname__", "") or repr(component)
+    return re.sub(" at 0x[0-9a-f]+", "", name.rpartition("<locals>.")[2])  # the same in every process

@@ -7,6 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from ..errors import FitError, TableError
+from ..estimate import Additive
 from ..kernels.threads import plain_torch
 from .climb import climb
 from .engine import Engine
@@ -78,7 +79,7 @@ class EM(Engine):
         for name, declaration in self.declarations.items():
             counts = found.counts[name]
             empty = declaration.layout.row_sum(counts) == 0
-            if bool(empty.all()):
+            if bool(empty.all()) and not self._needs_none(name):
                 raise FitError(
                     f"iteration {self.iteration}: table '{name}' got no counts at all: does the model use it?"
                 )
@@ -92,6 +93,13 @@ class EM(Engine):
             raise FitError(f"iteration {self.iteration}: {error}") from None
         new |= self.estimation.tables(memory, self.dtype)
         return {name: new[name] for name in self.declarations}, memory
+
+    def _needs_none(self, name: str) -> bool:
+        """Whether a prior tells what a table is that no data reach (that of attachment in one-word sentences, say)."""
+        how: Any = self.estimation.plain.get(name)
+        if not isinstance(how, Additive):
+            return how is None
+        return bool((how.pseudo_counts(self.declarations[name]) > 0).any())
 
     def _move_others(self, found: Expectation) -> None:
         """Parameters that are not tables: climb the expected complete log-likelihood."""

@@ -26,7 +26,7 @@ from ..results import Fit
 from ..results.storage import may_write
 from ..tables import Declaration
 from .estimation import Estimate, Estimation
-from .expectation import Expectation, Marginal, naming
+from .expectation import Expectation, Marginal, naming, plainly
 from .initial import Initial, noise
 from .loop import Callback, Checkpoints, Info, iterate
 from .outcome import State, outcome
@@ -132,7 +132,8 @@ class Engine:
         (args, kwargs), examples = share.sample()
         with torch.random.fork_rng(devices=[]), DeclaredMessenger(self.dtype) as tables, self._points:
             torch.manual_seed(seed)  # parameters may start at random
-            trace = poutine.trace(config_enumerate(posed)).get_trace(*args, **kwargs)
+            with plainly():
+                trace = poutine.trace(config_enumerate(posed)).get_trace(*args, **kwargs)
         self.declarations = tables.found
         self._params = [name for name, site in trace.nodes.items() if site["type"] == "param"]
         if not (self.declarations or self._params or self._points.unconstrained):

@@ -23,7 +23,7 @@ from pyro.ops import packed
 from torch import Tensor
 
 from ..distributions import Structured
-from ..errors import FitError
+from ..errors import FitError, UnsupError
 from ..handlers import Counting, GivenMessenger
 from ..tables import LazyTable
 from .points import Points
@@ -58,6 +58,16 @@ class Expectation:
                     f"iteration {iteration}: table '{name}' got negative counts, so the model uses it other than as "
                     "weights. Use its log-weights in pyro_unsup.Categorical or in a structured distribution only"
                 )
+
+
+@contextmanager
+def plainly() -> Iterator[None]:
+    """Errors of the library in a line, without the shapes of the trace that Pyro adds."""
+    try:
+        yield
+    except UnsupError as error:
+        error.args = (str(error).partition("\nTrace Shapes:")[0], *error.args[1:])
+        raise
 
 
 @contextmanager

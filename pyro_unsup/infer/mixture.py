@@ -50,8 +50,9 @@ class MixtureEM(EM):
         :mod:`pyro_unsup.components`. The coefficients begin with that of the unconstrained posterior.
     :param polytope: the coefficients that are allowed: a :class:`.Polytope`, or a function from iteration and number of
         coefficients to one, such as :class:`.Loosen` (the default, and its defaults, are those of the paper).
-    :param tied: whether components share the tables. If not, each has its own, learned from its own counts alone;
-        those of the fit are the unconstrained one's (others by ``fit.component(i)``).
+    :param tied: whether components share the tables. If not, each has its own, learned from its own counts alone, and
+        the fit predicts with those of the unconstrained posterior, which are what EM alone would learn; others by
+        ``fit.component(i)``.
 
     Other parameters as for :class:`.EM`. The history tells the coefficients (``lambda_0``, ..., which the paper counts
     from 1) and what each component explains (``log_z_0``, ...); its ``log_likelihood`` is that of the unconstrained
@@ -84,6 +85,11 @@ class MixtureEM(EM):
         super().__init__(model, estimate, init, dtype=dtype, m_steps=m_steps)
         if not isinstance(components, Sequence) or not components:
             raise FitError(f"a mixture has one component or more, functions of parts in a list, actual {components!r}")
+        if not (polytope is None or isinstance(polytope, Polytope) or callable(polytope)) or not isinstance(tied, bool):
+            raise FitError(
+                f"polytope is a Polytope or a schedule, such as fixed(0.9) or Loosen(), and tied True or False, actual "
+                f"{polytope!r:.80} and {tied!r:.80}"
+            )
         self.components, self.tied = list(components), tied
         self.polytope: Polytope | Schedule = Loosen() if polytope is None else polytope
         self.coefficients = torch.zeros(1 + len(components), dtype=torch.float64)
@@ -98,12 +104,17 @@ class MixtureEM(EM):
     @property
     def fallbacks(self) -> dict[str, int]:
         """By component, the examples in which it allows nothing."""
-        return {named(one): number for one, number in zip(self.components, self._fallbacks, strict=True)}
+        names = [named(one) for one in self.components]
+        places = [names[:i].count(name) for i, name in enumerate(names)]  # several may have one name
+        own = [f"{name} {place + 1}" if place else name for name, place in zip(names, places, strict=True)]
+        return dict(zip(own, self._fallbacks, strict=True))
 
     def allowed(self, iteration: int) -> Polytope:
         """The coefficients that may be used in an iteration."""
         size = len(self.coefficients)
         found = self.polytope if isinstance(self.polytope, Polytope) else self.polytope(iteration, size)
+        if not isinstance(found, Polytope):
+            raise FitError(f"a schedule of polytopes gives a Polytope for every iteration, actual {found!r:.80}")
         if found.size != size:
             raise FitError(
                 f"the polytope is one of {found.size} coefficients, expected {size}: one for the unconstrained "
@@ -182,7 +193,7 @@ class MixtureEM(EM):
         return {
             "components": [named(one) for one in self.components],
             "described": [describe(one) for one in self.components],
-            "polytope": repr(self.polytope),
+            "polytope": named(self.polytope) if callable(self.polytope) else repr(self.polytope),
             "tied": self.tied,
             "fallbacks": list(self._fallbacks),
         }

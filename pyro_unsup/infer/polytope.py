@@ -24,6 +24,8 @@ class Polytope:
     equal: Sequence[tuple[Sequence[float], float]] = ()
 
     def __post_init__(self) -> None:
+        if not isinstance(self.size, int) or self.size < 1:
+            raise FitError(f"a polytope has a whole number of coefficients, 1 or more, actual {self.size!r:.80}")
         for field in ("upper", "equal"):
             rows = tuple((tuple(float(x) for x in row), float(b)) for row, b in getattr(self, field))
             for row, b in rows:
@@ -74,9 +76,10 @@ def _matrix(rows: Sequence[tuple[Sequence[float], float]], size: int) -> tuple[n
 @dataclass(frozen=True)
 class Loosen:
     """Simplex annealing [1]: the coefficient of the unconstrained component is at most ``start`` in the first
-    iteration, ``step`` more in each that follows, and ``end`` at last. With ``start == end`` it is a fixed bound.
+    iteration, ``step`` more in each that follows, and ``end`` at last.
 
     :param even: let all other components have the same coefficient, so that none of them is left out.
+    :param exactly: let the unconstrained component have that coefficient, and not less.
 
     >>> how = Loosen(0.85, 0.95, 0.01)
     >>> [how(iteration, 2).upper[0][1] for iteration in (0, 1, 10, 19)]
@@ -90,8 +93,12 @@ class Loosen:
     end: float = 0.95
     step: float = 0.01
     even: bool = False
+    exactly: bool = False
 
     def __post_init__(self) -> None:
+        for name in ("start", "end", "step"):
+            if not isinstance(getattr(self, name), int | float):
+                raise FitError(f"Loosen: {name} is a number, actual {getattr(self, name)!r:.80}")
         if not 0 <= self.start <= self.end <= 1:
             raise FitError(f"the free share lies in 0 <= start <= end <= 1, actual {self.start} and {self.end}")
         if self.start < self.end and not self.step > 0:
@@ -101,9 +108,12 @@ class Loosen:
         free = self.end if self.start == self.end else min(self.end, round(self.start + self.step * iteration, 12))
         first = tuple(float(i == 0) for i in range(size))
         alike = [tuple(float((i == k) - (i == k + 1)) for i in range(size)) for k in range(1, size - 1)]
-        return Polytope(size, [(first, free)], [(row, 0.0) for row in alike] if self.even else [])
+        others = [(row, 0.0) for row in alike] if self.even else []
+        if self.exactly:
+            return Polytope(size, equal=[(first, free), *others])
+        return Polytope(size, [(first, free)], others)
 
 
 def fixed(free: float, even: bool = False) -> Loosen:
-    """The unconstrained component has at most this share, in all iterations."""
-    return Loosen(free, free, even=even)
+    """The unconstrained component has this share, in all iterations."""
+    return Loosen(free, free, even=even, exactly=True)

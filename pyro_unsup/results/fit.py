@@ -189,7 +189,8 @@ class Fit:
         """The learned posterior as a Pyro guide, over the model's own sites and the hidden structure; see
         :class:`.Guide`.
 
-        :param components: of a mixture, the functions that it was trained with: a fit knows but their names.
+        :param components: of a mixture, the functions that it was trained with. Ready ones need not be given; of your
+            own a fit knows but the names.
         """
         from .guide import Guide
 

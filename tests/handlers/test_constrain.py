@@ -134,7 +134,8 @@ def test_a_component_that_forbids_everything_everywhere() -> None:
     with pytest.raises(pu.UnsupError, match="the component nothing forbids everything in all examples, 4 here"):
         pu.EM(pu.constrain(DMV(TAGS), nothing)).run(SENTENCES)
     batches = pu.constrain(DMV(TAGS), nothing)
-    fixed = pu.given(batches, pu.EM(DMV(TAGS)).run(SENTENCES, iterations=0).weights)
+    start = pu.EM(DMV(TAGS)).run(SENTENCES, iterations=0).weights
+    fixed = pu.given(batches, {name: w.requires_grad_() for name, w in start.items()})  # as if they were learned
 
     def stream() -> None:
         for k in range(1000):  # mini-batches, none of which comes again
@@ -145,6 +146,29 @@ def test_a_component_that_forbids_everything_everywhere() -> None:
     # Of labels that do not exist at all, that is known at once.
     with pytest.raises(pu.StructureError, match=r"none of .*'VERB'.* is known as 'tag_of_child': there are .*'DT'"):
         pu.EM(pu.constrain(DMV(TAGS), c.verb_as_root(["VERB"]))).run(SENTENCES)
+
+
+def test_new_data_may_have_nothing_that_is_allowed(tmp_path: Path) -> None:
+    """Of which a model that has been trained says no more than how many there are."""
+    model = pu.constrain(DMV(TAGS), c.verb_as_root("VB"))
+    pu.EM(model, pu.AddLambda(0.1)).run(SENTENCES, iterations=2).save(tmp_path / "fit")
+    fit = pu.load(tmp_path / "fit")
+    assert fit.log_likelihood([[0, 1]]) == fit.log_likelihood([[0, 1]]) == fit.unhandled().log_likelihood([[0, 1]])
+    guide = pu.MixtureEM(DMV(TAGS), [c.verb_as_root("VB")], pu.DirichletVB()).run(SENTENCES, iterations=2).guide()
+    assert all(guide([[0, 1, 0]])["tags.structure"].shape == (3,) for _ in range(10))
+
+
+def test_numbers_are_no_mask() -> None:
+    with pytest.raises(pu.StructureError, match=r"actual torch.int32: for a mask compare, as in parts.distance <= 4"):
+        pu.EM(pu.constrain(DMV(TAGS), lambda parts: (parts.distance <= 1).int())).run(SENTENCES)
+
+
+def test_a_mask_to_the_power_of_zero_is_itself() -> None:
+    fit = pu.EM(pu.constrain(DMV(TAGS), short), pu.AddLambda(0.1)).run(SENTENCES, iterations=1)
+    site = poutine.trace(fit.trained).get_trace(SENTENCES).nodes["tags"]
+    trees = site["fn"].raised(0.0).log_prob(site["value"]).exp()
+    short_ones = sum(CHECKS[0][1](heads, SENTENCES[0]) for heads in all_trees(4))
+    torch.testing.assert_close(trees[0], torch.tensor(float(short_ones), dtype=trees.dtype))
 
 
 def test_weights_may_leave_nothing_where_the_component_alone_would() -> None:

@@ -150,9 +150,33 @@ def test_a_component_that_prefers_may_explain_more() -> None:
     def near(parts: Arcs) -> Tensor:
         return 0.5 * (parts.distance == 1)
 
-    engine = MixtureEM(DMV(TAGS), [near], pu.AddLambda(0.1), polytope=pu.fixed(0.9))
+    engine = MixtureEM(DMV(TAGS), [near], pu.AddLambda(0.1), polytope=pu.Loosen(0.9, 0.9))
     fit = engine.run(SENTENCES, iterations=3)
     assert fit.state["lambda"].tolist() == pytest.approx([0.0, 1.0])
+
+
+def test_components_of_one_name_are_told_apart() -> None:
+    engine = MixtureEM(DMV(TAGS), [lambda parts: parts.distance <= 1, lambda parts: parts.distance <= 2])
+    assert list(engine.fallbacks) == ["<lambda>", "<lambda> 2"]
+
+
+def test_a_schedule_of_ones_own_resumes(tmp_path: Path) -> None:
+    class Slowly:
+        def __call__(self, iteration: int, size: int) -> pu.Polytope:
+            return pu.fixed(0.5 + 0.01 * iteration, even=True)(0, size)
+
+    whole = mixture(polytope=Slowly()).run(SENTENCES, iterations=5, tolerance=0)
+    mixture(polytope=Slowly()).run(SENTENCES, iterations=3, tolerance=0, checkpoint=tmp_path / "half")
+    rest = mixture(polytope=Slowly()).run(SENTENCES, iterations=5, tolerance=0, resume=pu.load(tmp_path / "half"))
+    assert_same(rest, whole, seconds=False)
+
+
+def test_one_word_sentences_are_enough_for_priors() -> None:
+    for estimate in (pu.DirichletVB(), pu.LogisticNormal(), pu.AddLambda(0.1)):
+        fit = MixtureEM(DMV(TAGS), KNOWN[:1], estimate).run([[0], [1], [0]], iterations=3)
+        assert fit.predict([[0], [1]]).tolist() == [0, 0]
+    with pytest.raises(pu.FitError, match="table 'attach' got no counts at all"):
+        MixtureEM(DMV(TAGS), KNOWN[:1]).run([[0], [1], [0]])
 
 
 def test_stops_only_when_the_polytope_stays() -> None:
@@ -173,6 +197,13 @@ def test_refused() -> None:
         MixtureEM(DMV(TAGS), [])
     with pytest.raises(pu.FitError, match="the polytope is one of 3 coefficients, expected 2: one for the unconstr"):
         MixtureEM(DMV(TAGS), KNOWN[:1], polytope=pu.Polytope(3))
+    for wrong in (0.85, "x"):
+        with pytest.raises(pu.FitError, match=r"polytope is a Polytope or a schedule, such as fixed\(0.9\)"):
+            MixtureEM(DMV(TAGS), KNOWN[:1], polytope=wrong)  # type: ignore[arg-type]
+    with pytest.raises(pu.FitError, match="tied True or False, actual None and 'no'"):
+        MixtureEM(DMV(TAGS), KNOWN[:1], tied="no")  # type: ignore[arg-type]
+    with pytest.raises(pu.FitError, match="a schedule of polytopes gives a Polytope for every iteration, actual None"):
+        MixtureEM(DMV(TAGS), KNOWN[:1], polytope=lambda iteration, size: None)  # type: ignore[arg-type, return-value]
     empty = pu.Polytope(2, upper=[((1, 0), 0.3), ((0, 1), 0.3)])
     with pytest.raises(pu.FitError, match="the polytope is empty"):
         MixtureEM(DMV(TAGS), KNOWN[:1], polytope=empty).run(SENTENCES)

@@ -74,6 +74,13 @@ def test_no_component_explains_more_so_the_first_gets_all_it_may(free: float, ev
         np.testing.assert_allclose(found[1:], expected, atol=1e-12)
 
 
+def test_a_fixed_share_is_kept_whatever_there_is_to_gain() -> None:
+    assert fixed(0.7)(5, 3).best([-10.0, 0.0, -1.0]).tolist() == pytest.approx([0.7, 0.3, 0.0])
+    assert Loosen(0.7, 0.7)(5, 3).best([-10.0, 0.0, -1.0]).tolist() == pytest.approx([0.0, 1.0, 0.0])
+    with pytest.raises(FitError, match="a whole number of coefficients, 1 or more, actual '2'"):
+        Polytope("2")  # type: ignore[arg-type]
+
+
 def test_a_schedule_loosens_by_the_same_amount_and_then_stays() -> None:
     shares = [Loosen()(iteration, 3).upper[0][1] for iteration in range(20)]
     assert shares == [0.85, 0.86, 0.87, 0.88, 0.89, 0.9, 0.91, 0.92, 0.93, 0.94] + [0.95] * 10
@@ -95,6 +102,7 @@ def test_an_empty_polytope_is_said_to_be_empty() -> None:
         ({"start": 0.9, "end": 0.8}, "0 <= start <= end <= 1, actual 0.9 and 0.8"),
         ({"end": 1.5}, "actual 0.85 and 1.5"),
         ({"start": float("nan")}, "actual nan"),
+        ({"start": "a"}, "Loosen: start is a number, actual 'a'"),
         ({"step": 0.0}, "with a step of 0.0 the free share never gets from 0.85 to 0.95"),
     ],
 )
