@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..distributions.segments import row_index, segment_log_softmax
+from ..distributions.segments import row_index, segment_log_softmax, segment_sum
 from ..errors import TableError
 from ..tables import Declaration, Layout
 from .table_rows import TableRows
@@ -116,6 +116,27 @@ def divergence(layout: Layout, posterior: Tensor, prior: Tensor, expected_logs: 
 
 def concentration_of(layout: Layout, expected_logs: Tensor) -> Tensor | None:  # layout.shape
     """The Dirichlet rows that have these E[log theta], structural zeros being 0; None if a row is that of no Dirichlet.
+
+    :func:`reference_concentration_of`, compiled.
+    """
+    from ..kernels.dirichlet import concentrations
+
+    rows = TableRows.of(layout)
+    logs = rows.gather(expected_logs)
+    index = row_index(torch.from_numpy(np.diff(rows.offsets)))
+    missing = 1 - segment_sum(torch.from_numpy(np.exp(logs)), index, len(rows.numbers))
+    several = segment_sum(torch.from_numpy((logs > -np.inf).astype(np.float64)), index, len(rows.numbers)) > 1
+    if bool(((missing <= POINT) & several).any()):
+        return None
+    found = torch.from_numpy(concentrations(rows.offsets, logs, ROUNDING))
+    if rows.cells is None:
+        return found.reshape(layout.shape)
+    certain = layout.allowed().double().flatten()  # one outcome is certain, whatever its concentration
+    return certain.index_copy(0, rows.cells, found).reshape(layout.shape)
+
+
+def reference_concentration_of(layout: Layout, expected_logs: Tensor) -> Tensor | None:  # layout.shape
+    """What :func:`concentration_of` computes, to be read.
 
     With s the sum of a row, digamma(alpha) = E[log theta] + digamma(s): each cell follows from s by inverting the
     digamma function, and s is where the cells add up to it. Newton's method finds it, starting from the expansion for

@@ -14,7 +14,7 @@ from torch import Tensor
 
 import pyro_unsup as pu
 from pyro_unsup import DirichletVB, TableError
-from pyro_unsup.estimate.variational import concentration_of, divergence
+from pyro_unsup.estimate.variational import concentration_of, divergence, reference_concentration_of
 from pyro_unsup.models import Tagger
 from pyro_unsup.tables import Declaration, Layout
 
@@ -120,6 +120,26 @@ def test_a_point_is_no_dirichlet() -> None:
 def test_impossible_concentrations_are_refused(concentration: float) -> None:
     with pytest.raises(TableError, match="DirichletVB: the concentration must be positive and finite"):
         DirichletVB(concentration)
+
+
+@pytest.mark.parametrize("size", [2, 7, 3000])
+@pytest.mark.parametrize("scale", [1e-6, 0.1, 30.0, 1e5])
+def test_the_compiled_inverse_is_the_readable_one(size: int, scale: float) -> None:
+    g = torch.Generator().manual_seed(size)
+    alpha = scale * torch.rand(6, size, generator=g, dtype=torch.float64) + 1e-3 * scale
+    alpha[1, ::2] = alpha[1, 0]  # cells that are alike, as those without counts are
+    support = torch.rand(6, size, generator=g) < 0.7
+    support[:, :2] = True
+    support[5, 1:] = False  # one outcome
+    for layout in (Layout.dense(6, size), Layout.dense(6, size, support=support)):
+        kept = alpha * layout.allowed()
+        logs = layout.mask(torch.digamma(alpha) - layout.spread(torch.digamma(layout.row_sum(kept))))
+        found, expected = concentration_of(layout, logs), reference_concentration_of(layout, logs)
+        assert found is not None
+        assert expected is not None
+        free = layout.allowed() & (layout.spread(layout.row_sum(layout.allowed().double())) > 1)
+        torch.testing.assert_close(found[free], kept[free], rtol=1e-7, atol=0)
+        torch.testing.assert_close(found, expected, rtol=1e-7, atol=0)
 
 
 def log_evidence(data: list[list[int]], K: int, V: int, alpha: float) -> float:
