@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ..errors import TableError
 from ..tables import Declaration
+from .settings import is_number
 from .variational import _inverse_digamma, concentration_of, divergence, draw_rows
 
 #: Where concentrations stay: a point on one side, certainty of a single outcome on the other.
@@ -53,9 +54,11 @@ class EmpiricalDirichlet:
 
     def __post_init__(self) -> None:
         if self.per not in ("table", "outcome"):
-            raise TableError(f"EmpiricalDirichlet: per is 'table' or 'outcome', actual {self.per!r}")
-        if self.start is not None and not LEAST <= self.start <= MOST:
-            raise TableError(f"EmpiricalDirichlet: start must lie in [{LEAST}, {MOST}], actual {self.start}")
+            raise TableError(f"EmpiricalDirichlet: per is 'table' or 'outcome', actual {self.per!r:.80}")
+        if self.start is not None and not (is_number(self.start) and LEAST <= self.start <= MOST):
+            raise TableError(
+                f"EmpiricalDirichlet: start must be a number in [{LEAST}, {MOST}], actual {self.start!r:.80}"
+            )
 
     def begin(
         self, declarations: Mapping[str, Declaration], weights: Mapping[str, Tensor], generator: torch.Generator

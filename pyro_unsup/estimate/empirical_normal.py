@@ -9,15 +9,15 @@ re-estimated from the pairs of its row alone; untouched sentences do not hold it
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ..errors import TableError
-from ..tables import Layout
-from .covariance import LARGEST
+from ..tables import Declaration
+from .covariance import LARGEST, cut
 from .logistic_normal_updates import TOLERANCE, NormalRows, Posterior, divergence, fitted
 from .table_rows import TableRows
 
@@ -44,25 +44,40 @@ class RowPriors:
 
     @staticmethod
     def start(
-        layout: Layout,
+        declaration: Declaration,
         log_weights: Tensor,  # layout.shape
-        structure: Literal["diagonal", "full"] = "diagonal",
-        variance: float = 1.0,
+        covariance: Tensor | float = 1.0,  # () or (outcomes,) variances, or (outcomes, outcomes)
+        full: bool = False,
     ) -> RowPriors:
-        """Means at these log-weights (a harmonic start, say), covariances at the variance times the identity."""
+        """Means at these log-weights (a harmonic start, say), and the same covariance for all rows.
+
+        :param covariance: as :func:`.covariance_of` gives it; each row has that of its own outcomes.
+        :param full: whether variances, too, are to become a full covariance; a matrix is one anyway.
+        """
+        name, layout, given = declaration.name, declaration.layout, torch.as_tensor(covariance, dtype=torch.float64)
         rows = TableRows.of(layout)
-        mean = rows.gather(log_weights)
+        mean, lengths = rows.gather(log_weights), np.diff(rows.offsets)
         if not np.isfinite(mean).all():
-            raise TableError("the mean of a logistic normal must be finite: smooth the initial weights")
-        if structure == "diagonal":
-            return RowPriors(rows, mean, np.full(len(mean), variance))
-        lengths = np.diff(rows.offsets)
-        size = int(lengths.max(initial=0))
+            raise TableError(
+                f"table '{name}': the mean of a logistic normal must be finite: smooth the initial weights"
+            )
+        if not len(mean):
+            return RowPriors(rows, mean, mean)
+        if given.dim() < 2 and not full:
+            return RowPriors(rows, mean, rows.gather(given.expand(layout.shape)))
+        size = int(lengths.max())
         if len(lengths) * size**2 > LARGEST:
-            raise TableError(f"{len(lengths)} covariances of {size} outcomes do not fit: use structure='diagonal'")
-        blocks = np.tile(np.eye(size), (len(lengths), 1, 1))
-        inside = np.arange(size) < lengths[:, None]
-        return RowPriors(rows, mean, np.where(inside[:, None, :] & inside[:, :, None], variance * blocks, blocks))
+            raise TableError(
+                f"table '{name}': {len(lengths)} covariances of {size} outcomes do not fit: use covariance='diagonal'"
+            )
+        if given.dim() == 2:
+            parts, which = cut(declaration, rows, given)
+            return RowPriors(rows, mean, parts[which].numpy())
+        places, blocks = np.arange(size), np.zeros((len(lengths), size, size))
+        diagonal = np.ones((len(lengths), size))
+        diagonal[places < lengths[:, None]] = rows.gather(given.expand(layout.shape))
+        blocks[:, places, places] = diagonal
+        return RowPriors(rows, mean, blocks)
 
     @property
     def full(self) -> bool:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -14,9 +13,10 @@ from torch import Tensor
 from ..distributions.segments import row_index, segment_log_softmax
 from ..errors import FitError, TableError
 from ..tables import Declaration
-from .covariance import checked, families
+from .covariance import Given, brief, covariance_of, know_some_label, understood
 from .logistic_normal_updates import MAY_FALL, Array, Posterior, at_prior, fitted
 from .normal_prior import TablePrior, learned
+from .settings import is_number, to_tensor
 from .table_rows import TableRows
 
 #: What is added to the variances of a covariance that is learned. It is the scale of a prior that keeps it from
@@ -36,11 +36,11 @@ class LogisticNormal:
     Under :class:`.EM` the objective is a lower bound on the log evidence, and never falls.
 
     :param mean: of the prior: ``"initial"``, the logs of the initial weights, so that a good start is also what is
-        believed; ``"uniform"``; or a tensor of log-weights that broadcasts to the table.
-    :param covariance: of the outcomes of a row: ``"diagonal"``, the variance times the identity; a tensor, (outcomes,)
-        of variances (a ragged table: one a cell), or (outcomes, outcomes); a mapping from the labels of outcomes to
-        families, which vary together; or ``"full"``, any covariance, learned from the rows of the table that share it.
-        (A table with one row keeps the identity: its prior would run after its posterior.)
+        believed; ``"uniform"``; or a tensor (an array, lists) of log-weights that broadcasts to the table.
+    :param covariance: of the outcomes of a row: ``"diagonal"``, the variance times the identity; a tensor (an array,
+        lists), (outcomes,) of variances (a ragged table: one a cell), or (outcomes, outcomes); a mapping from the
+        labels of outcomes to families, which vary together; or ``"full"``, any covariance, learned from the rows of the
+        table that share it. (A table with one row keeps the identity: its prior would run after its posterior.)
     :param variance: on the diagonal, where ``covariance`` is not a tensor.
     :param within: the correlation within a family.
     :param shared: with families, the part of the covariance that rows of one family have in common, as experts that
@@ -64,25 +64,27 @@ class LogisticNormal:
     """
 
     mean: Literal["initial", "uniform"] | Tensor = "initial"
-    covariance: Literal["diagonal", "full"] | Tensor | Mapping[Any, Hashable] = "diagonal"
+    covariance: Given = "diagonal"
     variance: float = 1.0
     within: float = 0.5
     shared: float = 0.0
     strict: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.mean, Tensor) and self.mean not in ("initial", "uniform"):
-            raise TableError(f"LogisticNormal: mean is 'initial', 'uniform' or a tensor, actual {self.mean!r}")
-        if isinstance(self.covariance, str) and self.covariance not in ("diagonal", "full"):
+        if not isinstance(self.mean, str) or self.mean not in ("initial", "uniform"):
+            mean = to_tensor(self.mean)
+            if mean is None:
+                raise TableError(f"LogisticNormal: mean is 'initial', 'uniform' or a tensor, actual {self.mean!r:.80}")
+            object.__setattr__(self, "mean", mean)
+        object.__setattr__(self, "covariance", understood("LogisticNormal", self.covariance))
+        if not (is_number(self.variance) and 0 < self.variance < float("inf")):
             raise TableError(
-                "LogisticNormal: covariance is 'diagonal', 'full', a tensor or a mapping from labels to families, "
-                f"actual {self.covariance!r}"
+                f"LogisticNormal: the variance must be a number, positive and finite, actual {self.variance!r:.80}"
             )
-        if not 0 < self.variance < float("inf"):
-            raise TableError(f"LogisticNormal: the variance must be positive and finite, actual {self.variance}")
-        if not 0 <= self.within < 1 or not 0 <= self.shared < 1:
+        if not all(is_number(x) and 0 <= x < 1 for x in (self.within, self.shared)):
             raise TableError(
-                f"LogisticNormal: within and shared must be in [0, 1), actual {self.within} and {self.shared}"
+                "LogisticNormal: within and shared must be numbers in [0, 1), actual "
+                f"{self.within!r:.40} and {self.shared!r:.40}"
             )
         if self.shared and not isinstance(self.covariance, Mapping):
             raise TableError("LogisticNormal: rows share by family: give covariance a mapping from labels to families")
@@ -93,7 +95,7 @@ class LogisticNormal:
         self, declarations: Mapping[str, Declaration], weights: Mapping[str, Tensor], generator: torch.Generator
     ) -> dict[str, Tensor]:
         """Means at the initial weights, variances as those of the prior."""
-        self._know_some_label(declarations)
+        know_some_label("LogisticNormal", self.covariance, declarations)
         memory: dict[str, Tensor] = {}
         for name, declaration in declarations.items():
             rows = TableRows.of(declaration.layout)
@@ -103,7 +105,7 @@ class LogisticNormal:
                     f"table '{name}': {int((~np.isfinite(start)).sum())} allowed outcomes start with weight zero, "
                     "which no logistic normal has: smooth the initial weights, or forbid the outcomes by a support"
                 )
-            believed = start if self.mean == "initial" else rows.gather(self._mean(declaration))
+            believed = start if isinstance(self.mean, str) and self.mean == "initial" else self._mean(declaration, rows)
             memory[f"{name}.prior_mean"] = torch.from_numpy(believed.copy())
             if self._learns(declaration):
                 memory[f"{name}.covariance"] = _eye(declaration, self.variance)
@@ -205,16 +207,10 @@ class LogisticNormal:
 
     def _covariance(self, declaration: Declaration, memory: Mapping[str, Tensor]) -> Tensor:
         """() or (outcomes,) variances, or (outcomes, outcomes)."""
-        given, name = self.covariance, declaration.name
-        if f"{name}.covariance" in memory:
-            return memory[f"{name}.covariance"]
-        if isinstance(given, Tensor):
-            return checked(declaration, given)
-        if isinstance(given, Mapping) and declaration.axes is not None:
-            labels = declaration.axes[-1].labels
-            if any(label in given for label in labels):
-                return families(labels, given, self.variance, self.within)
-        return torch.tensor(self.variance, dtype=torch.float64)
+        learned_so_far = memory.get(f"{declaration.name}.covariance")
+        if learned_so_far is not None:
+            return learned_so_far
+        return covariance_of(declaration, self.covariance, self.variance, self.within)
 
     def _learns(self, declaration: Declaration) -> bool:
         """Whether a table's covariance is learned, which takes rows that share it."""
@@ -228,36 +224,25 @@ class LogisticNormal:
             )
         return layout.rows.numel() > 1
 
-    def _mean(self, declaration: Declaration) -> Tensor:
+    def _mean(self, declaration: Declaration, rows: TableRows) -> Array:  # (cells,)
         layout = declaration.layout
         if not isinstance(self.mean, Tensor):
-            return layout.uniform()
+            return rows.gather(layout.uniform())
         try:
-            return self.mean.expand(layout.shape)
+            found = rows.gather(self.mean.expand(layout.shape))
         except RuntimeError:
             raise TableError(
                 f"table '{declaration.name}': the mean must broadcast to the shape {tuple(layout.shape)}, actual "
                 f"{tuple(self.mean.shape)}"
             ) from None
-
-    def _know_some_label(self, declarations: Mapping[str, Declaration]) -> None:
-        """Families that no table has heard of are a mistake."""
-        if not isinstance(self.covariance, Mapping):
-            return
-        axes = [axis for d in declarations.values() for axis in d.axes or ()]
-        if not any(label in self.covariance for axis in axes for label in axis.labels):
-            some = sorted({str(label) for axis in axes for label in islice(axis.labels, 3)})[:6]
+        if not np.isfinite(found).all():
             raise TableError(
-                f"LogisticNormal: none of the labels in the families is a label of {sorted(declarations)}, whose "
-                f"labels are such as {some}: use the labels of the tables' axes"
+                f"table '{declaration.name}': {int((~np.isfinite(found)).sum())} allowed outcomes have a mean that is "
+                "not finite: give all of them a log-weight, or forbid the outcomes by a support"
             )
+        return found
 
     def __repr__(self) -> str:
-        def brief(x: object) -> str:
-            if isinstance(x, Tensor):
-                return f"tensor of shape {tuple(x.shape)}"
-            return f"families of {len(x)} labels" if isinstance(x, Mapping) else repr(x)
-
         said = {"mean": self.mean, "covariance": self.covariance, "variance": self.variance}
         said |= {"within": self.within} if isinstance(self.covariance, Mapping) else {}
         said |= {"shared": self.shared} if self.shared else {}

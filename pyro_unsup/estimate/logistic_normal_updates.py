@@ -28,6 +28,8 @@ Array = np.ndarray[Any, Any]
 TOLERANCE = 1e-10
 #: Rounds of coordinate steps; rows that have settled leave earlier, most of them after three or four.
 SWEEPS = 50
+#: Variances above this come down slowly step by step, and are first tried narrow.
+WIDE = 20.0
 #: Relative fall of a row's bound that rounding explains.
 MAY_FALL = 1e-9
 
@@ -113,9 +115,10 @@ def divergence(rows: NormalRows, posterior: Posterior) -> Array:  # (rows,)
 
 def bound(counts: Array, rows: NormalRows, posterior: Posterior, log_zeta: Array | None = None) -> Array:  # (rows,)
     """What every row adds to the bound: f . psi - KL, for any zeta; by default for the best."""
-    best = posterior.log_zeta(rows.offsets)
-    cost = best if log_zeta is None else log_zeta - 1 + np.exp(best - log_zeta)
-    found: Array = rows.sum(counts * posterior.mean) - rows.sum(counts) * cost - divergence(rows, posterior)
+    best, heard = posterior.log_zeta(rows.offsets), rows.sum(counts)
+    # A row without counts may have any zeta, also one so far too small that its exponential is not finite.
+    cost = best if log_zeta is None else log_zeta + np.expm1(np.minimum(best - log_zeta, 700))
+    found: Array = rows.sum(counts * posterior.mean) - heard * cost - divergence(rows, posterior)
     return found
 
 
@@ -145,7 +148,7 @@ def fitted(
     if not (np.isfinite(counts).all() and (counts >= 0).all()):
         raise TableError(f"table '{name}': expected counts must be finite and not negative")
     start = at_prior(rows) if start is None else start
-    now = Posterior(start.mean.copy(), start.variance.copy())
+    now = Posterior(start.mean.copy(), _narrowed(counts, rows, start))
     state = (rows.offsets, now.mean, now.variance)
     watch = _Watch(counts, rows, now, name) if strict else None
     active = np.ones(len(rows.lengths), dtype=np.bool_)
@@ -168,6 +171,19 @@ def fitted(
         if not active.any():
             break
     return now
+
+
+def _narrowed(counts: Array, rows: NormalRows, start: Posterior) -> Array:  # (cells,)
+    """The variances to start with: where some are wide, those that a row's counts would leave it with, if better.
+
+    With zeta fixed a variance falls by about its log in one step, and the wide ones of a row hold each other up.
+    """
+    if not (start.variance > WIDE).any():
+        return start.variance.copy()
+    share = rows.spread(rows.sum(counts) / rows.lengths)
+    narrow = Posterior(start.mean, np.minimum(start.variance, 1 / (rows.precision + share)))
+    better = rows.spread(bound(counts, rows, narrow) > bound(counts, rows, start))
+    return np.where(better, narrow.variance, start.variance)
 
 
 def _over(kernel: Callable[..., None], *args: Any) -> Callable[[int, int], None]:

@@ -12,6 +12,7 @@ from torch import Tensor
 from ..distributions.segments import row_index, segment_log_softmax, segment_sum
 from ..errors import TableError
 from ..tables import Declaration, Layout
+from .settings import is_number
 from .table_rows import TableRows
 
 #: Rows that sum to one up to this have no variance: they are a point, not a Dirichlet.
@@ -49,8 +50,11 @@ class DirichletVB:
     concentration: float | None = None
 
     def __post_init__(self) -> None:
-        if self.concentration is not None and not 0 < self.concentration < float("inf"):
-            raise TableError(f"DirichletVB: the concentration must be positive and finite, actual {self.concentration}")
+        given = self.concentration
+        if given is not None and not (is_number(given) and 0 < given < float("inf")):
+            raise TableError(
+                f"DirichletVB: the concentration must be a number, positive and finite, actual {given!r:.80}"
+            )
 
     @property
     def link(self) -> Callable[[Tensor], Tensor]:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ..errors import FitError, TableError
+from ..estimate.covariance import Given, brief, covariance_of, know_some_label, shapes, understood
 from ..estimate.empirical_normal import RowPriors, expected, reestimated
 from ..estimate.logistic_normal_updates import Array, Posterior, at_prior, divergence
+from ..estimate.settings import is_number
 from ..estimate.table_rows import TableRows
 from ..kernels.threads import plain_torch
 from ..results import Fit
+from ..tables import Declaration
 from .em import EM
 from .examples import Examples
 from .initial import Initial, noise
@@ -41,7 +44,8 @@ class HierarchicalEM(EM):
     log prior that keeps covariances from collapsing.
 
     The tables of a fit are softmax(mu), as for a new example: what is decoded, text that was learned from too, is
-    decoded with them. ``fit.memory`` has mu and Sigma of all rows that have a choice, ``<table>.mean`` and
+    decoded with them. ``fit.guide()`` and ``fit.to_arviz(draws=...)`` draw the tables of a new example, softmax(eta)
+    with eta ~ N(mu, Sigma). ``fit.memory`` has mu and Sigma of all rows that have a choice, ``<table>.mean`` and
     ``<table>.covariance``; ``fit.state`` the posteriors of the examples, to go on from.
 
     Examples are told apart as for mini-batches (a model's ``index``). Which rows one can use is found by an E step
@@ -50,8 +54,13 @@ class HierarchicalEM(EM):
     time.
 
     :param init: where mu starts (a harmonic start, say), see :mod:`pyro_unsup.infer.initial`.
-    :param covariance: of the outcomes of a row: ``"diagonal"`` or ``"full"``.
-    :param variance: Sigma starts at this times the identity.
+    :param covariance: of the outcomes of a row: ``"diagonal"`` or ``"full"``, which start at the variance times the
+        identity; or where Sigma starts. That is a mapping from the labels of outcomes to families, which vary together,
+        or a tensor (an array, lists) for the tables that it suits: (outcomes, outcomes), or (outcomes,) of variances.
+        Families and matrices make the covariance of a table full, variances diagonal; tables that they say nothing of
+        are diagonal. All are learned from there.
+    :param variance: on the diagonal of Sigma at the start, where ``covariance`` is not a tensor.
+    :param within: the correlation within a family at the start.
     :param rounds: how often structures and Gaussians take turns before mu and Sigma move.
     :param strict: check the bound after every coordinate step of the Gaussians.
     :param max_gib: most memory for the posteriors of all examples: as many numbers as the rows have outcomes that each
@@ -76,21 +85,26 @@ class HierarchicalEM(EM):
         model: Callable[..., Any],
         init: Initial | None = None,
         *,
-        covariance: Literal["diagonal", "full"] = "diagonal",
+        covariance: Given = "diagonal",
         variance: float = 1.0,
+        within: float = 0.5,
         rounds: int = 1,
         strict: bool = False,
         max_gib: float = 4.0,
         dtype: torch.dtype = torch.float64,
     ) -> None:
         super().__init__(model, None, init, dtype=dtype)
-        if covariance not in ("diagonal", "full"):
-            raise FitError(f"covariance is 'diagonal' or 'full', actual {covariance!r:.80}")
-        if not 0 < variance < float("inf"):
-            raise FitError(f"the covariance is not positive definite: variance must be above 0, actual {variance}")
+        if not (is_number(variance) and 0 < variance < float("inf")):
+            raise FitError(
+                "the covariance is not positive definite: variance must be a finite number above 0, actual "
+                f"{variance!r:.80}"
+            )
+        if not (is_number(within) and 0 <= within < 1):
+            raise FitError(f"within must be a number in [0, 1), actual {within!r:.80}")
         if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
             raise FitError(f"rounds must be a whole number, 1 or more, actual {rounds!r:.80}")
-        self.covariance, self.variance, self.rounds = covariance, variance, rounds
+        self.covariance: Given = understood("HierarchicalEM", covariance)
+        self.variance, self.within, self.rounds = float(variance), within, rounds
         self.strict, self.max_gib = strict, max_gib
         self._rows: dict[str, TableRows] = {}  # of tables that have a choice somewhere
         self._pairs: dict[str, Pairs] = {}
@@ -124,17 +138,27 @@ class HierarchicalEM(EM):
         """mu at the initial weights."""
         init = noise(self.NOISE) if self.init is None else self.init
         found = init(self.declarations, generator)
+        know_some_label("HierarchicalEM", self.covariance, self.declarations)
+        if not any(self._suits(declaration) for declaration in self.declarations.values()):
+            assert isinstance(self.covariance, Tensor)
+            sizes = {name: shapes(declaration)[1] for name, declaration in self.declarations.items()}
+            raise TableError(
+                f"HierarchicalEM: a covariance of shape {tuple(self.covariance.shape)} suits no table, expected one of "
+                f"{sizes} or the variances on its diagonal"
+            )
         priors: dict[str, RowPriors] = {}
         for name, declaration in self.declarations.items():
             start = declaration.layout.check(name, found[name])
-            try:
-                prior = RowPriors.start(declaration.layout, start, self.covariance, self.variance)
-            except TableError as error:
-                raise TableError(f"table '{name}': {error}") from None
+            given = self.covariance if self._suits(declaration) else "diagonal"
+            sigma = covariance_of(declaration, given, self.variance, self.within)
+            prior = RowPriors.start(declaration, start, sigma, isinstance(given, str) and given == "full")
             if len(prior.rows.numbers):
                 priors[name] = prior
         self._rows = {name: prior.rows for name, prior in priors.items()}
         self._remember(priors)
+
+    def _suits(self, declaration: Declaration) -> bool:
+        return not isinstance(self.covariance, Tensor) or self.covariance.shape in shapes(declaration)
 
     def _begin(self, examples: Examples) -> None:
         """Find out which rows every example uses, and begin with posteriors at the prior."""
@@ -243,15 +267,17 @@ class HierarchicalEM(EM):
         }
 
     def described(self) -> dict[str, Any]:
+        given = self.covariance
         return {
             "estimate": "a logistic normal of each example",
-            "covariance": self.covariance,
+            "covariance": given if isinstance(given, str) else brief(given),
             "variance": self.variance,
+            **({"within": self.within} if isinstance(given, Mapping) else {}),
             "rounds": self.rounds,
         }
 
     def _settings(self) -> dict[str, Any]:
-        own = ("model", "init", "covariance", "variance", "rounds", "strict", "max_gib", "dtype")
+        own = ("model", "init", "covariance", "variance", "within", "rounds", "strict", "max_gib", "dtype")
         return {name: getattr(self, name) for name in own}
 
     def _state(self) -> State:

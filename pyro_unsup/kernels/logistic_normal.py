@@ -205,44 +205,41 @@ def _solve(L, x):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def variances(f, p, offsets, m, s2, active, moved, tolerance, first, last):  # type: ignore[no-untyped-def]
-    """The variances at their best, each on its own, zeta held where it was best before.
-
-    With x = s2_i, the root of x (p + (F / zeta) g(x)) = 1 is found by Newton's method in log x, where the left side is
-    convex and rises; it lies below 1 / p.
-    """
+    """The variances at their best, each on its own, zeta held where it was best before."""
     for r in range(first, last):
         if not active[r]:
             continue
         a, b = offsets[r], offsets[r + 1]
-        F, pi, still = f[a:b].sum(), np.empty(b - a), np.sqrt(tolerance)  # a gain is of the order of a change squared
-        shares(m[a:b], s2[a:b], pi)
-        for i in range(b - a):
-            before = s2[a + i]
-            s2[a + i] = _variance(p[a + i], F * pi[i], before)
-            if abs(s2[a + i] - before) > still * before:
+        F, still = f[a:b].sum(), np.sqrt(tolerance)  # a gain is of the order of a change squared
+        scale = (np.log(F) if F > 0.0 else -np.inf) - shares(m[a:b], s2[a:b], np.empty(b - a))
+        for i in range(a, b):
+            before = s2[i]
+            s2[i] = variance(p[i], scale + m[i], before)
+            if abs(s2[i] - before) > still * before:
                 moved[r] = True
 
 
 @njit(cache=True, nogil=True)
-def _variance(p, k, before):  # type: ignore[no-untyped-def]
-    low, high, x, weight = 0.0, 1.0 / p, before, k
+def variance(p, c, before):  # type: ignore[no-untyped-def]
+    """The x that is best for 1/2 log x - p x / 2 - exp(c + x / 2), where x (p + exp(c + x / 2)) = 1.
+
+    In log x, the log of the left side is convex and rises by one or more, so that Newton's method comes down to the
+    root from above, wherever it began. c is log (F / zeta) + m, which tells what is too small to be a number.
+    """
+    highest = min(1.0 / p, max(1.0, -2.0 * c))  # each of the two terms alone puts the root below one of these
+    x = min(before, highest)
     for _ in range(100):
-        excess = x * (p + weight) - 1.0
-        if excess > 0:
-            high = min(high, x)
-        else:
-            low = x
-        change = excess / (x * (p + weight * (1.0 + 0.5 * x)))
-        if abs(change) <= 1e-12:
-            break
-        new = x * np.exp(-change)
-        if not new <= high or new < low:  # out of what is known to hold the root, or not a number
-            new = np.sqrt(low * high) if low > 0.0 else high
-        if new == x:
-            break
-        x = new
-        weight = k * np.exp(0.5 * (x - before))
-    return x
+        weight = np.exp(c + 0.5 * x)
+        whole = p + weight
+        excess = x * whole - 1.0
+        # log(1 + excess); where it is small, two terms of it are enough for the next step to be as good
+        log = np.log1p(excess) if abs(excess) > 0.01 else excess / (1.0 + 0.5 * excess)
+        change = log / (1.0 + 0.5 * x * weight / whole)
+        x = min(x * np.exp(-change), highest)
+        if abs(change) <= 1e-7:  # what is left is of the order of its square
+            return x
+    gain = 0.5 * (np.log(x / before) - p * (x - before)) - np.exp(c + 0.5 * x) + np.exp(c + 0.5 * before)
+    return x if gain > 0.0 else before
 
 
 @njit(cache=True, nogil=True)

@@ -28,6 +28,9 @@ def table_posterior(fit: Fit, declaration: Declaration, dtype: torch.dtype) -> A
     Which q it is can be told from the fit alone:
 
     * logistic-normal rows, where the estimator remembers means and variances (:class:`.LogisticNormal`);
+    * the learned prior, where means and covariances are remembered, and every example has tables of its own
+      (:class:`.HierarchicalEM`): what is drawn are the tables of a new example, rows softmax(eta) with eta ~ N(mu,
+      Sigma), Sigma whole if it is;
     * Dirichlet rows, where the weights sum to less than one: they are exp(E[log theta]), from which the Dirichlet
       follows (:class:`.DirichletVB`, :class:`.EmpiricalDirichlet`);
     * otherwise a point.
@@ -35,12 +38,14 @@ def table_posterior(fit: Fit, declaration: Declaration, dtype: torch.dtype) -> A
     layout, weights = declaration.layout, fit.weights[declaration.name]
     precise = _remembered(fit, declaration.name, "weights")
     flat, across = _row_lengths(layout), len(layout.shape) - 1
-    normal = _normal(fit, declaration)
-    if normal is not None:
-        mean, variance = (to_site(layout, x).to(dtype) for x in normal)
-        if flat is not None:
-            return RowLogisticNormal(mean, variance, flat)
-        return RowLogisticNormal(mean, variance, torch.tensor(layout.shape[-1:])).to_event(across)
+    mean, variance = _normal(fit, declaration)
+    if mean is not None and variance is not None:
+        lengths, mean = torch.tensor(layout.shape[-1:]) if flat is None else flat, to_site(layout, mean).to(dtype)
+        if variance.shape == layout.shape:
+            normal = RowLogisticNormal(mean, to_site(layout, variance).to(dtype), lengths)
+        else:
+            normal = RowLogisticNormal(mean, None, lengths, covariance=_blocks(layout, variance).to(dtype))
+        return normal.to_event(across) if flat is None else normal
     found = _concentration(layout, weights if precise is None else precise)
     if found is not None:
         alpha = to_site(layout, found).to(dtype)
@@ -79,18 +84,30 @@ def _remembered(fit: Fit, table: str, what: str) -> Tensor | None:
     return next((fit.memory[key] for key in keys if key in fit.memory), None)
 
 
-def _normal(fit: Fit, declaration: Declaration) -> tuple[Tensor, Tensor] | None:  # layout.shape each
-    """Means and variances of a logistic normal; any will do for cells that have no choice."""
-    mean, variance = (_remembered(fit, declaration.name, what) for what in ("mean", "variance"))
+def _normal(fit: Fit, declaration: Declaration) -> tuple[Tensor | None, Tensor | None]:
+    """Means and variances of a logistic normal, layout.shape each; any will do for cells that have no choice. Whole
+    covariances, (rows, N, N), are as they are remembered."""
+    mean, variance, whole = (_remembered(fit, declaration.name, what) for what in ("mean", "variance", "covariance"))
+    variance = whole if variance is None else variance
     if mean is None or variance is None:
-        return None
+        return None, None
     shape, cells = declaration.layout.shape, TableRows.of(declaration.layout).cells
     where = torch.arange(shape.numel()) if cells is None else cells
 
     def placed(x: Tensor, other: float) -> Tensor:
         return x.new_full((shape.numel(),), other).index_copy(0, where, x).reshape(shape)
 
-    return placed(mean, 0.0), placed(variance, 1.0)
+    return placed(mean, 0.0), placed(variance, 1.0) if variance.dim() == 1 else variance
+
+
+def _blocks(layout: Layout, covariance: Tensor) -> Tensor:  # (rows that have a choice, N, N)
+    """The covariances of all rows, as the site lies: (rows, N, N), or (*rows, 1, N, N) if it lies as the table does."""
+    lengths, size = _row_lengths(layout), covariance.shape[-1]
+    if lengths is None:
+        return covariance.reshape(*layout.rows, 1, size, size)
+    every = torch.eye(size, dtype=covariance.dtype).repeat(len(lengths), 1, 1)
+    every[torch.from_numpy(TableRows.of(layout).numbers)] = covariance
+    return every
 
 
 def _concentration(layout: Layout, weights: Tensor) -> Tensor | None:  # layout.shape

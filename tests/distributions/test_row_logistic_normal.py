@@ -48,6 +48,75 @@ def test_density_is_that_of_the_differences_through_a_softmax() -> None:
     torch.testing.assert_close(site.log_prob(value), expected)
 
 
+def blocks(*batch: int) -> Tensor:  # (*batch, 4, 5, 5)
+    """Some covariance for each row, in the corner of an identity."""
+    root = torch.randn(*batch, 4, 5, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    inside = torch.arange(5) < LENGTHS[:, None]
+    both, eye = inside[:, :, None] & inside[:, None, :], torch.eye(5, dtype=torch.float64)
+    return torch.where(both, root @ root.mT / 5 + 0.1 * eye, eye)
+
+
+def full(mean: Tensor = MEAN, covariance: Tensor | None = None, validate_args: bool | None = None) -> RowLogisticNormal:
+    given = blocks() if covariance is None else covariance
+    return RowLogisticNormal(mean, None, LENGTHS, validate_args, covariance=given)
+
+
+def test_density_with_covariances_is_that_of_the_differences_too() -> None:
+    site, S = full(), blocks()
+    value = site.sample((50,))
+    assert site.support.check(value).all()
+    expected = torch.zeros(50)
+    for r, (mean, y) in enumerate(zip(rows(MEAN), rows(value), strict=True)):
+        n = len(mean)
+        if n > 1:
+            apart = torch.cat([torch.eye(n - 1), -torch.ones(n - 1, 1)], -1)
+            gaussian = MultivariateNormal(apart @ mean, apart @ S[r, :n, :n] @ apart.mT)
+            expected += TransformedDistribution(gaussian, [RowSoftmax(torch.tensor([n]))]).log_prob(y)
+    torch.testing.assert_close(site.log_prob(value), expected)
+
+
+def test_diagonal_covariances_are_variances() -> None:
+    diagonal = torch.zeros(4, 5, 5, dtype=torch.float64)
+    for r, variance in enumerate(rows(VARIANCE)):
+        diagonal[r] = torch.cat([variance, torch.ones(5 - len(variance))]).diag()
+    site, same = RowLogisticNormal(MEAN, VARIANCE, LENGTHS), full(covariance=diagonal)
+    torch.testing.assert_close(same.scale, site.scale)
+    value = site.sample((7,))
+    torch.testing.assert_close(same.log_prob(value), site.log_prob(value))
+    torch.manual_seed(5)
+    drawn = site.sample((3,))
+    torch.manual_seed(5)
+    torch.testing.assert_close(same.sample((3,)), drawn)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_draws_with_covariances_have_them(dtype: torch.dtype) -> None:
+    logs = full(MEAN.to(dtype), blocks().to(dtype)).sample((DRAWS,)).double().log()
+    for r, a in ((0, 0), (2, 4), (3, 6)):
+        S = blocks()[r]
+        logit, variance = logs[:, a] - logs[:, a + 1], float(S[0, 0] + S[1, 1] - 2 * S[0, 1])
+        assert float(logit.mean()) == pytest.approx(float(MEAN[a] - MEAN[a + 1]), abs=5 * math.sqrt(variance / DRAWS))
+        assert float(logit.var()) == pytest.approx(variance, rel=0.05)
+
+
+def test_covariances_come_in_batches_and_are_differentiable() -> None:
+    mean, S = torch.randn(4, 1, 11), blocks(4, 1)
+    value = full().sample((3,))
+    both = full(mean, S).log_prob(value)
+    assert both.shape == (4, 3)
+    for i in range(4):
+        torch.testing.assert_close(both[i], full(mean[i, 0], S[i, 0]).log_prob(value))
+    site = full().expand([6, 2])
+    assert site.sample((3,)).shape == (3, 6, 2, 11)
+    assert site.log_prob(value[0]).shape == (6, 2)
+
+    def density(m: Tensor, root: Tensor, y: Tensor) -> Tensor:
+        return full(m, root @ root.mT, validate_args=False).log_prob(y)
+
+    root = torch.linalg.cholesky(blocks()).requires_grad_()
+    assert gradcheck(density, (MEAN.clone().requires_grad_(), root, value[0].clone().requires_grad_()))
+
+
 @pytest.mark.parametrize("shift", [-30.0, 7.0])
 def test_a_number_added_to_a_row_changes_nothing(shift: float) -> None:
     value = RowLogisticNormal(MEAN, VARIANCE, LENGTHS).sample((5,))
@@ -163,6 +232,11 @@ def test_expanded_in_a_plate_it_keeps_its_type_and_validates() -> None:
 
 
 def test_impossible_arguments_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"a covariance of shape \(\*batch, 4, 5, 5\), actual shape = \(4, 3, 3\)"):
+        full(covariance=torch.eye(3).expand(4, 3, 3))
+    for variance, covariance in ((None, None), (VARIANCE, blocks())):
+        with pytest.raises(ValueError, match="expected either a variance or a covariance"):
+            RowLogisticNormal(MEAN, variance, LENGTHS, covariance=covariance)
     with pytest.raises(ValueError, match=r"expected 4 cells \(the sum of row_lengths\), actual shape .* \(3,\)"):
         RowLogisticNormal(torch.ones(3), torch.ones(3), torch.tensor([2, 2]))
     with pytest.raises(ValueError, match="expected positive row_lengths, actual smallest = 0"):

@@ -151,8 +151,10 @@ def test_the_bound_never_falls_under_em(per: str) -> None:
 def test_what_makes_no_prior_is_refused() -> None:
     with pytest.raises(TableError, match="per is 'table' or 'outcome', actual 'row'"):
         EmpiricalDirichlet("row")  # type: ignore[arg-type]
-    with pytest.raises(TableError, match="start must lie in"):
+    with pytest.raises(TableError, match="start must be a number in"):
         EmpiricalDirichlet(start=0.0)
+    with pytest.raises(TableError, match=r"start must be a number in \[1e-08, 100000000.0\], actual 'a'"):
+        EmpiricalDirichlet(start="a")  # type: ignore[arg-type]
     declaration = Declaration("t", Layout.ragged([2, 3]), torch.tensor(1.0))
     with pytest.raises(TableError, match="table 't': per='outcome' needs to know which outcome each cell"):
         EmpiricalDirichlet("outcome").begin({"t": declaration}, {"t": declaration.layout.uniform()}, torch.Generator())

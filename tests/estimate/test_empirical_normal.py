@@ -10,20 +10,26 @@ import torch
 from torch.distributions import MultivariateNormal
 
 from pyro_unsup import TableError
+from pyro_unsup.estimate.covariance import families
 from pyro_unsup.estimate.empirical_normal import JITTER, RowPriors, expected, reestimated
 from pyro_unsup.estimate.logistic_normal_updates import Posterior, bound
-from pyro_unsup.tables import Layout
+from pyro_unsup.tables import Declaration, Layout
 
-from .normal_cases import KINDS, table, total_bound
+from .normal_cases import FAMILIES, KINDS, LETTERS, spd, table, total_bound
 
 STRUCTURES = ("diagonal", "full")
 structures = pytest.mark.parametrize("structure", STRUCTURES)
 
 
+def plain(*shape: int) -> Declaration:
+    return Declaration("t", Layout.dense(*shape), torch.tensor(1.0))
+
+
 def begun(kind: str, structure: str) -> RowPriors:
-    layout = table(kind).layout
-    weights = layout.normalise(torch.randn(layout.shape, generator=torch.Generator().manual_seed(1)).double())
-    return RowPriors.start(layout, weights, structure, 0.8)  # type: ignore[arg-type]
+    declaration = table(kind)
+    noise = torch.randn(declaration.layout.shape, generator=torch.Generator().manual_seed(1))
+    sigma = {"matrix": spd(7), "families": families(LETTERS, FAMILIES, 0.8)}.get(structure, torch.tensor(0.8))
+    return RowPriors.start(declaration, declaration.layout.normalise(noise.double()), sigma, structure == "full")
 
 
 def some_pairs(prior: RowPriors, seed: int, many: int = 12) -> tuple[np.ndarray, np.ndarray]:
@@ -38,7 +44,7 @@ def total(prior: RowPriors, pairs: np.ndarray, counts: np.ndarray, posterior: Po
     return float(bound(counts, prior.of_pairs(pairs), posterior).sum()) + prior.log_prior(pairs)
 
 
-@structures
+@pytest.mark.parametrize("structure", [*STRUCTURES, "matrix", "families"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_neither_step_lowers_the_bound(kind: str, structure: str) -> None:
     prior = begun(kind, structure)
@@ -129,7 +135,7 @@ def test_sentences_that_touch_nothing_change_nothing() -> None:
 @structures
 def test_the_bound_is_below_the_exact_evidence(structure: str) -> None:
     """Two outcomes, three sentences: the weights of each are integrated out by quadrature."""
-    prior = RowPriors.start(Layout.dense(1, 2), torch.tensor([[0.2, -0.1]]), structure, 1.3)  # type: ignore[arg-type]
+    prior = RowPriors.start(plain(1, 2), torch.tensor([[0.2, -0.1]]), 1.3, structure == "full")
     pairs, counts = np.zeros(3, dtype=np.int64), np.array([2.0, 0, 1, 3, 0, 5])
     points, weights = np.polynomial.hermite_e.hermegauss(100)
     for _ in range(4):
@@ -150,7 +156,7 @@ def test_what_made_the_data_is_found_again() -> None:
     mean = torch.tensor([1.0, 0.0, -1.0])
     eta = mean + torch.tensor([0.2, 1.0, 0.2]) * torch.randn(400, 3, generator=generator)
     counts = (300 * eta.softmax(-1)).flatten().double().numpy()
-    prior = RowPriors.start(Layout.dense(1, 3), torch.zeros(1, 3))
+    prior = RowPriors.start(plain(1, 3), torch.zeros(1, 3))
     pairs, q = np.zeros(400, dtype=np.int64), None
     for _ in range(60):
         q = expected(counts, pairs, prior, q).posterior
@@ -163,7 +169,30 @@ def test_counts_must_be_those_of_the_pairs() -> None:
     prior = begun("matrix", "diagonal")
     with pytest.raises(TableError, match=r"expected counts for 14 cells, those of every pair, actual \(13,\)"):
         expected(np.ones(13), np.array([0, 1]), prior)
-    with pytest.raises(TableError, match="the mean of a logistic normal must be finite"):
-        RowPriors.start(Layout.dense(2), torch.tensor([0.0, -math.inf]))
-    with pytest.raises(TableError, match="2 covariances of 20000 outcomes do not fit: use structure='diagonal'"):
-        RowPriors.start(Layout.dense(2, 20_000), torch.zeros(2, 20_000), "full")
+    with pytest.raises(TableError, match="table 't': the mean of a logistic normal must be finite"):
+        RowPriors.start(plain(2), torch.tensor([0.0, -math.inf]))
+    with pytest.raises(TableError, match="'t': 2 covariances of 20000 outcomes do not fit: use covariance='diagonal'"):
+        RowPriors.start(plain(2, 20_000), torch.zeros(2, 20_000), full=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_row_starts_with_the_covariance_of_its_outcomes(kind: str) -> None:
+    declaration, whole = table(kind), spd(7)
+    prior = RowPriors.start(declaration, declaration.layout.uniform(), whole)
+    columns, which = prior.rows.patterns(declaration)
+    for row, way in enumerate(which.tolist()):
+        mine = columns[way][columns[way] >= 0]
+        n = len(mine)
+        expected = torch.eye(prior.covariance.shape[-1], dtype=torch.float64)
+        expected[:n, :n] = whole[mine][:, mine]
+        np.testing.assert_array_equal(prior.covariance[row], expected.numpy())
+
+
+@pytest.mark.parametrize("kind", ["vector", "matrix", "support"])
+def test_variances_of_outcomes_are_a_diagonal(kind: str) -> None:
+    declaration, variances = table(kind), torch.linspace(0.2, 3, 7, dtype=torch.float64)
+    diagonal = RowPriors.start(declaration, declaration.layout.uniform(), variances)
+    full = RowPriors.start(declaration, declaration.layout.uniform(), variances, full=True)
+    whole = RowPriors.start(declaration, declaration.layout.uniform(), variances.diag())
+    np.testing.assert_array_equal(diagonal.covariance, diagonal.rows.gather(variances.expand(declaration.layout.shape)))
+    np.testing.assert_array_equal(full.covariance, whole.covariance)

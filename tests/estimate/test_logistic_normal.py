@@ -7,6 +7,7 @@ import math
 import pickle
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -164,6 +165,32 @@ def test_it_begins_at_the_initial_weights() -> None:
     torch.testing.assert_close(given_mean["t.prior_mean"], torch.arange(7.0).repeat(4))
 
 
+@pytest.mark.parametrize("given", [spd(7), torch.linspace(0.2, 3, 7)], ids=["matrix", "variances"])
+def test_arrays_and_lists_are_tensors(given: Tensor) -> None:
+    declaration = table("matrix")
+    tables, counts = {"t": declaration}, {"t": some_counts(declaration.layout, 2, 5)}
+    mean = torch.linspace(-1, 1, 7)
+    found = []
+    for how in (
+        LogisticNormal(mean, given, strict=True),
+        LogisticNormal(mean.numpy(), given.numpy(), strict=True),  # type: ignore[arg-type]
+        LogisticNormal(mean.tolist(), given.tolist(), strict=True),  # type: ignore[arg-type]
+    ):
+        memory = how.begin(tables, {"t": start(declaration.layout, 3)}, torch.Generator())
+        found.append(how.update(tables, counts, memory))
+    assert "t.prior_mean" in found[0]
+    for other in found[1:]:
+        assert all(torch.equal(x, other[key]) for key, x in found[0].items())
+
+
+def test_means_of_forbidden_outcomes_may_be_anything() -> None:
+    declaration = table("support")
+    mean = torch.zeros(4, 7).masked_fill(~declaration.layout.allowed(), -math.inf)
+    how = LogisticNormal(mean)
+    memory = how.begin({"t": declaration}, {"t": declaration.layout.uniform()}, torch.Generator())
+    assert bool((memory["t.prior_mean"] == 0).all())
+
+
 def test_members_of_a_family_rise_together() -> None:
     """b, d and g are one family: counts of b raise d and g, unlike c."""
     declaration = table("vector")
@@ -246,8 +273,21 @@ WRONG = {
     "covariance is 'diagonal', 'full', a tensor or a mapping from labels to families, actual 'all'": {
         "covariance": "all"
     },
-    "the variance must be positive and finite, actual 0": {"variance": 0.0},
-    r"within and shared must be in \[0, 1\), actual 1.0": {"within": 1.0},
+    "covariance=7.0 is a number: say variance=7.0 for a diagonal of them": {"covariance": 7.0},
+    "covariance=3 is a number: say variance=3": {"covariance": torch.tensor(3)},
+    "covariance=2.5 is a number: say variance=2.5": {"covariance": np.array(2.5)},
+    "a mapping from labels to families, actual None": {"covariance": None},
+    "a mapping from labels to families, actual True": {"covariance": True},
+    r"a mapping from labels to families, actual \[\[1.0\], \[0.0, 1.0\]\]": {"covariance": [[1.0], [0.0, 1.0]]},
+    r"a mapping from labels to families, actual \['a', 'b'\]": {"covariance": ["a", "b"]},
+    r"a mapping from labels to families, actual array\(\[1.\+0.j\]\)": {"covariance": np.array([1 + 0j])},
+    "mean is 'initial', 'uniform' or a tensor, actual None": {"mean": None},
+    r"mean is 'initial', 'uniform' or a tensor, actual \[0.0, 'b'\]": {"mean": [0.0, "b"]},
+    "the variance must be a number, positive and finite, actual 0": {"variance": 0.0},
+    "the variance must be a number, positive and finite, actual '1'": {"variance": "1"},
+    "the variance must be a number, positive and finite, actual None": {"variance": None},
+    r"within and shared must be numbers in \[0, 1\), actual 1.0": {"within": 1.0},
+    r"within and shared must be numbers in \[0, 1\), actual '0.5' and 0.0": {"within": "0.5"},
     "rows share by family: give covariance a mapping": {"shared": 0.5},
 }
 
@@ -266,6 +306,14 @@ TROUBLE = {
     r"table 't': a covariance has the shape \(7,\) \(variances\) or \(7, 7\), actual \(3, 3\)": (
         "matrix",
         LogisticNormal(covariance=torch.eye(3)),
+    ),
+    r"table 't': the covariance is not positive definite, its smallest eigenvalue is -2: add": (
+        "matrix",
+        LogisticNormal(covariance=3 * np.ones((7, 7)) - 2 * np.eye(7)),  # type: ignore[arg-type]
+    ),
+    "table 't': 2 allowed outcomes have a mean that is not finite: give all of them a log-weight": (
+        "vector",
+        LogisticNormal(mean=[0.0, math.nan, 0.0, 0.0, math.inf, 0.0, 0.0]),  # type: ignore[arg-type]
     ),
     "table 't': a covariance must be finite and symmetric": (
         "matrix",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import torch
 
 import pyro_unsup as pu
 from pyro_unsup import LogisticNormal
-from pyro_unsup.models import Tagger
+from pyro_unsup.models import DMV, Tagger
 
 from .normal_cases import spd
 
@@ -85,6 +86,19 @@ def test_every_prior_runs_under_em(how: object) -> None:
     assert all(b >= a - 1e-9 * abs(a) for a, b in itertools.pairwise(bounds) if a > -math.inf)
     assert bounds[-1] > bounds[1]
     assert "emission.mean" in fit.memory or "emission.emission.mean" in fit.memory
+
+
+@pytest.mark.parametrize("covariance", ["diagonal", "full"])
+@pytest.mark.parametrize("model", [DMV(3), Tagger(2, 3)], ids=["trees", "tags"])
+@pytest.mark.parametrize("variance", [1e-6, 1e-3, 50.0, 500.0, 1e4, 1e6])
+def test_the_bound_never_falls_however_wide_or_narrow(variance: float, model: Any, covariance: Any) -> None:
+    how = LogisticNormal(variance=variance, covariance=covariance, strict=True)
+    data = [[0, 1, 0, 2], [2, 0, 1], [0, 0], [1], [2, 2, 0]]
+    for seed in range(4):
+        fit = pu.EM(model, how, pu.noise(1.0)).run(data, iterations=12, tolerance=0, seed=seed, progress=False)
+        bounds = [row["objective"] for row in fit.rows]
+        assert all(b >= a - 1e-9 * max(1, abs(a)) for a, b in itertools.pairwise(bounds))
+        assert all(bool(torch.isfinite(x).all()) for x in fit.memory.values())
 
 
 def test_a_run_goes_on_where_it_ended(tmp_path: Path) -> None:

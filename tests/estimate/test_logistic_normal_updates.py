@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -188,6 +189,35 @@ def test_extremes_stay_finite() -> None:
     q = fitted(counts, rows, Posterior(np.zeros(6), np.full(6, 5e3)), strict=True)
     assert np.isfinite(q.log_weights(rows.offsets)).all()
     assert (q.variance > 0).all()
+
+
+def test_the_best_variance_is_a_root_at_any_scale() -> None:
+    """Prior variances of 1e-8 to 1e8, weights that underflow or overflow, and starts far on either side."""
+    from pyro_unsup.kernels.logistic_normal import variance
+
+    def value(p: float, c: float, x: float) -> float:
+        return 0.5 * math.log(x) - 0.5 * p * x - math.exp(c + 0.5 * x)
+
+    scales = itertools.product(10.0 ** np.arange(-8, 9, 2), [-1e6, -3e4, -700.0, -20.0, -1.0, 0.0, 3.0, 30.0])
+    for p, c in scales:
+        for before in (1e-9, 1e-3, 1.0, 50.0, 1e3):
+            x = variance(p, c, before)
+            assert x == pytest.approx(variance(p, c, 2.0), rel=1e-9)
+            assert math.log(x) + np.logaddexp(math.log(p), c + 0.5 * x) == pytest.approx(0, abs=1e-6 * max(1, x))
+            if c + 0.5 * before < 700:
+                assert value(p, c, x) >= value(p, c, before)
+    assert variance(0.25, -math.inf, 1.0) == pytest.approx(4.0)  # without counts, that of the prior
+
+
+@pytest.mark.parametrize(("variance", "left"), [(1.0, 1e-8), (100.0, 1e-4), (1e4, 0.3)])
+def test_a_wide_start_is_as_good_as_a_narrow_one(variance: float, left: float) -> None:
+    rng = np.random.default_rng(0)
+    rows = NormalRows(np.arange(0, 61, 3), rng.normal(size=60), np.full(60, 1 / variance))
+    counts = rng.gamma(0.3, 5.0, size=60)
+    wide, narrow = fitted(counts, rows, strict=True), fitted(counts, rows, Posterior(rows.mean, np.full(60, 1e-3)))
+    best = bound(counts, rows, fitted(counts, rows, sweeps=5000, tolerance=1e-15, strict=True))
+    assert (best - bound(counts, rows, wide)).max() < left
+    assert (best - bound(counts, rows, narrow)).max() < left
 
 
 def test_a_step_that_falls_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

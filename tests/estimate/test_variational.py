@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -116,9 +117,9 @@ def test_a_point_is_no_dirichlet() -> None:
     assert concentration_of(Layout.dense(1), torch.zeros(1)) is not None  # but one outcome is certain anyway
 
 
-@pytest.mark.parametrize("concentration", [0.0, -1.0, float("inf"), float("nan")])
-def test_impossible_concentrations_are_refused(concentration: float) -> None:
-    with pytest.raises(TableError, match="DirichletVB: the concentration must be positive and finite"):
+@pytest.mark.parametrize("concentration", [0.0, -1.0, float("inf"), float("nan"), "a", True, [1.0]])
+def test_impossible_concentrations_are_refused(concentration: Any) -> None:
+    with pytest.raises(TableError, match="DirichletVB: the concentration must be a number, positive and finite"):
         DirichletVB(concentration)
 
 

@@ -12,6 +12,7 @@ import pyro
 import pyro.distributions as dist
 import pytest
 import torch
+from pyro.infer import Trace_ELBO
 from torch import Tensor
 from torch.distributions import MultivariateNormal, kl_divergence
 
@@ -20,8 +21,10 @@ from pyro_unsup import FitError, HierarchicalEM, TableError
 from pyro_unsup import components as c
 from pyro_unsup.distributions import Dependency
 from pyro_unsup.estimate.empirical_normal import JITTER
+from pyro_unsup.estimate.table_rows import TableRows
 from pyro_unsup.infer import hierarchical, own_weights
 from pyro_unsup.models import CCM, DMV, DMVCCM, Aligner, Clusterer, Segmenter, Tagger
+from pyro_unsup.results.table_posterior import table_posterior, to_table
 
 from ..distributions.dependency_case import enumerate_trees
 from ..results.cases import assert_same
@@ -82,6 +85,86 @@ def test_the_bound_never_falls(model: Any, data: Any, covariance: Any) -> None:
     bounds = objectives(fit)
     assert all(b >= a - 1e-8 * abs(a) for a, b in itertools.pairwise(bounds))
     assert bounds[-1] > bounds[0]
+
+
+LABELS = {0: "even", 2: "even", "left": "side", "right": "side", (0,): "from 0", (0, 1): "from 0"}
+STARTS: dict[str, Any] = {
+    "matrix": (0.6 * np.eye(4) + 0.4).tolist(),
+    "variances": np.linspace(0.3, 2, 4),
+    "families": LABELS,
+}
+
+
+@pytest.mark.parametrize("covariance", STARTS.values(), ids=STARTS)
+@pytest.mark.parametrize("name", ["trees", "bigram", "trigram with a dictionary", "documents", "links"])
+def test_it_never_falls_from_a_covariance_of_ones_own(name: str, covariance: Any) -> None:
+    model, data = CASES[name]
+    if name == "links" and not isinstance(covariance, dict):
+        return  # no table has four outcomes
+    bounds = objectives(run(model, data, 8, covariance=covariance, strict=True, variance=2.0, within=0.7))
+    assert all(b >= a - 1e-8 * abs(a) for a, b in itertools.pairwise(bounds))
+    assert bounds[-1] > bounds[0]
+
+
+def test_a_covariance_of_ones_own_is_where_it_starts() -> None:
+    matrix = 0.6 * torch.eye(4) + 0.4
+    first = run(DMV(4), SENTENCES, 0, covariance=matrix, variance=3.0)
+    torch.testing.assert_close(first.memory["attach.covariance"], matrix.expand(8, 4, 4))
+    assert first.memory["stop.covariance"].unique().tolist() == [3.0]  # two outcomes: it says nothing of them
+    assert first.config["covariance"] == "tensor of shape (4, 4)"
+    later = run(DMV(4), SENTENCES, 4, covariance=matrix).memory["attach.covariance"]
+    assert later.shape == (8, 4, 4)
+    assert not torch.allclose(later, first.memory["attach.covariance"])
+    one = run(Clusterer(4, 4), SENTENCES, 5, covariance="full", variance=2.0)
+    same = run(Clusterer(4, 4), SENTENCES, 5, covariance=2 * torch.eye(4), variance=2.0)
+    torch.testing.assert_close(one.memory["words.covariance"], same.memory["words.covariance"])
+
+
+def test_families_are_where_it_starts() -> None:
+    model = DMV(pu.data.Vocab(["NN", "NNS", "VB", "DT"]))
+    fit = run(model, SENTENCES, 0, covariance={"NN": "noun", "NNS": "noun"}, variance=2.0, within=0.25)
+    expected = 2 * torch.eye(4)
+    expected[0, 1] = expected[1, 0] = 0.5
+    torch.testing.assert_close(fit.memory["root.covariance"], expected[None])
+    torch.testing.assert_close(fit.memory["attach.covariance"], expected.expand(8, 4, 4))
+    assert fit.memory["stop.covariance"].dim() == 1
+    assert fit.config["covariance"] == "families of 2 labels"
+    assert fit.config["within"] == 0.25
+
+
+@pytest.mark.parametrize("covariance", ["diagonal", "full", LABELS], ids=["diagonal", "full", "families"])
+@pytest.mark.parametrize("name", ["trees", "trigram with a dictionary", "brackets given widths", "segments"])
+def test_the_guide_draws_the_tables_of_a_new_example(name: str, covariance: Any) -> None:
+    model, data = TOGETHER[name]
+    fit = run(model, data, 4, covariance=covariance)
+    for table, declaration in model.declarations().items():
+        q, layout = table_posterior(fit, declaration, torch.float64), declaration.layout
+        if f"{table}.mean" not in fit.memory:
+            assert isinstance(q, dist.Delta)
+            continue
+        pyro.set_rng_seed(0)
+        draws = to_table(layout, q.sample((6000,)))
+        assert bool(torch.isfinite(q.log_prob(q.sample())).all())
+        torch.testing.assert_close(layout.row_sum(draws[5]), torch.ones(layout.rows))
+        rows = TableRows.of(layout)
+        flat = draws.log().flatten(1)
+        flat = flat if rows.cells is None else flat[:, rows.cells]
+        mean, sigma = fit.memory[f"{table}.mean"], fit.memory[f"{table}.covariance"]
+        for row, (a, b) in enumerate(itertools.pairwise(rows.offsets.tolist())):
+            own = sigma[a:b].diag() if sigma.dim() == 1 else sigma[row, : b - a, : b - a]
+            logit, variance = flat[:, a] - flat[:, a + 1], own[0, 0] + own[1, 1] - 2 * own[0, 1]
+            assert abs(float(logit.mean() - (mean[a] - mean[a + 1]))) < 5 * math.sqrt(float(variance) / 6000)
+            assert float(logit.var()) == pytest.approx(float(variance), rel=0.12)
+    assert math.isfinite(Trace_ELBO().loss(fit.model, fit.guide(), data))
+
+
+def test_arviz_has_tables_of_new_examples() -> None:
+    pytest.importorskip("arviz")
+    fit = run(DMV(4), SENTENCES, 4, covariance="full")
+    found = fit.to_arviz(draws=50)["posterior"]["attach"].values
+    assert found.shape == (1, 50, 4, 2, 4)
+    np.testing.assert_allclose(found.sum(-1), 1)
+    assert (found.std(1) > 0).all()
 
 
 @pytest.mark.parametrize("rounds", [3])
@@ -286,6 +369,7 @@ RESUMED: dict[str, dict[str, Any]] = {
     "bigram": {"dtype": torch.float32, "rounds": 2},
     "brackets given widths": {"covariance": "full"},
     "links": {"covariance": "full"},
+    "segments": {"covariance": LABELS, "within": 0.3},
 }
 
 
@@ -316,8 +400,12 @@ def test_going_on_with_the_same_engine() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"covariance": "round"}, "covariance is 'diagonal' or 'full', actual 'round'"),
-        ({"variance": 0.0}, "the covariance is not positive definite: variance must be above 0, actual 0.0"),
+        (
+            {"variance": 0.0},
+            "the covariance is not positive definite: variance must be a finite number above 0, actual 0.0",
+        ),
+        ({"variance": "1"}, "variance must be a finite number above 0, actual '1'"),
+        ({"within": 1.0}, r"within must be a number in \[0, 1\), actual 1.0"),
         ({"rounds": 0}, "rounds must be a whole number, 1 or more, actual 0"),
         ({"dtype": torch.float16}, "dtype must be torch.float64 or torch.float32"),
     ],
@@ -325,6 +413,23 @@ def test_going_on_with_the_same_engine() -> None:
 def test_settings_that_make_no_sense(options: dict[str, Any], message: str) -> None:
     with pytest.raises(FitError, match=message):
         HierarchicalEM(DMV(2), **options)
+
+
+@pytest.mark.parametrize(
+    ("covariance", "message"),
+    [
+        ("round", "HierarchicalEM: covariance is 'diagonal', 'full', a tensor or a mapping .*, actual 'round'"),
+        (None, "HierarchicalEM: covariance is 'diagonal', 'full', a tensor or a mapping .*, actual None"),
+        (2.0, "HierarchicalEM: covariance=2.0 is a number: say variance=2.0 for a diagonal of them"),
+        (torch.eye(5), r"a covariance of shape \(5, 5\) suits no table, expected one of {'root': \(4, 4\),"),
+        (np.ones((4, 4)), "table 'root': the covariance is not positive definite, its smallest eigenvalue is"),
+        (-np.ones(4), "table 'root': variances must be positive and finite"),
+        ({"NN": "noun"}, r"HierarchicalEM: none of the labels in the families is a label of \['attach', 'root',"),
+    ],
+)
+def test_covariances_that_make_no_sense(covariance: Any, message: str) -> None:
+    with pytest.raises(TableError, match=message):
+        run(DMV(4), SENTENCES, covariance=covariance)
 
 
 def test_models_that_do_not_tell_examples_apart() -> None:
