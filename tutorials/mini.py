@@ -13,8 +13,6 @@ from pyro import poutine
 from pyro.poutine.messenger import Messenger
 from pyro.poutine.runtime import effectful
 
-torch.set_default_dtype(torch.float64)
-
 
 # A model is a Pyro program. What is hidden is summed out by a distribution whose log_prob is a log partition function;
 # its weights need not be normalised.
@@ -129,6 +127,7 @@ def stepwise_em(model, data, weights, passes=6, power=0.7, how=None):
 
 
 if __name__ == "__main__":
+    torch.set_default_dtype(torch.float64)
     pyro.set_rng_seed(0)
     data = [torch.tensor(words) for words in ([0, 2, 0, 2], [1, 3], [0, 3, 1, 2], [1, 2, 0], [0, 2, 1, 3, 0, 2])]
     trace = poutine.trace(tagger).get_trace(data)  # an ordinary Pyro model: draws from the priors are a start

@@ -137,13 +137,13 @@ class Beliefs:
 
     def polytope(self) -> Loosen:
         """How much of the posterior is free."""
-        from ..infer import Loosen
+        from ..infer import Loosen, fixed
 
         if self.free is None:
             return Loosen(even=self.evenly)
         first, two, last = self.free.partition(":")
         try:
-            return Loosen(float(first), float(last if two else first), even=self.evenly)
+            return Loosen(float(first), float(last), even=self.evenly) if two else fixed(float(first), self.evenly)
         except ValueError:
             raise UnsupError(
                 f"--free is a share between 0 and 1, or two of which the second is no less, such as 0.85:0.95, actual "

@@ -2,15 +2,15 @@
 
 from . import templates
 from .base import Additive, Differentiable, Estimator, Parametric
-from .covariance import families
 from .dirichlet import AddLambda, DirichletMAP
 from .empirical_dirichlet import EmpiricalDirichlet
-from .feature_names import FeatureNames
-from .features import Features
-from .log_linear import LogLinear
-from .logistic_normal import LogisticNormal
+from .features.feature_names import FeatureNames
+from .features.features import Features
+from .features.log_linear import LogLinear
+from .features.template import Template, same
+from .normal.covariance import families
+from .normal.logistic_normal import LogisticNormal
 from .normalise import Normalise
-from .template import Template, same
 from .variational import DirichletVB
 
 __all__ = [

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..errors import FitError, TableError
 from ..estimate import Differentiable, LogLinear
-from ..estimate.lbfgs import LBFGS, Array, Point
+from ..estimate.features.lbfgs import LBFGS, Array, Point
 from ..kernels.threads import plain_torch
 from ..results import Fit
 from .engine import Engine

@@ -18,7 +18,7 @@ from pyro_unsup.estimate.empirical_dirichlet import _Cells, _rising, fitted_conc
 from pyro_unsup.models import Tagger
 from pyro_unsup.tables import Declaration, Layout
 
-from .normal_cases import KINDS, table
+from .normal.normal_cases import KINDS, table
 
 kinds = pytest.mark.parametrize("kind", KINDS)
 pers = pytest.mark.parametrize("per", ["table", "outcome"])

@@ -9,7 +9,7 @@ import torch
 from pyro_unsup.estimate.table_rows import TableRows
 from pyro_unsup.tables import Layout
 
-from .normal_cases import KINDS, SUPPORT, table
+from .normal.normal_cases import KINDS, SUPPORT, table
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -189,7 +189,7 @@ def test_an_init_that_nothing_would_come_of() -> None:
 
 
 def test_an_m_step_that_diverges_says_when(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyro_unsup.estimate.log_linear.LARGEST", 2.0)
+    monkeypatch.setattr("pyro_unsup.estimate.features.log_linear.LARGEST", 2.0)
     with pytest.raises(FitError, match="iteration 0: the weights of features diverge"):
         EM(Tagger(2, 3), LogLinear()).run([[0, 1], [0, 0, 0]], progress=False)
 

@@ -216,6 +216,6 @@ def test_other_refusals() -> None:
 
 
 def test_weights_that_diverge(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyro_unsup.estimate.log_linear.LARGEST", 3.0)
+    monkeypatch.setattr("pyro_unsup.estimate.features.log_linear.LARGEST", 3.0)
     with pytest.raises(FitError, match=r"iteration \d+: the weights of features diverge: .*raise kappa, actual 0"):
         Gradient(Tagger(2, 3)).run([[0, 1], [0, 0, 0]], iterations=200, **QUIET)

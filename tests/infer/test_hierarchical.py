@@ -20,7 +20,7 @@ import pyro_unsup as pu
 from pyro_unsup import FitError, HierarchicalEM, TableError
 from pyro_unsup import components as c
 from pyro_unsup.distributions import Dependency
-from pyro_unsup.estimate.empirical_normal import JITTER
+from pyro_unsup.estimate.normal.empirical_normal import JITTER
 from pyro_unsup.estimate.table_rows import TableRows
 from pyro_unsup.infer import hierarchical, own_weights
 from pyro_unsup.models import CCM, DMV, DMVCCM, Aligner, Clusterer, Segmenter, Tagger

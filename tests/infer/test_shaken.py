@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import pyro_unsup as pu
-from pyro_unsup.estimate.logistic_normal_updates import Posterior
+from pyro_unsup.estimate.normal.logistic_normal_updates import Posterior
 from pyro_unsup.estimate.variational import concentration_of
 from pyro_unsup.models import Tagger
 from pyro_unsup.tables import Declaration, Layout

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import UnsupError
-from ..template import Template, same
+from ..features.template import Template, same
 
 Array = np.ndarray[Any, Any]
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from ...errors import TableError
-from ..template import Function, Template, same
+from ..features.template import Function, Template, same
 
 #: Nouns and verbs by tag set: the Penn Treebank's, Universal Dependencies', and the Chinese Treebank's.
 TAG_CLASSES: dict[str, tuple[frozenset[str], frozenset[str]]] = {

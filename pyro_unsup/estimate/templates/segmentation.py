@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..template import Template, same
+from ..features.template import Template, same
 from .phonemes import BROAD, FINE
 
 

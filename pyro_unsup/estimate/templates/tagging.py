@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from ...errors import TableError
-from ..template import Template, same
+from ..features.template import Template, same
 
 
 def tagging(

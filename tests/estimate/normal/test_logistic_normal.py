@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from pyro_unsup import FitError, LogisticNormal, TableError
-from pyro_unsup.estimate import logistic_normal as module
-from pyro_unsup.estimate.covariance import families
+from pyro_unsup.estimate.normal import logistic_normal as module
+from pyro_unsup.estimate.normal.covariance import families
 from pyro_unsup.tables import Axis, Declaration, Layout
 
 from .normal_cases import FAMILIES, KINDS, LETTERS, bound_of, spd, table

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from ..errors import TableError
-from ..tables import Axis, Declaration
+from ...errors import TableError
+from ...tables import Axis, Declaration
 from .blocks import Plan
 from .template import Template, same
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import TableError
-from ..tables import Axis, Declaration
+from ...errors import TableError
+from ...tables import Axis, Declaration
 from .feature_names import Family
 from .incidence import Array, Incidence, along, crossed, jointly, places_of
 from .template import Template
@@ -37,12 +37,12 @@ class Factored:
         return self.shape[0] * self.shape[1]
 
     def add(self, weights: Array, logits: Array) -> None:  # (F,), (cells,)
-        from ..kernels.features import add_factored
+        from ...kernels.features import add_factored
 
         add_factored(*self._arrays, weights.reshape(self.shape), self.rows.plain, self._by_row(logits))
 
     def add_back(self, cells: Array, weights: Array) -> None:  # (cells,), (F,)
-        from ..kernels.features import add_factored_back
+        from ...kernels.features import add_factored_back
 
         add_factored_back(*self._arrays, self.rows.plain, self._by_row(cells), weights.reshape(self.shape))
 
@@ -63,7 +63,7 @@ class Sparse:
     size: int
 
     def add(self, weights: Array, logits: Array) -> None:
-        from ..kernels.features import add_sparse
+        from ...kernels.features import add_sparse
 
         if self.starts is None:
             logits += weights
@@ -71,7 +71,7 @@ class Sparse:
             add_sparse(self.starts, self.ids, weights, logits)
 
     def add_back(self, cells: Array, weights: Array) -> None:
-        from ..kernels.features import add_sparse_back
+        from ...kernels.features import add_sparse_back
 
         if self.starts is None:
             weights += cells
@@ -154,7 +154,7 @@ class Plan:
 
     def _pairs(self) -> tuple[Array | None, Array, Array]:
         """On a ragged table: the features of each cell, and the pair of values that each feature is."""
-        from ..kernels.features import number_pairs
+        from ...kernels.features import number_pairs
 
         starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.fired)])
         lengths = self.declaration.layout.row_lengths

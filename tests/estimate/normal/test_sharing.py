@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.distributions import MultivariateNormal, kl_divergence
 
 from pyro_unsup import LogisticNormal
-from pyro_unsup.estimate.covariance import families
-from pyro_unsup.estimate.logistic_normal_updates import Posterior
-from pyro_unsup.estimate.normal_prior import TablePrior
+from pyro_unsup.estimate.normal.covariance import families
+from pyro_unsup.estimate.normal.logistic_normal_updates import Posterior
+from pyro_unsup.estimate.normal.normal_prior import TablePrior
 from pyro_unsup.estimate.table_rows import TableRows
 from pyro_unsup.tables import Axis, Declaration, Layout
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import TableError
+from ...errors import TableError
 
 Function = Callable[..., Any]
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import TableError
+from ...errors import TableError
 
 if TYPE_CHECKING:
     import pandas

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..tables import Declaration, Layout
+from ...tables import Declaration, Layout
 from .blocks import Factored, Sparse
 from .feature_names import Family, FeatureNames
 from .incidence import Array
@@ -71,7 +71,7 @@ class Features:
 
     def log_weights(self, w: Tensor) -> dict[str, Tensor]:  # (F,)
         """The tables that these weights stand for."""
-        from ..kernels.features import normalise
+        from ...kernels.features import normalise
 
         found = {}
         for name, layout in self._layouts.items():
@@ -82,7 +82,7 @@ class Features:
 
     def expected(self, w: Array, counts: Mapping[str, Array]) -> tuple[float, Array]:  # (F,) -> (), (F,)
         """Counts times log-weights, of all tables together, and its gradient: observed minus expected features."""
-        from ..kernels.features import expected
+        from ...kernels.features import expected
 
         total, gradient = 0.0, np.zeros(len(self))
         for name in self._layouts:
@@ -93,7 +93,7 @@ class Features:
 
     def gradient(self, log_weights: Mapping[str, Tensor], counts: Mapping[str, Tensor]) -> Array:  # (F,)
         """The gradient of :meth:`expected`, of tables that have been made already."""
-        from ..kernels.features import expected
+        from ...kernels.features import expected
 
         gradient = np.zeros(len(self))
         for name in self._layouts:

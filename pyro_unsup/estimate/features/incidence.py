@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import TableError
-from ..tables import Axis, Declaration
+from ...errors import TableError
+from ...tables import Axis, Declaration
 from .template import Function, Template
 
 Array = np.ndarray[Any, Any]

@@ -26,10 +26,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import TableError
-from ..tables import Declaration
+from ...errors import TableError
+from ...tables import Declaration
+from ..table_rows import TableRows
 from .logistic_normal_updates import NormalRows
-from .table_rows import TableRows
 
 Array = np.ndarray[Any, Any]
 

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..tables import Declaration
+from ...tables import Declaration
+from ..table_rows import TableRows
 from .covariance import inverses
 from .logistic_normal_updates import Array, NormalRows, Posterior, divergence
 from .sharing import Sharing, sharing_of
-from .table_rows import TableRows
 
 
 @dataclass(frozen=True)

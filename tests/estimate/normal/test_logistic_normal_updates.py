@@ -12,8 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyro_unsup import FitError, TableError
-from pyro_unsup.estimate import logistic_normal_updates as updates
-from pyro_unsup.estimate.logistic_normal_updates import NormalRows, Posterior, at_prior, bound, divergence, fitted
+from pyro_unsup.estimate.normal import logistic_normal_updates as updates
+from pyro_unsup.estimate.normal.logistic_normal_updates import (
+    NormalRows,
+    Posterior,
+    at_prior,
+    bound,
+    divergence,
+    fitted,
+)
 
 from .normal_cases import bound_of, precision_of, some_rows, spd, total_bound
 

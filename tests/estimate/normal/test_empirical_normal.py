@@ -10,9 +10,9 @@ import torch
 from torch.distributions import MultivariateNormal
 
 from pyro_unsup import TableError
-from pyro_unsup.estimate.covariance import families
-from pyro_unsup.estimate.empirical_normal import JITTER, RowPriors, expected, reestimated
-from pyro_unsup.estimate.logistic_normal_updates import Posterior, bound
+from pyro_unsup.estimate.normal.covariance import families
+from pyro_unsup.estimate.normal.empirical_normal import JITTER, RowPriors, expected, reestimated
+from pyro_unsup.estimate.normal.logistic_normal_updates import Posterior, bound
 from pyro_unsup.tables import Declaration, Layout
 
 from .normal_cases import FAMILIES, KINDS, LETTERS, spd, table, total_bound

@@ -215,7 +215,7 @@ def test_what_would_not_fit_is_refused_before_it_is_built(monkeypatch: pytest.Mo
     small = TABLES["ragged"]
     with pytest.raises(TableError, match=r"more than 1e-07 GiB .half of what is free, or max_gib.*raise max_gib"):
         Features({"ragged": small}, TEMPLATES["ragged"], max_gib=1e-7)
-    monkeypatch.setattr("pyro_unsup.estimate.plans._free_bytes", lambda: None)  # a system that does not tell
+    monkeypatch.setattr("pyro_unsup.estimate.features.plans._free_bytes", lambda: None)  # a system that does not tell
     assert len(Features({"ragged": small}))
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import TableError
-from ..tables import Declaration
+from ...errors import TableError
+from ...tables import Declaration
 from .feature_names import FeatureNames
 from .features import Features
 from .lbfgs import LBFGS, Point

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import FitError, TableError
+from ...errors import FitError, TableError
 
 Array = np.ndarray[Any, Any]
 
@@ -69,7 +69,7 @@ class NormalRows:
         """x' P x of every row."""
         if self.blocks is None:
             return self.sum(self.precision * x * x)
-        from ..kernels.logistic_normal import in_threads, quadratics
+        from ...kernels.logistic_normal import in_threads, quadratics
 
         out = np.empty(len(self.lengths))
         in_threads(lambda a, b: quadratics(x, self.blocks, self.which, self.offsets, out, a, b), self.offsets)
@@ -85,7 +85,7 @@ class Posterior:
 
     def log_zeta(self, offsets: Array) -> Array:  # (rows,)
         """The best zeta of every row, in logs."""
-        from ..kernels.logistic_normal import in_threads, log_zetas
+        from ...kernels.logistic_normal import in_threads, log_zetas
 
         out = np.empty(len(offsets) - 1)
         in_threads(lambda a, b: log_zetas(self.mean, self.variance, offsets, out, a, b), offsets)
@@ -143,7 +143,7 @@ def fitted(
     :param name: of the table, for errors.
     :raises FitError: if ``strict`` and a step lowered the bound of a row.
     """
-    from ..kernels.logistic_normal import diagonal_means, full_means, in_threads, variances
+    from ...kernels.logistic_normal import diagonal_means, full_means, in_threads, variances
 
     if not (np.isfinite(counts).all() and (counts >= 0).all()):
         raise TableError(f"table '{name}': expected counts must be finite and not negative")

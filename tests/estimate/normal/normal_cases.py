@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyro_unsup.estimate.logistic_normal_updates import NormalRows, Posterior
+from pyro_unsup.estimate.normal.logistic_normal_updates import NormalRows, Posterior
 from pyro_unsup.tables import Axis, Declaration, Layout
 
 SUPPORT = torch.rand(4, 7, generator=torch.Generator().manual_seed(2)) < 0.6

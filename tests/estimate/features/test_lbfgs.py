@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from pyro_unsup.estimate.lbfgs import LBFGS, RISE, SLOPE, Array, Point, climb_line
+from pyro_unsup.estimate.features.lbfgs import LBFGS, RISE, SLOPE, Array, Point, climb_line
 
 RNG = np.random.default_rng(0)
 MATRIX = RNG.standard_normal((20, 20))

@@ -10,14 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..distributions.segments import row_index, segment_log_softmax
-from ..errors import FitError, TableError
-from ..tables import Declaration
+from ...distributions.segments import row_index, segment_log_softmax
+from ...errors import FitError, TableError
+from ...tables import Declaration
+from ..settings import is_number, to_tensor
+from ..table_rows import TableRows
 from .covariance import Given, brief, covariance_of, know_some_label, understood
 from .logistic_normal_updates import MAY_FALL, Array, Posterior, at_prior, fitted
 from .normal_prior import TablePrior, learned
-from .settings import is_number, to_tensor
-from .table_rows import TableRows
 
 #: What is added to the variances of a covariance that is learned. It is the scale of a prior that keeps it from
 #: collapsing, exp(-rows / 2 * JITTER * trace(inverse)), which is part of the bound.

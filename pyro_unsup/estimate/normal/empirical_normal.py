@@ -15,11 +15,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import TableError
-from ..tables import Declaration
+from ...errors import TableError
+from ...tables import Declaration
+from ..table_rows import TableRows
 from .covariance import LARGEST, cut
 from .logistic_normal_updates import TOLERANCE, NormalRows, Posterior, divergence, fitted
-from .table_rows import TableRows
 
 Array = np.ndarray[Any, Any]
 
@@ -160,7 +160,7 @@ def reestimated(prior: RowPriors, pairs: Array, posterior: Posterior) -> RowPrio
 
     the means over the pairs of a row. A row without pairs keeps its prior.
     """
-    from ..kernels.logistic_normal import add_outer
+    from ...kernels.logistic_normal import add_outer
 
     lengths, cells = np.diff(prior.rows.offsets), prior.cells(pairs)
     many = np.bincount(pairs, minlength=len(lengths))
