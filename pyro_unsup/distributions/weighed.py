@@ -41,8 +41,7 @@ class Weighed(Structured):
         return Weighed(self.base.with_weights(mine), weights.get("factors", self.factors))
 
     def raised(self, power: float) -> Weighed:
-        forbidden = self.factors == -torch.inf  # to any power, 0 included
-        return Weighed(self.base.raised(power), torch.where(forbidden, -torch.inf, self.factors * power))
+        return Weighed(self.base.raised(power), raised_factors(self.factors, power))
 
     def references(self) -> dict[str, dict[str, Tensor]]:
         return self.base.references()
@@ -137,6 +136,11 @@ def as_mask(factors: Tensor) -> Tensor | None:
         return None
     allowed = factors == 0
     return allowed if bool((allowed | (factors == -torch.inf)).all()) else None
+
+
+def raised_factors(factors: Tensor, power: float) -> Tensor:
+    """Log-weights of parts times a power. What is forbidden stays so, to the power of 0 too."""
+    return torch.where(factors == -torch.inf, -torch.inf, factors * power)
 
 
 def as_factors(found: Tensor, dist: Structured, parts: Parts) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..distributions import Posterior, Structured
 from ..distributions.parts import Parts
-from ..distributions.weighed import as_factors
+from ..distributions.weighed import as_factors, raised_factors
 from ..errors import StructureError
 from .handled import Handled
 from .parts import Component, PartsMessenger, named
@@ -52,8 +52,7 @@ class Constrained(Structured):
         return self._with(self.base.with_weights(weights))
 
     def raised(self, power: float) -> Constrained:
-        forbidden = self._factors == -torch.inf  # to any power, 0 included
-        return self._with(self.base.raised(power), torch.where(forbidden, -torch.inf, self._factors * power))
+        return self._with(self.base.raised(power), raised_factors(self._factors, power))
 
     def references(self) -> dict[str, dict[str, Tensor]]:
         return self.base.references()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import FitError
+from ..estimate.settings import is_number
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class Loosen:
 
     def __post_init__(self) -> None:
         for name in ("start", "end", "step"):
-            if not isinstance(getattr(self, name), int | float):
+            if not is_number(getattr(self, name)):
                 raise FitError(f"Loosen: {name} is a number, actual {getattr(self, name)!r:.80}")
         if not 0 <= self.start <= self.end <= 1:
             raise FitError(f"the free share lies in 0 <= start <= end <= 1, actual {self.start} and {self.end}")

@@ -90,3 +90,19 @@ class Parts:
     def made_of(self) -> list[Tensor]:
         """What it takes to say whether these are the same parts as others."""
         return [x for f in fields(self) if isinstance(x := getattr(self, f.name), Tensor)]
+
+
+class InSentences(Parts):
+    """Parts that each lie in one of some sentences."""
+
+    lengths: Tensor  # (B,)
+    sentence: Any
+
+    @property
+    def examples(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def example(self) -> Tensor:
+        found: Tensor = self.sentence
+        return found

@@ -10,11 +10,11 @@ from torch import Size, Tensor
 
 from ..ragged import offsets_of, pad
 from ..segments import row_index
-from .base import Parts
+from .base import InSentences
 
 
 @dataclass(frozen=True, eq=False)
-class States(Parts):
+class States(InSentences):
     """Of chains: (tokens, K) if words lie flat, (*batch, T, K) if they are padded (-1 then)."""
 
     AXES = {"state": "tag", "word": "word"}  # noqa: RUF012
@@ -27,14 +27,6 @@ class States(Parts):
     @property
     def shape(self) -> Size:
         return Size([*(self.words.shape if self.padded is None else self.padded), self.states])
-
-    @property
-    def examples(self) -> int:
-        return len(self.lengths)
-
-    @property
-    def example(self) -> Tensor:
-        return self.sentence
 
     @cached_property
     def state(self) -> Tensor:  # (K,)
@@ -65,7 +57,7 @@ class States(Parts):
 
 
 @dataclass(frozen=True, eq=False)
-class Pieces(Parts):
+class Pieces(InSentences):
     """Of segmentations: (symbols, L), by the last symbol of a segment and its width."""
 
     AXES = {"segment": "segment"}  # noqa: RUF012
@@ -76,14 +68,6 @@ class Pieces(Parts):
     @property
     def shape(self) -> Size:
         return self.segment.shape
-
-    @property
-    def examples(self) -> int:
-        return len(self.lengths)
-
-    @property
-    def example(self) -> Tensor:
-        return self.sentence
 
     @cached_property
     def sentence(self) -> Tensor:  # (symbols, 1)

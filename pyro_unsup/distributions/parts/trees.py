@@ -11,11 +11,11 @@ from torch import Size, Tensor
 from ..bracketing_sum import spans_of
 from ..dependency_sum import arc_lengths, arcs_of
 from ..ragged import offsets_of
-from .base import Parts
+from .base import InSentences
 
 
 @dataclass(frozen=True, eq=False)
-class Arcs(Parts):
+class Arcs(InSentences):
     """Of dependency trees. All are (cells,), in the order of :func:`.arcs_of`.
 
     >>> arcs = Arcs(torch.tensor([4, 7]), torch.tensor([2]))
@@ -31,14 +31,6 @@ class Arcs(Parts):
     @property
     def shape(self) -> Size:
         return Size([int(arc_lengths(self.lengths).sum())])
-
-    @property
-    def examples(self) -> int:
-        return len(self.lengths)
-
-    @property
-    def example(self) -> Tensor:
-        return self.sentence
 
     @cached_property
     def _cells(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -85,7 +77,7 @@ class Arcs(Parts):
 
 
 @dataclass(frozen=True, eq=False)
-class Brackets(Parts):
+class Brackets(InSentences):
     """Of binary trees: spans as constituents. All are (spans,), in the order of :func:`.spans_of`."""
 
     AXES = {"yields": "yield", "contexts": "context"}  # noqa: RUF012
@@ -96,14 +88,6 @@ class Brackets(Parts):
     @property
     def shape(self) -> Size:
         return Size([len(self.spans)])
-
-    @property
-    def examples(self) -> int:
-        return len(self.lengths)
-
-    @property
-    def example(self) -> Tensor:
-        return self.sentence
 
     @cached_property
     def _cells(self) -> tuple[Tensor, Tensor, Tensor]:
