@@ -85,7 +85,7 @@ class ChainParts:
                     f"the weights of a chain must have one floating dtype: start has {self.start.dtype}, "
                     f"{name} has {table.dtype}"
                 )
-            if table.numel() and not float(table.detach().max()) < torch.inf:
+            if table.numel() and not float(table.detach().amax()) < torch.inf:
                 raise StructureError(f"{name} holds NaN or +inf; log-weights are numbers below +inf, or -inf")
 
     def detach(self) -> ChainParts:

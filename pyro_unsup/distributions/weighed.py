@@ -167,6 +167,6 @@ def as_factors(found: Tensor, dist: Structured, parts: Parts) -> Tensor:
             f"expected truth values or floating-point log-weights over the parts, actual {found.dtype}: for a mask "
             "compare, as in parts.distance <= 4"
         )
-    if found.numel() and not float(found.detach().max()) < torch.inf:
+    if found.numel() and not float(found.detach().amax()) < torch.inf:
         raise StructureError("the log-weights of parts hold NaN or +inf; they are numbers below +inf, or -inf")
     return found.to(like)

@@ -53,7 +53,7 @@ class Expectation:
         for name, counts in self.counts.items():
             if not math.isfinite(float(counts.sum())):
                 raise FitError(f"iteration {iteration}: table '{name}' got NaN or infinite counts")
-            if counts.numel() and float(counts.min()) < -1e-6:
+            if counts.numel() and float(counts.amin()) < -1e-6:
                 raise FitError(
                     f"iteration {iteration}: table '{name}' got negative counts, so the model uses it other than as "
                     "weights. Use its log-weights in pyro_unsup.Categorical or in a structured distribution only"

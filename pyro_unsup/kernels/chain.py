@@ -129,7 +129,7 @@ def _logs(weights: ChainTables) -> list[Array]:
 
 def _scaled(log_weights: Tensor) -> tuple[Array, float]:
     """Real weights with a maximum of 1, and the log of what was divided out."""
-    top = float(log_weights.max())
+    top = float(log_weights.amax())
     top = 0.0 if top == -np.inf else top
     return (log_weights - top).exp().contiguous().numpy(), top
 
@@ -137,7 +137,7 @@ def _scaled(log_weights: Tensor) -> tuple[Array, float]:
 def _is_sparse(weights: ChainTables, words: Array) -> bool:
     if len(weights.trans) > 1:
         return True
-    if float(weights.emit.min()) > -np.inf:
+    if float(weights.emit.amin()) > -np.inf:
         return False
     sizes = (weights.emit > -torch.inf).sum(0).numpy()
     return len(words) > 0 and float(sizes[words].mean()) < DENSE_SHARE * len(weights.start)
