@@ -49,7 +49,8 @@ class CollapsedGibbs(MCMCKernel):
     At another temperature T the first two leave p(labels | ...)^(1/T) invariant; the third draws tags from their
     tempered posterior given tables, a heuristic. Concentrations always move at temperature 1.
 
-    :param model: a :class:`.Tagger`; or a :class:`.Clusterer` or :class:`.Segmenter`, ``"pointwise"`` only.
+    :param model: a :class:`.Tagger`; or a :class:`.Clusterer` or :class:`.Segmenter`, which is not drawn
+        ``"uncollapsed"``, a clusterer only ``"pointwise"``.
     :param alpha: concentration of the tables that labels come from; by default what the model's ``prior`` says.
     :param beta: of the tables that words come from, a number or one a label; by default likewise.
     :param hyper: ``"fixed"``; ``"shared"``: one alpha and one beta are sampled (the paper's BHMM1); ``"separate"``: one

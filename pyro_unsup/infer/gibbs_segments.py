@@ -22,7 +22,7 @@ class SegmentState:
     :param sentences: what the model accepts as data.
     """
 
-    ways = ("pointwise",)
+    ways = ("pointwise", "blocked")
     #: The tables that alpha and beta are the concentrations of.
     tables: tuple[tuple[str, ...], str] = (("stop",), "segments")
     #: Labels: a segment ends, or it does not.
@@ -95,25 +95,18 @@ class SegmentState:
         return np.array([_row(self.n[None], beta[0])])
 
     def sweep(self, how: str, alpha: Array, beta: Array, power: float, rng: np.random.Generator) -> float:
-        """Draw every place between two symbols once."""
-        from ..kernels.gibbs_segments import sweep
+        """Draw every place between two symbols once. What share of the proposals was accepted: all, if one by one."""
+        from ..kernels import gibbs_segments, gibbs_segments_blocked
 
-        self.total = int(
-            sweep(
-                self.cells,
-                self.offsets,
-                self._ends,
-                self.n,
-                self.total,
-                self._sentences,
-                self._log_penalty,
-                alpha[0],
-                beta[0],
-                power,
-                rng.random(len(self)),
-            )
-        )
-        return 1.0
+        state = (self.cells, self.offsets, self._ends, self.n, self.total, self._sentences, self._log_penalty)
+        prior = (alpha[0], beta[0], power)
+        uniforms = rng.random(len(self))
+        if how == "pointwise":
+            self.total = int(gibbs_segments.sweep(*state, *prior, uniforms))
+            return 1.0
+        decisions = rng.random(len(self.offsets) - 1)
+        self.total, proposed, accepted = map(int, gibbs_segments_blocked.sweep(*state, *prior, uniforms, decisions))
+        return accepted / proposed if proposed else 1.0
 
 
 def _row(counts: Array, concentration: float) -> float:

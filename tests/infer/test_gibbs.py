@@ -278,9 +278,10 @@ def test_more_that_is_refused() -> None:
             kernel().run(SENTENCES, **run)
     with pytest.raises(FitError, match=r"mcmc.run takes the data and nothing else .* actual 2 arguments"):
         MCMC(kernel(), 5, 5, disable_progbar=True).run(torch.tensor([0, 1]), torch.tensor([2]))
-    for made in (Clusterer(2, 4), Segmenter.of(SENTENCES, vocab=4)):
-        with pytest.raises(FitError, match=r"the labels of a \w+ are drawn how = 'pointwise', actual 'blocked'"):
-            CollapsedGibbs(made, how="blocked")
+    with pytest.raises(FitError, match="the labels of a Clusterer are drawn how = 'pointwise', actual 'blocked'"):
+        CollapsedGibbs(Clusterer(2, 4), how="blocked")
+    with pytest.raises(FitError, match="of a Segmenter are drawn how = 'pointwise' or 'blocked', actual 'uncollapsed'"):
+        CollapsedGibbs(Segmenter.of(SENTENCES, vocab=4), how="uncollapsed")
 
 
 def test_a_start_that_the_prior_holds_impossible() -> None:

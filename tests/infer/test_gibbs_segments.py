@@ -47,8 +47,9 @@ def all_cuts(model: Segmenter) -> list[tuple[int, ...]]:
     return [z for z in found if max(map(len, segments(z, SENTENCES))) <= model.max_length]
 
 
+@pytest.mark.parametrize("how", ["pointwise", "blocked"])
 @pytest.mark.parametrize(("longest", "power"), [(4, 1.0), (2, 1.0), (4, 0.5)])
-def test_chain_visits_states_as_often_as_it_should(longest: int, power: float) -> None:
+def test_chain_visits_states_as_often_as_it_should(longest: int, power: float, how: str) -> None:
     model = Segmenter.of(SENTENCES, vocab=2, max_length=longest, penalty=0.7)
     alpha, beta, rng = np.array([0.8]), np.array([0.3]), np.random.default_rng(2)
     states = all_cuts(model)
@@ -58,7 +59,7 @@ def test_chain_visits_states_as_often_as_it_should(longest: int, power: float) -
     seen: Counter[Any] = Counter()
     for _ in range(8000):
         for _ in range(4):
-            state.sweep("pointwise", alpha, beta, power, rng)
+            assert 0 <= state.sweep(how, alpha, beta, power, rng) <= 1
         seen[tuple(state.labels.tolist())] += 1
         if len(seen) > len(states):
             break
@@ -71,6 +72,53 @@ def test_chain_visits_states_as_often_as_it_should(longest: int, power: float) -
     state.labels = state.labels
     np.testing.assert_array_equal(state.n, before[0])
     assert state.total == before[1]
+
+
+@pytest.mark.parametrize(("longest", "power"), [(4, 1.0), (2, 2.0), (3, 0.5)])
+def test_proposals_of_whole_sentences(longest: int, power: float) -> None:
+    """They are drawn in proportion to weights that leave the sentence out, and accepted as their ratio says."""
+    model = Segmenter.of(SENTENCES, vocab=2, max_length=longest, penalty=0.7)
+    states, types = all_cuts(model), len(model.types) + 1
+    alpha, beta, size = np.array([0.8]), np.array([0.3]), len(SENTENCES[0])
+    first = [z[:size] for z in states if z[size:] == states[0][size:]]
+    rest = Counter(segments(states[0][size:], SENTENCES[1:]))
+    N = sum(rest.values())
+    common = (N + 0.8) / (N + 2 + 1.6) / (N + types * 0.3)
+    w = [
+        np.prod([(rest[s] + 0.3) * common * np.exp(-(len(s) ** 0.7)) for s in segments(z, SENTENCES[:1])]) ** power
+        for z in first
+    ]
+    target = np.array([power * log_joint((*z, *states[0][size:]), SENTENCES, types, 0.8, 0.3, 0.7) for z in first])
+    q, old = np.array(w) / sum(w), 1
+    keep = np.minimum(1, np.exp(target - target[old]) * q[old] / q)
+    wanted = q * keep
+    wanted[old] = 1 - np.delete(wanted, old).sum()
+    state, rng, seen = SegmentState(model, SENTENCES), np.random.default_rng(3), Counter[Any]()
+    for _ in range(20000):
+        state.labels = np.array([*first[old], *states[0][size:]])
+        state.sweep("blocked", alpha, beta, power, rng)
+        seen[tuple(state.labels[:size].tolist())] += 1
+    assert set(seen) <= set(first)
+    assert stats.chisquare([seen[z] for z in first], 20000 * wanted).pvalue > 1e-4
+
+
+@pytest.mark.parametrize(("width", "temperature"), [(30, 0.04), (100, 1.0), (100, 0.04)])
+def test_whole_sentences_with_long_segments_and_low_temperatures(width: int, temperature: float) -> None:
+    """The counts stay those of the cuts, and cold chains go up."""
+    sentences = [list(range(width)), list(range(width)), [0], [1]]
+    model = Segmenter.of(sentences, vocab=width, max_length=width - 2)
+    state, rng, reached = SegmentState(model, sentences), np.random.default_rng(0), []
+    state.draw_start(rng)
+    for _ in range(30):
+        assert 0 <= state.sweep("blocked", np.ones(1), np.full(1, 1e-3), 1 / temperature, rng) <= 1
+        counted = state.n.copy(), state.total
+        state.labels = state.labels
+        np.testing.assert_array_equal(counted[0], state.n)
+        assert counted[1] == state.total
+        reached.append(state.log_choices(np.ones(1)) + float(state.log_emissions(np.full(1, 1e-3))[0]))
+    assert np.isfinite(reached).all()
+    if temperature < 1:
+        assert reached[-1] >= reached[0]
 
 
 def exact_sweep(state: SegmentState, ends: Any, alpha: float, beta: float, power: float, uniforms: Any) -> Any:
@@ -111,7 +159,8 @@ def test_long_segments_and_low_temperatures(width: int, temperature: float) -> N
         assert counted[1] == state.total
 
 
-def test_it_finds_words(tmp_path: Any) -> None:
+@pytest.mark.parametrize("how", ["pointwise", "blocked"])
+def test_it_finds_words(tmp_path: Any, how: Any) -> None:
     words = ["the", "dog", "cat", "see", "a"]
     rng = np.random.default_rng(0)
     lines = [[words[k] for k in rng.integers(5, size=4)] for _ in range(60)]
@@ -119,7 +168,7 @@ def test_it_finds_words(tmp_path: Any) -> None:
     sentences = [vocab.encode(list("".join(line))).tolist() for line in lines]
     gold = np.concatenate([[i == len(word) - 1 for i in range(len(word))] for line in lines for word in line])
     model = Segmenter.of(sentences, vocab=vocab, penalty=None, max_length=6, prior={"segments": 0.01})
-    samples = pu.CollapsedGibbs(model, hyper="shared", temperature=pu.Cooling()).run(
+    samples = pu.CollapsedGibbs(model, hyper="shared", how=how, temperature=pu.Cooling()).run(
         sentences, sweeps=150, chains=2, progress=False, checkpoint=tmp_path / "run"
     )
     lengths = [len(s) for s in sentences]

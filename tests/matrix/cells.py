@@ -55,7 +55,7 @@ NO_SAMPLER = Refusal(
 ONE_BY_ONE = Refusal(
     pu.FitError,
     r"are drawn how = 'pointwise', actual 'blocked': no other way is worked out for it",
-    "only tags are drawn a sentence at a time",
+    "a document has one label, so there are no blocks of them",
 )
 
 OWN = [name for name, model in MODELS.items() if model.hidden]
@@ -74,7 +74,7 @@ REFUSED: dict[tuple[str, str], Refusal] = {
         for name in ("Gibbs sampling", "blocked Gibbs")
         if model not in SAMPLED
     },
-    **{(model, "blocked Gibbs"): ONE_BY_ONE for model in ("segmenter", "clusterer")},
+    ("clusterer", "blocked Gibbs"): ONE_BY_ONE,
 }
 
 

@@ -1,0 +1,1 @@
+"""What the tests do not notice: faults planted in kernels and handlers, one at a time."""

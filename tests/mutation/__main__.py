@@ -1,0 +1,90 @@
+"""Plant faults in kernels and handlers, and count those that the tests find.
+
+    python -m tests.mutation handlers --sample 300       # so many, drawn at random; without it all, which takes hours
+    python -m tests.mutation kernels --sample 400 --out FILE    # goes on where it has stopped, if FILE is there
+
+Faults are those of cosmic-ray (``pip install cosmic-ray``): other operators, other numbers, loops that do not run,
+conditions turned round. Each is put before the tests of its module, the quickest first, in a process of its own, until
+one fails; tests that take more than some seconds are not asked. Kernels run as plain Python, for numba would be
+compiling all day. A fault that makes its tests hang is found. One JSON line a fault in FILE; what was not found, and
+the sums, on the screen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from .mutants import Mutant, mutants
+from .targets import ROOT, modules
+from .trial import order_of, tried
+
+Row = dict[str, Any]
+
+
+def arguments() -> argparse.Namespace:
+    said = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    said.add_argument("area", choices=["kernels", "handlers"])
+    said.add_argument("--sample", type=int, default=0, help="faults drawn at random; 0 for all")
+    said.add_argument("--only", default="", help="modules whose name begins so")
+    said.add_argument("--seed", type=int, default=0)
+    said.add_argument("--processes", type=int, default=2)
+    said.add_argument("--out", type=Path, default=Path("mutation.jsonl"))
+    return said.parse_args()
+
+
+def prepare(compiled: bool) -> None:
+    """Import what takes long, once: children begin with it. The package itself they import with its fault."""
+    os.chdir(ROOT)
+    sys.path.insert(0, str(ROOT))
+    os.environ |= {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    if not compiled:
+        os.environ["NUMBA_DISABLE_JIT"] = "1"
+    for name in ("numba", "pandas", "pyro", "pytest", "scipy.optimize", "torch"):
+        __import__(name)
+    sys.modules["torch"].set_num_threads(1)
+
+
+def run(chosen: Sequence[Mutant], tests_of: dict[Path, tuple[str, ...]], out: Path, processes: int) -> list[Row]:
+    """What became of each fault."""
+    rows = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
+    done = {(row["module"], row["operator"], row["occurrence"]): row for row in rows}
+    folder = out.with_suffix(".tests")
+    folder.mkdir(exist_ok=True)
+    todo = [m for m in chosen if m.name not in done]
+    orders = {tests: order_of(tests, folder) for tests in tqdm({tests_of[m.path]: 0 for m in todo}, unit="suite")}
+    with out.open("a") as file, ThreadPoolExecutor(processes) as pool:
+        trials = pool.map(lambda m: (m, tried(m, orders[tests_of[m.path]])), todo)
+        for mutant, row in tqdm(trials, total=len(todo), unit="fault"):
+            print(json.dumps(row), file=file, flush=True)
+            done[mutant.name] = row
+    return [done[m.name] for m in chosen]
+
+
+def main() -> None:
+    asked = arguments()
+    prepare(compiled=asked.area != "kernels")
+    tests_of = {path: tests for path, tests in modules(asked.area) if path.stem.startswith(asked.only)}
+    every = [mutant for path in tests_of for mutant in mutants(path)]
+    chosen = random.Random(asked.seed).sample(every, min(asked.sample or len(every), len(every)))
+    rows = run(chosen, tests_of, asked.out.absolute(), asked.processes)
+    for row in rows:
+        if row["outcome"] == "survived":
+            print(f"{row['module']}.py:{row['line']}: {row['as']}  [{row['operator']}]")
+    outcomes = Counter(row["outcome"] for row in rows)
+    share = round(1 - outcomes["survived"] / max(len(rows), 1), 3)
+    print(json.dumps({"area": asked.area, "faults": len(every), "tried": len(rows), **outcomes, "share_found": share}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""Which tests are there for which module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+_DISTRIBUTIONS = "tests/distributions/test_"
+
+#: By the beginning of a kernel's name, the longest that fits: where it is tested.
+KERNELS: dict[str, tuple[str, ...]] = {
+    "alignment": (f"{_DISTRIBUTIONS}alignment.py", f"{_DISTRIBUTIONS}agreement.py", "tests/models/test_aligner.py"),
+    "alignment_hmm": (f"{_DISTRIBUTIONS}alignment_hmm.py", f"{_DISTRIBUTIONS}alignment_hmm_agreement.py"),
+    "bracketing": (f"{_DISTRIBUTIONS}bracketing.py", "tests/models/test_ccm.py"),
+    "chain": (f"{_DISTRIBUTIONS}chain.py", "tests/models/test_tagger.py"),
+    "chain_stepwise": ("tests/infer/test_stepwise.py", "tests/infer/test_stepwise_dense.py"),
+    "dependency": (f"{_DISTRIBUTIONS}dependency.py", "tests/models/test_dmv.py"),
+    "dirichlet": ("tests/estimate/test_variational.py", "tests/distributions/test_row_dirichlet.py"),
+    "edit_distance": ("tests/estimate/templates", "tests/evaluate/test_segmentation.py"),
+    "exp_log": ("tests/kernels/test_exp_log.py", "tests/tables/test_layout.py"),
+    "features": ("tests/estimate/features",),
+    "gibbs": ("tests/infer/test_gibbs_exact.py", "tests/infer/test_gibbs.py"),
+    "gibbs_mixture": ("tests/infer/test_gibbs_clusters.py",),
+    "gibbs_segments": ("tests/infer/test_gibbs_segments.py",),
+    "headed_bracketing": (f"{_DISTRIBUTIONS}headed_bracketing.py", "tests/models/test_dmv_ccm.py"),
+    "lexicon": ("tests/models/test_lexicon.py", "tests/models/test_aligner.py"),
+    "logistic_normal": ("tests/estimate/normal",),
+    "mixture": (f"{_DISTRIBUTIONS}mixture.py", "tests/models/test_clusterer.py"),
+    "prefixes": ("tests/models/test_segment_types.py", "tests/models/test_inventory.py"),
+    "running": (f"{_DISTRIBUTIONS}segmentation.py",),
+    "segmentation": (f"{_DISTRIBUTIONS}segmentation.py", "tests/models/test_segmenter.py"),
+    "symmetrisation": ("tests/evaluate/test_symmetrisation.py",),
+    "": ("tests/kernels", f"{_DISTRIBUTIONS}chain.py", f"{_DISTRIBUTIONS}mixture.py", f"{_DISTRIBUTIONS}alignment.py"),
+}
+
+
+def modules(area: str) -> Iterator[tuple[Path, tuple[str, ...]]]:
+    """The modules of an area of the package, each with the tests that are to find its faults."""
+    for path in sorted((ROOT / "pyro_unsup" / area).glob("*.py")):
+        if path.stem == "__init__":
+            continue
+        if area == "kernels":
+            yield path, KERNELS[max((name for name in KERNELS if path.stem.startswith(name)), key=len)]
+        else:
+            own = ROOT / "tests" / area / f"test_{path.stem}.py"
+            yield path, ((str(own.relative_to(ROOT)),) if own.exists() else ()) + (f"tests/{area}",)

@@ -1,0 +1,126 @@
+"""One fault before the tests: in a process of its own, the quickest tests first."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from typing import Any
+
+from .mutants import Mutant
+
+#: Seconds that a test may take, without a fault, to be among those that are asked.
+PATIENCE = 12.0
+#: Seconds of tests that a fault is put before, at most, without counting what it costs to begin.
+BUDGET = 60.0
+#: Bytes that a fault may ask for.
+MEMORY = 8 << 30
+
+Order = list[tuple[str, float]]  # tests and their seconds, quickest first
+
+
+def forked(work: Callable[[], int], patience: float) -> int | None:
+    """The exit code of work in a child process that has everything imported already; None if it has to be ended."""
+    pid = os.fork()
+    if pid == 0:
+        code = 99
+        try:
+            os.setpgid(0, 0)
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+            null = os.open(os.devnull, os.O_RDWR)
+            for stream in (0, 1, 2):
+                os.dup2(null, stream)
+            code = work()
+        finally:
+            os._exit(code)
+    until = time.monotonic() + patience
+    while True:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() > until:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            return None
+        time.sleep(0.02)
+
+
+def run_tests(tests: Sequence[str], plugins: Sequence[Any] = (), stop: bool = True) -> int:
+    import pytest
+
+    quiet = ["-o", "addopts=", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow", "--no-header"]
+    return int(pytest.main([*quiet, *(["-x"] if stop else []), *tests], plugins=list(plugins)))
+
+
+class Stopwatch:
+    """A plugin that notes how long each test takes, and ends those that take too long."""
+
+    def __init__(self, into: Path) -> None:
+        self.into = into
+        self.found: dict[str, float] = {}
+
+    def pytest_runtest_setup(self, item: Any) -> None:
+        def give_up(*_: Any) -> None:
+            raise TimeoutError
+
+        signal.signal(signal.SIGALRM, give_up)
+        signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.when == "call" and report.passed:
+            self.found[report.nodeid] = report.duration
+
+    def pytest_runtest_teardown(self, item: Any) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def pytest_sessionfinish(self) -> None:
+        self.into.write_text(json.dumps(self.found))
+
+
+def order_of(tests: tuple[str, ...], folder: Path) -> Order:
+    """The tests that pass without a fault, quickest first."""
+    into = folder / ("_".join(tests).replace("/", "-")[:200] + ".json")
+    if not into.exists():
+        forked(lambda: run_tests(tests, [Stopwatch(into)], stop=False), 3600)
+    found: dict[str, float] = json.loads(into.read_text())
+    order, total = [], 0.0
+    for name, seconds in sorted(found.items(), key=lambda item: item[1]):
+        total += seconds
+        if total > BUDGET:
+            break
+        order.append((name, seconds))
+    if not order:
+        sys.exit(f"no test of {' '.join(tests)} passes")
+    return order
+
+
+def with_fault(mutant: Mutant, tests: Sequence[str]) -> int:
+    """Run the tests with a fault in a module, as if it were on disk."""
+    source, path, usual = mutant.source(), str(mutant.path), SourceFileLoader.get_code
+
+    def get_code(self: SourceFileLoader, fullname: str) -> Any:
+        return compile(source, path, "exec") if self.path == path else usual(self, fullname)
+
+    SourceFileLoader.get_code = get_code  # type: ignore[method-assign]
+    return run_tests(tests)
+
+
+def tried(mutant: Mutant, order: Order) -> dict[str, Any]:
+    began = time.monotonic()
+    patience = 40 + 4 * sum(seconds for _, seconds in order)
+    code = forked(lambda: with_fault(mutant, [name for name, _ in order]), patience)
+    return {
+        "module": mutant.path.stem,
+        "line": mutant.line,
+        "operator": mutant.operator,
+        "occurrence": mutant.occurrence,
+        "outcome": "survived" if code == 0 else "hung" if code is None else "found",
+        "seconds": round(time.monotonic() - began, 1),
+        "as": mutant.line_of_source(),
+    }
