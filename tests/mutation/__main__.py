@@ -1,6 +1,6 @@
 """Plant faults in kernels and handlers, and count those that the tests find.
 
-    python -m tests.mutation handlers --sample 300       # so many, drawn at random; without it all, which takes hours
+    python -m tests.mutation handlers --sample 300       # so many at random; without it all, which takes hours
     python -m tests.mutation kernels --sample 400 --out FILE    # goes on where it has stopped, if FILE is there
 
 Faults are those of cosmic-ray (``pip install cosmic-ray``): other operators, other numbers, loops that do not run,

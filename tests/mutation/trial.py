@@ -13,10 +13,10 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
 
+from .. import plain_python
+from ..plain_python import QUIET
 from .mutants import Mutant
 
-#: Seconds that a test may take, without a fault, to be among those that are asked.
-PATIENCE = 12.0
 #: Seconds of tests that a fault is put before, at most, without counting what it costs to begin.
 BUDGET = 60.0
 #: Bytes that a fault may ask for.
@@ -54,30 +54,32 @@ def forked(work: Callable[[], int], patience: float) -> int | None:
 def run_tests(tests: Sequence[str], plugins: Sequence[Any] = (), stop: bool = True) -> int:
     import pytest
 
-    quiet = ["-o", "addopts=", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow", "--no-header"]
+    quiet = [
+        "-o",
+        "addopts=",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "-m",
+        "not slow",
+        "--no-header",
+        *QUIET,
+    ]
     return int(pytest.main([*quiet, *(["-x"] if stop else []), *tests], plugins=list(plugins)))
 
 
 class Stopwatch:
-    """A plugin that notes how long each test takes, and ends those that take too long."""
+    """A plugin that notes how long each test takes that passes."""
 
     def __init__(self, into: Path) -> None:
         self.into = into
         self.found: dict[str, float] = {}
 
-    def pytest_runtest_setup(self, item: Any) -> None:
-        def give_up(*_: Any) -> None:
-            raise TimeoutError
-
-        signal.signal(signal.SIGALRM, give_up)
-        signal.setitimer(signal.ITIMER_REAL, PATIENCE)
-
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.when == "call" and report.passed:
             self.found[report.nodeid] = report.duration
-
-    def pytest_runtest_teardown(self, item: Any) -> None:
-        signal.setitimer(signal.ITIMER_REAL, 0)
 
     def pytest_sessionfinish(self) -> None:
         self.into.write_text(json.dumps(self.found))
@@ -87,7 +89,7 @@ def order_of(tests: tuple[str, ...], folder: Path) -> Order:
     """The tests that pass without a fault, quickest first."""
     into = folder / ("_".join(tests).replace("/", "-")[:200] + ".json")
     if not into.exists():
-        forked(lambda: run_tests(tests, [Stopwatch(into)], stop=False), 3600)
+        forked(lambda: run_tests(tests, [Stopwatch(into), plain_python], stop=False), 3600)
     found: dict[str, float] = json.loads(into.read_text())
     order, total = [], 0.0
     for name, seconds in sorted(found.items(), key=lambda item: item[1]):

@@ -1,0 +1,29 @@
+"""A pytest plugin for kernels that run as plain Python (``NUMBA_DISABLE_JIT=1``): it skips what then takes long.
+
+Compiled code leaves no trace for coverage, and takes too long to compile for every fault that is planted in it.
+"""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+import pytest
+
+#: Seconds that a test may take.
+PATIENCE = 12.0
+
+#: Integers of numpy say when they overflow; compiled ones, in hashes, are meant to.
+QUIET = ("-W", "ignore:overflow encountered")
+
+
+def pytest_runtest_setup(item: Any) -> None:
+    def give_up(*_: Any) -> None:
+        pytest.skip(f"takes more than {PATIENCE:g} s as plain Python")
+
+    signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+
+
+def pytest_runtest_teardown(item: Any) -> None:
+    signal.setitimer(signal.ITIMER_REAL, 0)
