@@ -1,9 +1,8 @@
-"""IBM Model 1: one EM iteration against nltk and eflomal, memory on a large text, and what is learnt from Hansards.
+"""IBM Model 1: one EM iteration against nltk and eflomal, and memory on a large text.
 
     python -m benchmarks.alignment                # all of it, several minutes
     python -m benchmarks.alignment --quick        # the ratios only
     python -m benchmarks.alignment --memory       # 300,000 pairs, in this process
-    python -m benchmarks.alignment --learn        # what is learnt, two or three minutes
 
 30,000 pairs of sentences, 600,143 words on either side, 8,000 types each, 4.3 million pairs of words that meet. Whole
 iterations are timed, E step, M step and everything around them, in float64. ``nltk`` is timed on 1,000 pairs and scaled
@@ -12,14 +11,11 @@ out where it is not installed) by the difference of runs with 21 and with 1 iter
 directions together. Iterations are timed several in a row, so that they take about as long as what they are compared
 with and share a busy machine alike; each time is the smallest of several, taken in turns.
 
-What is learnt: the first 30,000 pairs of Hansards and the 447 + 37 sentences of the NAACL 2003 task without their
-links (``PYRO_UNSUP_DATA``, or ``../shared/data``), from uniform tables; alignment error rate in percent on the 447,
-after 1, 2 and 5 passes of EM, and of stepwise EM with the paper's setting and with smaller mini-batches.
+What is learned: ``pyro-unsup reproduce liang-klein-2009 --only alignment``.
 """
 
 from __future__ import annotations
 
-import itertools
 import os
 import resource
 import statistics
@@ -36,24 +32,15 @@ import torch
 
 import pyro_unsup as pu
 from pyro_unsup.data import Bitext, Corpus, Vocab
-from pyro_unsup.data.bitext import concatenate
-from pyro_unsup.data.opening import open_text
 from pyro_unsup.distributions import Alignment
 from pyro_unsup.models import Aligner
-from pyro_unsup.results.decoding.aligning import decode, scores
 from pyro_unsup.tables import declare
 
-from .common import DATA, SETTLE, arguments, figure, peers_data, report
-from .stepwise import along, online
+from .common import SETTLE, arguments, figure, peers_data, report
 
-HANSARDS = DATA / "align"
 NLTK_PAIRS = 1_000
 #: Iterations in a row: in one direction, against nltk, and in both, against eflomal.
 ALONE, TOGETHER = 5, 20
-PASSES = (1, 2, 5)
-#: What the paper's table 1 has for alignment, and mini-batches of a tenth of that.
-SETTINGS = ((0.7, 10_000), (0.7, 1_000))
-WAYS = ("forward", "backward", "intersection", "union", "grow-diag-final-and", "threshold")
 
 
 def problem() -> Bitext:
@@ -209,59 +196,12 @@ def memory(pairs: int = 300_000, words: int = 8_000, seed: int = 0) -> None:
     )
 
 
-def hansards(pairs: int | None) -> tuple[Bitext, Bitext] | None:
-    """Training text with the gold sentences in it, and the gold sentences with their links. None takes all pairs."""
-    path = HANSARDS / "hansards36.train.tok.en-fr.xz"
-    if not path.exists():
-        figure(f"Hansards are not at {path}: set PYRO_UNSUP_DATA")
-        return None
-    with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as file:
-        file.writelines(f"{line}\n" for _, line in itertools.islice(open_text(path), pairs))
-        file.flush()
-        text = pu.data.read_bitext(file.name)
-    gold = [
-        pu.data.read_bitext(
-            HANSARDS / f"naacl2003-enfr.{part}.lc-ascii.en-fr", links=HANSARDS / f"naacl2003-enfr.{part}.wa"
-        )
-        for part in ("test", "trial")
-    ]
-    return concatenate(text, *gold), gold[0]
-
-
-def learning(pairs: int = 30_000) -> None:
-    found = hansards(pairs)
-    if found is None:
-        return
-    text, gold = found
-    figure("Hansards", pairs=len(text), tokens=[text.source.tokens, text.target.tokens])
-
-    def judge(fit: pu.Fit) -> dict[str, float]:
-        by_way = {how: scores(fit, gold, decode(fit, gold, how)) for how in WAYS}
-        aer = {f"aer {how}": round(100 * found["aer"], 1) for how, found in by_way.items()}
-        return {**aer, "loglik_per_token": round(by_way["union"]["loglik_per_token"], 3)}
-
-    for agreement, null in itertools.product((None, "product", "2008"), (None, 0.1)):
-        model = Aligner.of(text, agreement=agreement, null=null)
-        engines: dict[str, pu.EM | pu.StepwiseEM] = {"EM": pu.EM(model, init=pu.uniform())}
-        if null is None:
-            engines |= {f"stepwise EM {how}": online(model, *how, pu.uniform()) for how in SETTINGS}
-        for name, engine in engines.items():
-            began = time.perf_counter()
-            rows = along(engine, text, PASSES, judge)
-            about = f"Model 1, agreement {agreement}, null {'1/(I+1)' if null is None else null}, {name}"
-            for passes, row in zip(PASSES, rows, strict=True):
-                figure(about, passes=passes, **row, seconds_in_all=round(time.perf_counter() - began, 2))
-
-
 if __name__ == "__main__":
-    asked = arguments(__doc__, quick=False, memory=False, learn=False)
+    asked = arguments(__doc__, quick=False, memory=False)
     if asked.memory:
         memory()
-    elif asked.learn:
-        learning()
     else:
         figure("machine", cores=os.cpu_count(), threads=torch.get_num_threads(), torch=torch.__version__)
         ratios()
         if not asked.quick:
             subprocess.run([sys.executable, "-m", "benchmarks.alignment", "--memory"], check=True)
-            learning()

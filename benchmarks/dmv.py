@@ -1,15 +1,14 @@
-"""One E step of the dependency model with valence: against supar, and as it grows; and what it learns.
+"""One E step of the dependency model with valence: against supar, and as it grows.
 
     python -m benchmarks.dmv                    # all of it
     python -m benchmarks.dmv --quick            # the ratios only
-    python -m benchmarks.dmv --only growth      # or ratios, learning
-    python -m benchmarks.dmv --only learning --corpora wsj,zh --processes 2   # of wsj, ewt, zh, fr
+    python -m benchmarks.dmv --only growth      # or ratios
 
 7,000 random tag sequences of length 1 to 10, 47,835 tags. The peer is supar's dependency CRF (``pip install supar``;
 without it those rows are left out): marginals of all arcs, sentences batched by length so that nothing is padded. It
 has no valence: a tree weighs the product of its arcs. First the same problem, stops that weigh nothing, where both must
 find the same sum; then a whole E step of the model, with stops, through Pyro, in float64. With one thread, then two.
-What is learned is in :mod:`.dmv_learning`.
+What is learned: ``pyro-unsup reproduce berg-kirkpatrick-2010 --only grammar-wsj``, and ``cohen-smith-2010``.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ from pyro_unsup.distributions import Dependency
 from pyro_unsup.models import DMV
 
 from .common import arguments, figure, peers_data, report, side_by_side
-from .dmv_learning import learning
 
 Tables = tuple[torch.Tensor, torch.Tensor]
 
@@ -159,15 +157,13 @@ def _exponents(sizes: list[int], seconds: list[float]) -> list[float]:
 
 
 def main() -> None:
-    asked = arguments(__doc__, quick=False, only="", corpora="wsj,ewt,zh,fr", processes=2)
+    asked = arguments(__doc__, quick=False, only="")
     figure("machine", cores=os.cpu_count(), threads=torch.get_num_threads(), torch=torch.__version__)
     only = "ratios" if asked.quick else asked.only
     if only in ("", "ratios"):
         ratios()
     if only in ("", "growth"):
         growth()
-    if only in ("", "learning"):
-        learning(asked.corpora.split(","), asked.processes)
 
 
 if __name__ == "__main__":

@@ -27,8 +27,7 @@ import pyro_unsup as pu
 from pyro_unsup.infer.gibbs_tags import TagState
 from pyro_unsup.models import Tagger
 
-from .ccm import DATA
-from .common import arguments, figure, peers_data, report, side_by_side
+from .common import DATA, arguments, figure, peers_data, report, side_by_side
 
 SWEEPS = 20
 

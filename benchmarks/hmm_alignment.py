@@ -12,48 +12,22 @@ are of the mean of both directions, with the threshold in the name.
 
 from __future__ import annotations
 
-import itertools
 import resource
 import subprocess
 import sys
 import time
-from types import SimpleNamespace
-from typing import Any
 
 import torch
 
 import pyro_unsup as pu
-from pyro_unsup.data import Bitext
 from pyro_unsup.models import Aligner, HMMAligner
-from pyro_unsup.models.pairs import Pairs
-from pyro_unsup.results.decoding.aligning import decode, scores
+from pyro_unsup.reproduce import Corpora
+from pyro_unsup.reproduce.berg_kirkpatrick_2010_alignment import errors, trained
+from pyro_unsup.reproduce.liang_klein_2009_alignment import hansards
 
-from .alignment import hansards
-from .common import arguments, figure
+from .common import DATA, arguments, figure, plain
 
-ITERATIONS = 5
 NULLS: tuple[float | str | None, ...] = (None, 0.1, "learn")
-WAYS = ("forward", "backward", "intersection", "union", "grow-diag-final-and")
-BY_POSTERIORS = (*itertools.product(("threshold", "competitive"), (0.3, 0.4, 0.5)),)
-
-
-def errors(fit: Any, gold: Bitext) -> dict[str, float]:
-    """Alignment error rates, by how links are found."""
-    found = {f"aer {how}": scores(fit, gold, decode(fit, gold, how)) for how in WAYS}
-    found |= {f"aer {how} {least}": scores(fit, gold, decode(fit, gold, how, least)) for how, least in BY_POSTERIORS}
-    return {name: round(100 * one["aer"], 2) for name, one in found.items()}
-
-
-def trained(model: Any, start: Any, pairs: Pairs) -> tuple[Any, float, float]:
-    """Something to decode with, the loss at the last iteration, and the seconds that the iterations took."""
-    em = pu.EM(model, init=start)
-    em.start(pairs)
-    began = time.perf_counter()
-    loss = 0.0
-    for _ in range(ITERATIONS):
-        loss = em.step(pairs)
-    taken = time.perf_counter() - began
-    return SimpleNamespace(model=model, weights=em.weights, config={}), loss, taken
 
 
 def memory() -> float:
@@ -63,10 +37,7 @@ def memory() -> float:
 
 def learning(size: int | None, gate: bool) -> None:
     began = time.perf_counter()
-    found = hansards(size)
-    if found is None:
-        return
-    text, gold = found
+    text, gold = hansards(Corpora(DATA), size)
     read = time.perf_counter()
     words = Aligner.of(text)
     pairs = words.index(text)
@@ -82,19 +53,18 @@ def learning(size: int | None, gate: bool) -> None:
         indexing_s=round(time.perf_counter() - read, 1),
     )
     for agreement in ("product",) if gate else (None, "product"):
-        first, loss, seconds = trained(
-            Aligner(words.source, words.target, words.lexicon, agreement), pu.uniform(), pairs
-        )
-        figure(f"Model 1, agreement {agreement}", **about, **errors(first, gold), seconds=round(seconds, 1))
+        first = trained(Aligner(words.source, words.target, words.lexicon, agreement), pu.uniform(), pairs)
+        name = f"Model 1, agreement {agreement}"
+        figure(name, **about, **plain(errors(first, gold)), seconds=round(first.seconds, 1))
         for null in NULLS[:1] if gate else NULLS:
             model = HMMAligner.like(first.model, null=null)
-            fit, loss, seconds = trained(model, model.start_from(first), pairs)
+            fit = trained(model, model.start_from(first), pairs)
             figure(
                 f"HMM, agreement {agreement}, null {'1/(I+1)' if null is None else null}",
                 **about,
-                **errors(fit, gold),
-                loglik_per_token=round(-loss / tokens, 4),
-                seconds=round(seconds, 1),
+                **plain(errors(fit, gold)),
+                loglik_per_token=round(-fit.loss / tokens, 4),
+                seconds=round(fit.seconds, 1),
                 peak_gib=memory(),
             )
 

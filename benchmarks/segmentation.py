@@ -1,8 +1,7 @@
-"""Word segmentation against sentencepiece and torch-struct, as it grows; and what EM learns from child-directed speech.
+"""Word segmentation against sentencepiece and torch-struct, and as it grows.
 
-    python -m benchmarks.segmentation                   # all of it, five minutes
+    python -m benchmarks.segmentation                   # all of it
     python -m benchmarks.segmentation --quick           # the ratios only
-    python -m benchmarks.segmentation --only em         # what is learnt: em, annealing or stepwise
 
 The text is ``br-phono.txt`` (in ``PYRO_UNSUP_DATA``, or ``../shared/data``), 9,790 utterances, 95,809 phonemes without
 spaces. First 20 EM iterations of the penalised unigram model, all 174,560 substrings of at most ten phonemes found and
@@ -11,22 +10,13 @@ its vocabulary down to 400 or 1,300 pieces on the way. Then one E step against t
 install --no-deps torch-struct``), utterances batched by length so that nothing is padded, in float32: on the same
 weights both must find the same sum. Peers that are not installed are left out.
 
-What is learnt, by token F1 on the training text and log-likelihood a phoneme:
-
-* by EM from the uniform start, by the number of updates;
-* by annealing from there, when beta arrives at 1 and when EM has then converged;
-* by stepwise EM with the two settings of Liang & Klein (2009), chosen by likelihood and by score, by the number of
-  passes. Five starts (noise 1e-3) meet five orders. ``five_seeds`` is the mean and standard deviation of the runs in
-  which both seeds are the same; ``initial`` and ``order`` split the variance of all 25 (by n, so that squares add up),
-  as the paper's Table 2 does.
+What is learned: ``pyro-unsup reproduce liang-klein-2009 --only segmentation``.
 """
 
 from __future__ import annotations
 
 import io
-import itertools
 import os
-import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -37,13 +27,11 @@ import torch
 import pyro_unsup as pu
 from pyro_unsup.distributions import Segmentation
 from pyro_unsup.models import Segmenter
+from pyro_unsup.reproduce import Corpora
 
-from .common import DATA, arguments, figure, report, side_by_side, spread
-from .stepwise import along, online
+from .common import DATA, arguments, figure, report, side_by_side
 
 LONGEST, ITERATIONS = 10, 20
-#: What the paper's table 1 has for English, chosen by likelihood and by score; and the passes to look at.
-SETTINGS = {(0.7, 1000): (1, 2, 3, 5, 10, 20), (1.0, 100): (1, 2, 5)}
 #: Symbols of a batch of torch-struct's; larger ones are no faster.
 BATCH = 10_000
 
@@ -161,79 +149,9 @@ def growth() -> None:
     figure("growth in length", symbols=symbols, lengths=sizes, seconds=[round(s, 4) for s in seconds])
 
 
-def judged(fit: pu.Fit, text: pu.data.Segmented) -> dict[str, float]:
-    found = fit.evaluate(text)
-    return {
-        "loglik_per_token": round(found["loglik_per_token"], 4),
-        **{name: round(100 * value, 2) for name, value in found.items() if name.endswith("f1")},
-    }
-
-
-def learning(text: pu.data.Segmented) -> None:
-    at = (0, 4, 9, 14, 19, 20, 29, 39, 49, 74, 99, 100, 300)
-    engine = pu.EM(Segmenter.of(text, max_length=LONGEST), init=pu.uniform())
-    for updates, found in zip(at, along(engine, text, at, lambda fit: judged(fit, text)), strict=True):
-        figure(f"EM after {updates} updates", **found)
-
-
-def annealing(text: pu.data.Segmented) -> None:
-    """Nothing here is symmetric, so no noise is needed: one run for each schedule."""
-    model = Segmenter.of(text, max_length=LONGEST)
-    for start, rise in itertools.product((0.01, 0.1), (1.2, 1.5)):
-        engine = pu.Anneal(model, init=pu.uniform(), schedule=pu.geometric(start, rise), jitter=0.0)
-        name = f"annealing from {start}, beta x {rise}"
-        fit = engine.run(text, tolerance=1e-5, callbacks=[lambda info: info.beta == 1.0], progress=False)
-        figure(f"{name}, at beta 1", e_steps=len(fit.rows), **judged(fit, text))
-        rest = engine.run(text, tolerance=1e-7, progress=False)
-        figure(f"{name}, converged", e_steps=len(fit.rows) + len(rest.rows) - 1, **judged(rest, text))
-
-
-def stepwise(text: pu.data.Segmented, seeds: int = 5) -> None:
-    model = Segmenter.of(text, max_length=LONGEST)
-    for (power, m), at in SETTINGS.items():
-        runs: dict[tuple[int, int], list[dict[str, float]]] = {
-            (start, order): along(
-                online(model, power, m, pu.noise(1e-3)),
-                text,
-                at,
-                lambda fit: judged(fit, text),
-                seed=start,
-                order_seed=order,
-            )
-            for start, order in itertools.product(range(seeds), repeat=2)
-        }
-        for i, passes in enumerate(at):
-            f1 = {pair: found[i]["token_f1"] for pair, found in runs.items()}
-            alike = [f1[seed, seed] for seed in range(seeds)]
-            parts = pu.evaluate.seed_variance(f1)
-            figure(
-                f"stepwise EM ({power}, {m})",
-                passes=passes,
-                five_seeds=spread(alike, 2),
-                all_runs=round(parts.mean, 2),
-                initial=round(parts.initial, 3),
-                order=round(parts.order, 3),
-                lowest=min(f1.values()),
-                highest=max(f1.values()),
-                loglik_per_token=round(float(np.mean([found[i]["loglik_per_token"] for found in runs.values()])), 4),
-            )
-
-
-LEARNING = {"em": learning, "annealing": annealing, "stepwise": stepwise}
-
 if __name__ == "__main__":
+    asked = arguments(__doc__, quick=False)
     figure("machine", cores=os.cpu_count(), threads=torch.get_num_threads(), torch=torch.__version__)
-    path = DATA / "br-phono.txt"
-    if not path.exists():
-        sys.exit(f"br-phono.txt is not in {DATA}: set PYRO_UNSUP_DATA to the folder that has it")
-    phonemes = pu.data.read_segmented(path)
-    asked = arguments(__doc__, quick=False, only="")
-    only = asked.only or None
-    if only is None:
-        ratios(phonemes)
-    if only is None and not asked.quick:
-        growth()
+    ratios(Corpora(DATA)["speech"])
     if not asked.quick:
-        for name, learn in LEARNING.items():
-            if only in (None, name):
-                learn(phonemes)
+        growth()

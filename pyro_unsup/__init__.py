@@ -48,7 +48,7 @@ from .infer import (
 from .results import Fit, Report, Samples, load
 from .tables import multinomial
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 __all__ = [
     "EM",

@@ -6,7 +6,11 @@ from os import PathLike
 
 
 class UnsupError(ValueError):
-    """Base of every error that the library raises on purpose."""
+    """Base of every error that the library raises on purpose.
+
+    >>> issubclass(InputError, UnsupError) and issubclass(UnsupError, ValueError)
+    True
+    """
 
 
 class InputError(UnsupError):
@@ -30,12 +34,36 @@ class InputError(UnsupError):
 
 
 class TableError(UnsupError):
-    """A table of weights is malformed: NaN, an empty row, a shape that does not fit."""
+    """A table of weights is malformed: NaN, an empty row, a shape that does not fit.
+
+    >>> import pyro_unsup as pu
+    >>> try:
+    ...     pu.multinomial("emission", 2, 0)
+    ... except pu.TableError as error:
+    ...     print(error)
+    table 'emission': a table needs at least one outcome and no empty axis, actual shape = (2, 0)
+    """
 
 
 class StructureError(UnsupError):
-    """A structured distribution got weights or data that do not fit together."""
+    """A structured distribution got weights or data that do not fit together.
+
+    >>> import torch, pyro_unsup as pu
+    >>> try:
+    ...     pu.Chain(torch.zeros(2), torch.zeros(3, 3), torch.zeros(2, 5), torch.tensor([4]))
+    ... except pu.StructureError as error:
+    ...     print(error)
+    start has 2 states, so transition of a chain of order 1 should end in shape (2,) + (outcomes,), actual shape (3, 3)
+    """
 
 
 class FitError(UnsupError):
-    """Training cannot go on: NaN, an empty row or a falling objective, named by table and iteration."""
+    """Training cannot go on: NaN, an empty row or a falling objective, named by table and iteration.
+
+    >>> import pyro_unsup as pu
+    >>> try:
+    ...     pu.EM(pu.models.Tagger(tags=2, vocab=2), init=pu.from_weights({})).run([[0, 1]])
+    ... except pu.FitError as error:
+    ...     print(error)
+    the other fit has no table ['start', 'transition', 'emission']: it has []
+    """

@@ -1,4 +1,4 @@
-"""The command line: ``pyro-unsup demo | fit | sample | predict | evaluate | show``.
+"""The command line: ``pyro-unsup demo | fit | sample | predict | evaluate | show | reproduce``.
 
 Results go to standard output and nothing else does, so that output pipes; what is said to the reader goes to standard
 error. Exit codes: 0 done, 2 bad input or usage (one line says what, with file and line), 130 interrupted.
@@ -18,6 +18,7 @@ from .common import BAD_INPUT, INTERRUPTED, utf8_stdout
 from .demo import demo
 from .kinds import KINDS, SAMPLED
 from .options import apart
+from .reproduce import reproduce
 from .together import rank_and_size, together
 
 __all__ = ["app"]
@@ -29,7 +30,7 @@ class _Commands(TyperGroup):
     """The commands in the order of use, and the one place where errors become a line and an exit code."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return ["demo", "fit", "sample", "predict", "evaluate", "show"]
+        return ["demo", "fit", "sample", "predict", "evaluate", "show", "reproduce"]
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         utf8_stdout()
@@ -130,6 +131,7 @@ for _name, _summary in {
     "show": "Show what a model is and what it has learned, or what samples say.",
 }.items():
     app.command(_name, cls=ByKind, no_args_is_help=True)(described(_name, _summary))
+app.command()(reproduce)
 
 
 @app.callback()

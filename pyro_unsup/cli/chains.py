@@ -23,12 +23,17 @@ class Chains:
 
     def __init__(self, sweeps: int) -> None:
         self.sweeps = sweeps
+        self._stopped = False
         self._last: dict[int, Sweep] = {}
 
     def note(self, sweep: Sweep) -> bool:
-        """Take down a sweep. A true answer would end the run."""
+        """Take down a sweep. A true answer ends the run."""
         self._last[sweep.chain] = sweep
-        return False
+        return self._stopped
+
+    def stop(self) -> None:
+        """Ask every chain to stop after its sweep."""
+        self._stopped = True
 
     def render(self) -> Table:
         """A row a chain that has begun."""
@@ -44,6 +49,8 @@ class Chains:
                 f"temperature {last.temperature:.3g}",
                 f"log joint {last.log_joint:,.1f}",
             )
+        if self._stopped:
+            table.add_row("[yellow]stopping", "after this sweep", "", "(Ctrl-C again: at once)", "")
         return table
 
 

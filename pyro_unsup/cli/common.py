@@ -149,6 +149,6 @@ def check_memory(cells: int, what: str, fix: str) -> None:
 
 
 def utf8_stdout() -> None:
-    """Let standard output take any character, whatever the locale."""
+    """Let standard output take any character, whatever the locale; what is none (half of a pair) is spelt out."""
     if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(encoding="utf-8", newline="\n")
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")

@@ -158,7 +158,7 @@ def learn(task: Task, training: Training, algorithm: Algorithm, beliefs: Beliefs
     from ..estimate import AddLambda, Normalise
     from ..infer.processes import LostProcess, by_first
     from .streams import Reading, follow
-    from .training import Checkpoint, Interrupted, train
+    from .training import Checkpoint, Interrupted, stopping, train
 
     noise = task.noise if training.noise is None else training.noise
     start = task.start if noise is None else noisy(task.start, noise)
@@ -216,8 +216,9 @@ def learn(task: Task, training: Training, algorithm: Algorithm, beliefs: Beliefs
             raise FitError(f"{error}. On the command line, {advice}") from error
         raise
     found.config |= task.remembered | ({"viterbi": True} if algorithm.viterbi else {})
-    by_first(lambda: found.save(training.target, training.overwrite))
-    checkpoint.remove()
+    with stopping(lambda: None):  # the work is done: one Ctrl-C is not enough to lose it now
+        by_first(lambda: found.save(training.target, training.overwrite))
+        checkpoint.remove()
     say(str(found.report))
     _warn(found)
     beliefs.say_fallbacks(found, len(task.data) if beliefs.know else 0)

@@ -94,7 +94,10 @@ class Sampling:
         typer.Option("--anneal", help="Cool from temperature 2 to 0.08, to find good labels.", rich_help_panel=CHAINS),
     ] = False
     blocked: Annotated[
-        bool, typer.Option("--blocked", help="Of a tagger: whole sentences, not tag by tag.", rich_help_panel=CHAINS)
+        bool,
+        typer.Option(
+            "--blocked", help="Of a tagger or segmenter: whole sentences, not place by place.", rich_help_panel=CHAINS
+        ),
     ] = False
     uncollapsed: Annotated[
         bool,
@@ -126,10 +129,10 @@ class Sampling:
     def check(self) -> None:
         """Refuse what cannot end well, before anything is read."""
         from ..infer.sampling import Plan
-        from ..results.sample_storage import may_hold
+        from ..results.sample_storage import SAMPLES
         from .training import Checkpoint
 
-        may_hold(self.target, self.overwrite)
+        SAMPLES.may_write(self.target, self.overwrite)
         Checkpoint.may_start(Checkpoint.beside(self.target), self.resume, self.overwrite)
         for name in ("alpha", "beta"):
             if not 0 < getattr(self, name) < math.inf:
@@ -165,7 +168,7 @@ def draw(
     :param remembered: settings that reading the same text again will need.
     """
     from .chains import live
-    from .training import Checkpoint
+    from .training import Checkpoint, stopping
 
     kernel = sampling.kernel(model)
     beside = Checkpoint.beside(sampling.target)
@@ -179,7 +182,7 @@ def draw(
     given = {one.name: getattr(sampling, one.name) for one in fields(sampling)}
     plan = {name: given[name] for name in ("sweeps", "burn_in", "thin", "chains", "seed")}
     try:
-        with live(sampling.sweeps) as chains:
+        with live(sampling.sweeps) as chains, stopping(chains.stop):
             found = kernel.run(data, **plan, callbacks=[chains.note], progress=False, checkpoint=beside, resume=resumed)
     except BaseException as error:
         kept = any(beside.glob("chain-*/samples.json"))
@@ -194,8 +197,9 @@ def draw(
             say("interrupted before the first sweep; nothing was kept")
         raise typer.Exit(INTERRUPTED) from None
     found.config |= remembered
-    found.save(sampling.target, sampling.overwrite)
-    checkpoint.remove()
+    with stopping(lambda: None):  # the work is done: one Ctrl-C is not enough to lose it now
+        found.save(sampling.target, sampling.overwrite)
+        checkpoint.remove()
     say(_summary(found))
     say(f"saved in {sampling.out}; see it with: pyro-unsup show {sampling.out}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import threading
@@ -15,8 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..data.opening import read_plain
 from ..errors import InputError
 from ..results import Fit, Report, load
+from ..results.record_folder import write_whole
 from .board import Board, board_of
 from .together import rank_and_size
 
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
     from ..infer.engine import Engine
 
 RUN, KIND = "run.json", "pyro_unsup run"
+MAX_RUN = 1 << 24  # bytes of the record of a run
+#: What a run that was killed may leave without a record.
+_LEFT = re.compile(r"(seed|chain)-[0-9]+|\.run\.json\.[0-9a-f]{12}")
 UNFINISHED = "checkpoint"
 
 
@@ -58,6 +64,8 @@ class Checkpoint:
         """Refuse to throw an interrupted run away, and to touch a folder that is something else."""
         if not os.path.lexists(folder):
             return
+        if folder.is_dir() and all(_LEFT.fullmatch(name) for name in os.listdir(folder)):
+            return  # a run that was killed while it began, or when it was all but over
         if not (folder / RUN).is_file():
             raise InputError(
                 "is in the way of the checkpoints, and is not one; move it, or choose another --out", folder
@@ -68,14 +76,14 @@ class Checkpoint:
     def open(self, resume: bool) -> bool:
         """Make the folder, or check that the run in it is this one. True if there is something to go on from."""
         if self.folder.exists():
-            if resume:
+            if resume and os.path.lexists(self.folder / RUN):
                 self._check()
                 return True
             shutil.rmtree(self.folder)
         self.folder.mkdir(parents=True)
         record = {"kind": KIND, "settings": dict(self.settings)}
         try:
-            (self.folder / RUN).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+            write_whole(self.folder / RUN, (json.dumps(record, indent=1) + "\n").encode())
         except BaseException:
             self.remove()
             raise
@@ -84,8 +92,10 @@ class Checkpoint:
     def _check(self) -> None:
         file = self.folder / RUN
         try:
-            record = json.loads(file.read_text(encoding="utf-8"))
+            record = json.loads(read_plain(file, MAX_RUN))
             before = record["settings"] if record["kind"] == KIND else None
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror or error}", file) from error
         except (ValueError, TypeError, LookupError, RecursionError):
             before = None
         if not isinstance(before, dict):

@@ -6,7 +6,7 @@ import os
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pyro_unsup.data import tagmaps
 from pyro_unsup.data.bitext import Bitext, read_bitext
@@ -29,6 +29,9 @@ from pyro_unsup.data.tagged import read_tagged, write_tagged
 from pyro_unsup.data.trees import spread_heads
 from pyro_unsup.data.vocab import Vocab
 from pyro_unsup.errors import InputError
+
+if TYPE_CHECKING:
+    from pyro_unsup.data import remote, toy
 
 __all__ = [
     "Bitext",
@@ -92,6 +95,13 @@ def read(
     :param path: a file, or ``-`` for standard input.
     :param format: the reader; needed where the name does not tell.
     :param options: passed on to the reader.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "small.txt")
+    ...     size = file.write_text("the dog barks")
+    ...     read(file, lowercase=True)
+    Corpus(1 sentences, 3 tokens, 3 types)
     """
     if format == "auto":
         format = format_of(path)
@@ -101,7 +111,11 @@ def read(
 
 
 def format_of(path: str | os.PathLike[str]) -> Any:
-    """The format that the name of a file tells; an error where it does not."""
+    """The format that the name of a file tells; an error where it does not.
+
+    >>> format_of("train.conllu.gz"), format_of("wsj.mrg")
+    ('conllu', 'brackets')
+    """
     name = Path(path)
     ending = (name.with_suffix("") if name.suffix.lower() in _PACKED else name).suffix.lower()
     for format, endings in _ENDINGS.items():

@@ -12,6 +12,8 @@ from pathlib import Path, PurePosixPath
 
 from pyro_unsup.errors import InputError
 
+_DOCUMENT = re.compile(r"20news-bydate-[a-z]+/[A-Za-z0-9._-]+/[0-9]{1,9}")
+
 
 class _Capped(RawIOBase):
     """A packed stream that refuses to unpack more than so many bytes."""
@@ -50,7 +52,9 @@ def members(path: Path, max_bytes: int, max_total: int, max_members: int) -> Ite
                 content = archive.extractfile(member) if member.isfile() else None
                 if content is not None:
                     yield member.name, content.read(max_bytes)
-    except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
+    except InputError:
+        raise
+    except (tarfile.TarError, zlib.error, EOFError, OSError, ValueError, ArithmeticError, MemoryError) as error:
         raise InputError(f"not a whole .tar.gz ({error}); delete the file to fetch it again", path) from error
 
 
@@ -58,8 +62,8 @@ def newsgroups(path: Path, part: str) -> Iterator[str]:
     """The documents of a part of 20 Newsgroups as lines, sorted by group and number; see :func:`.remote.fetch`."""
     found = []
     for name, content in members(path, max_bytes=1_000_000, max_total=200_000_000, max_members=50_000):
-        folder, *rest = name.split("/")
-        if folder == f"20news-bydate-{part}" and len(rest) == 2 and rest[1].isdecimal():
+        if _DOCUMENT.fullmatch(name) and name.startswith(f"20news-bydate-{part}/"):
+            rest = name.split("/")[1:]
             head, _, body = content.decode("latin-1").partition("\n\n")
             subject = re.search("^subject:(.*)", head, re.IGNORECASE | re.MULTILINE)
             words = re.findall("[a-z]+", f"{subject.group(1) if subject else ''}\n{body}".lower())

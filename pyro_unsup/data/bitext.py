@@ -128,6 +128,15 @@ def read_bitext(
     :param target: the file of the translations, line by line, if ``path`` has source sentences only.
     :param links: a file of gold links, see :func:`~pyro_unsup.data.links.read_links`.
     :param options: see :class:`BitextOptions`.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "small.en-de")
+    ...     size = file.write_text("the house ||| das Haus")
+    ...     pairs = read_bitext(file, lowercase=True)
+    >>> pairs.source.sentence(0), pairs.target.sentence(0)
+    (['the', 'house'], ['das', 'haus'])
     """
     vocabs = (options.pop("source_vocab", None), options.pop("target_vocab", None))
     files = (path, path if target is None else target)

@@ -27,6 +27,15 @@ def read_brackets(path: str | os.PathLike[str], **options: Unpack[Options]) -> C
 
     :param path: a file (plain, gzip, bzip2 or xz), or ``-`` for standard input.
     :param options: see :class:`~pyro_unsup.data.lines.Options`.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "small.mrg")
+    ...     size = file.write_text("(S (NP (DT the) (NN dog)) (VP (VBZ barks)))")
+    ...     corpus = read_brackets(file)
+    >>> corpus.sentence_tags(0), corpus.spans.tolist()
+    (['DT', 'NN', 'VBZ'], [[0, 2], [0, 3]])
     """
     builder = CorpusBuilder(path, **options)
     tree = _Tree(builder)

@@ -35,11 +35,17 @@ def write_brackets(
     :param brackets: rows (sentence, start, end), such as a parser predicts; None for the corpus's own.
     :param out: a path, ``-`` for standard output, or an open text stream.
     :param label: what the constituents are called.
+
+    >>> import sys
+    >>> from pyro_unsup.data import Vocab
+    >>> corpus = Corpus([0, 1, 2], [0, 3], Vocab(["the", "dog", "barks"]), [0, 1, 2], Vocab(["DT", "NN", "VBZ"]))
+    >>> write_brackets(corpus, [[0, 0, 2]], sys.stdout)
+    (X (X (DT the) (NN dog)) (VBZ barks))
     """
     rows = _rows(corpus, brackets)
     names = [] if corpus.tags is None or corpus.tagset is None else corpus.tagset.decode(np.unique(corpus.tags))
     for one in (label, *names, *corpus.vocab.decode(np.unique(corpus.words))):
-        if one.split() != [one]:
+        if one.split() != [one] or "\0" in one:
             raise InputError(f"{show(one)} cannot be written in brackets, expected text without white space; rename it")
     with write_text(out) if isinstance(out, str | os.PathLike) else nullcontext(out) as stream:
         for words, tags, opening, closing in _sentences(corpus, rows):
@@ -53,8 +59,14 @@ def write_brackets(
 def nltk_trees(corpus: Corpus, brackets: Any = None, label: str = LABEL) -> list[Any]:
     """One ``nltk.Tree`` a sentence, to be drawn, transformed or printed. Words without tags are leaves themselves.
 
+    :param corpus: the words, and their tags if it has some.
     :param brackets: rows (sentence, start, end), such as a parser predicts; None for the corpus's own.
     :param label: what the constituents are called.
+
+    >>> from pyro_unsup.data import Vocab
+    >>> corpus = Corpus([0, 1, 2], [0, 3], Vocab(["the", "dog", "barks"]))
+    >>> print(nltk_trees(corpus, [[0, 0, 2]])[0])
+    (X (X the dog) barks)
     """
     try:
         from nltk.tree import Tree  # type: ignore[import-untyped]

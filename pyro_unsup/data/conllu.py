@@ -49,6 +49,14 @@ def read_conllu(
     :param allow_multiple_roots: accept sentences with several words at the root.
     :param lines: the lines of the file, where they have been read already; the path is then but a name for errors.
     :param options: see :class:`~pyro_unsup.data.lines.Options`.
+
+    >>> from pyro_unsup.data import toy, write_conllu
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_conllu(toy.sentences(3, seed=1), None, folder + "/toy.conllu")
+    ...     corpus = read_conllu(folder + "/toy.conllu")
+    >>> corpus.sentence(0), corpus.heads[corpus.offsets[0] : corpus.offsets[1]].tolist()
+    (['Mark', 'must', 'cook', 'the', 'woman', '.'], [3, 3, 0, 5, 3, 3])
     """
     builder = CorpusBuilder(path, **options)
     sentences = _Sentences(builder, _column(words, _WORDS), None if tags is None else _column(tags, _TAGS), drop_upos)

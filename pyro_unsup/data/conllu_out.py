@@ -35,6 +35,13 @@ def write_conllu(
         sentence and no cycles. None for the corpus's own.
     :param out: a path, ``-`` for standard output, or an open text stream.
     :param column: that of the tags.
+
+    >>> import sys
+    >>> from pyro_unsup.data import Vocab
+    >>> corpus = Corpus([0, 1], [0, 2], Vocab(["cats", "sleep"]), [0, 1], Vocab(["NNS", "VBP"]))
+    >>> write_conllu(corpus, [2, 0], sys.stdout)
+    1  cats  _  _  NNS  _  2  _  _  _
+    2  sleep  _  _  VBP  _  0  root  _  _
     """
     if column not in ("xpos", "upos"):
         raise InputError(f"no column {column!r}, expected one of xpos, upos")
@@ -43,7 +50,7 @@ def write_conllu(
     arcs = _checked(corpus, corpus.heads if heads is None else heads)
     tags = ["_"] * corpus.tokens if corpus.tags is None or corpus.tagset is None else corpus.tagset.decode(corpus.tags)
     for one in {*tags, *corpus.vocab.decode(np.unique(corpus.words))}:
-        if not one or one.isspace() or any(end in one for end in "\t\r\n"):
+        if not one or one.isspace() or any(end in one for end in "\t\r\n\0"):
             raise InputError(f"{show(one)} cannot be written, expected text without tabs and line ends; rename it")
     with _opened(out) as stream:
         for i in np.flatnonzero(corpus.lengths).tolist():
@@ -68,6 +75,14 @@ def write_heads(
     :param heads: one a word of the file, 0 for the root and -1 (written ``_``) where not known: one root a sentence
         and no cycles. Where some words were not parsed, :func:`.spread_heads` finds heads for them.
     :param out: a path, ``-`` for standard output, or an open text stream.
+
+    >>> import sys
+    >>> columns = ["1 cats _ NNS _ _ 0 root _ _".split(), "2 sleep _ VBP _ _ 1 _ _ _".split()]
+    >>> lines = ["# by hand", *(chr(9).join(row) for row in columns)]
+    >>> write_heads(lines, [2, 0], sys.stdout)
+    # by hand
+    1  cats  _  NNS  _  _  2  _  _  _
+    2  sleep  _  VBP  _  _  0  root  _  _
     """
     path, lines = ("the source", source) if not isinstance(source, str | os.PathLike) else (source, _lines(source))
     text = read_conllu(path, None, allow_multiple_roots=True, lines=lines)

@@ -37,8 +37,9 @@ class Corpus:
     :param vocab: the strings of the word ids.
     :param tags: tag ids, shape ``(tokens,)``, with their ``tagset``.
     :param heads: shape ``(tokens,)``: 0 is the root, ``k`` the ``k``-th word of the same sentence, -1 not known.
-    :param spans: brackets ``[i, j)`` between fenceposts of the sentence, shape ``(brackets, 2)``, one after the other
-        by ``span_offsets``, shape ``(sentences + 1,)``. The readers give distinct ones of two words or more, sorted.
+    :param spans: brackets ``[i, j)`` between fenceposts of the sentence, shape ``(brackets, 2)``, one after the other.
+        The readers give distinct ones of two words or more, sorted.
+    :param span_offsets: where the brackets of each sentence begin, shape ``(sentences + 1,)``.
 
     >>> corpus = Corpus([0, 1, 0], [0, 2, 3], Vocab(["a", "b"]))
     >>> corpus, corpus.sentence(0)
@@ -145,6 +146,12 @@ class Corpus:
         """The sentences at ``indices`` (integers in any order, or one truth value a sentence).
 
         A run of sentences is a view of this corpus, unless it lies on disk.
+
+        >>> from pyro_unsup.data import toy
+        >>> corpus = toy.sentences(20, seed=1)
+        >>> short = corpus.select(corpus.lengths < 6)
+        >>> len(corpus.select([3, 1])), short == corpus.filter(max_length=5), short.tokens == int(short.lengths.sum())
+        (2, True, True)
         """
         chosen = np.asarray(indices)
         if chosen.dtype == np.bool_:
@@ -168,7 +175,12 @@ class Corpus:
         return self.select(keep)
 
     def split(self, fraction: float, seed: int = 0) -> tuple[Corpus, Corpus]:
-        """Two corpora, the first with ``fraction`` of the sentences drawn at random, both in the order of this one."""
+        """Two corpora, the first with ``fraction`` of the sentences drawn at random, both in the order of this one.
+
+        >>> from pyro_unsup.data import toy
+        >>> [len(part) for part in toy.sentences(20, seed=1).split(0.75, seed=0)]
+        [15, 5]
+        """
         first = round(fraction * len(self))
         if not 0 < first < len(self):
             raise InputError(
@@ -197,19 +209,38 @@ class Corpus:
         return self._with(**changes).filter(min_length=1)
 
     def drop_tags(self, *names: str) -> Corpus:
-        """Without the tokens that have one of these tags (punctuation, say); see :meth:`keep_tokens`."""
+        """Without the tokens that have one of these tags (punctuation, say); see :meth:`keep_tokens`.
+
+        >>> from pyro_unsup.data import toy
+        >>> corpus = toy.sentences(20, seed=1)
+        >>> fewer = corpus.drop_tags("PUNCT")
+        >>> fewer == corpus.keep_tokens(corpus.tags != corpus.tagset.id("PUNCT"))
+        True
+        """
         tags, tagset = self._tagged()
         return self.keep_tokens(np.isin(tags, [tagset.index[name] for name in names if name in tagset], invert=True))
 
     def with_vocab(self, vocab: Vocab) -> Corpus:
-        """The same words by the ids of another vocabulary (that of a trained model, say)."""
+        """The same words by the ids of another vocabulary (that of a trained model, say).
+
+        >>> corpus = Corpus([0, 1, 0], [0, 2, 3], Vocab(["a", "b"]))
+        >>> corpus.with_vocab(Vocab(["b", "<unk>"], unknown="<unk>")).words
+        array([1, 0, 1], dtype=int32)
+        """
         lookup = np.zeros(len(self.vocab), dtype=np.int32)
         used = np.unique(self.words)
         lookup[used] = vocab.encode(self.vocab.decode(used))
         return self._with(words=lookup[self.words], vocab=vocab)
 
     def with_tags(self, mapping: Mapping[str, str]) -> Corpus:
-        """Tags mapped through a dict. The new tagset is every value of ``mapping`` in order, for every corpus alike."""
+        """Tags mapped through a dict. The new tagset is every value of ``mapping`` in order, for every corpus alike.
+
+        >>> corpus = Corpus([0, 1], [0, 2], Vocab(["cats", "sleep"]), [0, 1], Vocab(["NNS", "VBP"]))
+        >>> corpus.with_tags({"NNS": "N", "VBP": "V"}).sentence_tags(0)
+        ['N', 'V']
+        >>> corpus.tags_as_words().sentence(0)
+        ['NNS', 'VBP']
+        """
         tags, tagset = self._tagged()
         coarse, ids = coarsen(tagset, mapping)
         return self._with(tags=ids[tags], tagset=coarse)
@@ -220,7 +251,12 @@ class Corpus:
         return self._with(words=tags, vocab=tagset)
 
     def merge_rare(self, min_count: int, unknown: str = "<unk>") -> Corpus:
-        """Words seen fewer than ``min_count`` times become ``unknown``, which is added at the end of the vocabulary."""
+        """Words seen fewer than ``min_count`` times become ``unknown``, which is added at the end of the vocabulary.
+
+        >>> corpus = Corpus([0, 1, 0, 2], [0, 4], Vocab(["a", "b", "c", "never"]))
+        >>> corpus.merge_rare(2).sentence(0), corpus.compact().vocab.types
+        (['a', '<unk>', 'a', '<unk>'], ('a', 'b', 'c'))
+        """
         counts = np.bincount(self.words, minlength=len(self.vocab))
         kept = [one for one, count in zip(self.vocab, counts, strict=True) if count >= min_count or one == unknown]
         return self.with_vocab(Vocab(dict.fromkeys([*kept, unknown]), unknown=unknown))
@@ -234,7 +270,17 @@ class Corpus:
         return self._with(words=words, vocab=vocab, tags=tags, tagset=tagset)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write a folder of ``.npy`` arrays and one JSON file, all or nothing. An older corpus there is replaced."""
+        """Write a folder of ``.npy`` arrays and one JSON file, all or nothing. An older corpus there is replaced.
+
+        >>> import tempfile
+        >>> from pyro_unsup.data import toy
+        >>> corpus = toy.sentences(20, seed=1)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     corpus.save(folder + "/corpus")
+        ...     again = Corpus.open(folder + "/corpus", mmap=False)
+        >>> again == corpus, again.on_disk
+        (True, False)
+        """
         write_arrays(folder, "corpus", *described(self))
 
     @classmethod

@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,11 +14,12 @@ import numpy.typing as npt
 from pyro_unsup.data.corpus import Corpus
 from pyro_unsup.data.files import write_text
 from pyro_unsup.data.lines import show
-from pyro_unsup.data.opening import LIMITS, Limits, open_text
+from pyro_unsup.data.opening import LIMITS, Limits, open_text, read_plain
 from pyro_unsup.data.vocab import Vocab, coarsen
 from pyro_unsup.errors import InputError
 
 FORMAT, VERSION = "pyro_unsup.dictionary", 1
+MOST_CELLS = 1 << 31  # tags times words of a file, each a byte: a tag a word would take the square of its size
 
 
 class Ambiguity(NamedTuple):
@@ -119,7 +119,9 @@ class TagDictionary:
     def read(cls, path: str | os.PathLike[str], tagset: Vocab | None = None, limits: Limits = LIMITS) -> TagDictionary:
         """A text file with ``word TAG TAG ...`` a line, split by white space (a tab after a word that holds spaces).
 
+        :param path: a file (plain, gzip, bzip2 or xz), or ``-`` for standard input.
         :param tagset: the tags there are; tags outside it are an error. Default: the tags of the file.
+        :param limits: sizes beyond which a file is refused.
         """
         ids: dict[str, int] = {} if tagset is None else dict(tagset.index)
         entries: dict[str, list[int]] = {}
@@ -141,7 +143,10 @@ class TagDictionary:
             lines[word] = number
         if not entries:
             raise InputError("no word in it, expected lines of a word and its tags", path)
-        table = np.zeros((len(ids), len(entries)), dtype=np.bool_)
+        try:
+            table = _empty(len(ids), len(entries))
+        except InputError as error:
+            raise InputError(error.what, path) from None
         for column, allowed in enumerate(entries.values()):
             table[allowed, column] = True
         return cls(Vocab(ids) if tagset is None else tagset, Vocab(entries), table)
@@ -186,7 +191,9 @@ class TagDictionary:
     def load(cls, path: str | os.PathLike[str]) -> TagDictionary:
         """Read what :meth:`save` wrote."""
         try:
-            head: Any = json.loads(Path(path).read_text(encoding="utf-8"))
+            head: Any = json.loads(read_plain(path, LIMITS.max_bytes))
+        except InputError:
+            raise
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror or error}", path) from error
         except (ValueError, RecursionError) as error:
@@ -195,15 +202,22 @@ class TagDictionary:
             if (head["format"], head["version"]) != (FORMAT, VERSION):
                 raise KeyError("format")
             tagset, entries = Vocab(head["tagset"]), head["words"]
-            table = np.zeros((len(tagset), len(entries)), dtype=np.bool_)
+            table = _empty(len(tagset), len(entries))
             for column, allowed in enumerate(entries.values()):
                 if not all(type(tag) is int and tag >= 0 for tag in allowed):
                     raise TypeError("tags")
                 table[allowed, column] = True
             return cls(tagset, Vocab(entries), table)
-        except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
+        except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
             what = error.what if isinstance(error, InputError) else f"not a tag dictionary of version {VERSION}"
             raise InputError(f"{what}; save the dictionary again", path) from error
+
+
+def _empty(tags: int, words: int) -> npt.NDArray[np.bool_]:
+    """A table in which nothing is allowed yet; an error if a file of that many tags must be something else."""
+    if tags * words > MOST_CELLS:
+        raise InputError(f"{tags:,} tags for {words:,} words are too many, expected a few tags; is this a dictionary?")
+    return np.zeros((tags, words), dtype=np.bool_)
 
 
 def _entry(line: str) -> tuple[str, list[str]]:

@@ -62,6 +62,16 @@ def read_documents(
         keep it, so that predictions stay one a line.
     :param encoding: of the files in folders; the original 20 Newsgroups are in ``latin-1``.
     :param limits: sizes beyond which a file is refused; ``max_bytes`` holds for all files in folders together.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name, text in (("space", "orbit moon orbit"), ("hockey", "goal ice")):
+    ...         Path(folder, name).mkdir()
+    ...         size = Path(folder, name, "1.txt").write_text(text)
+    ...     documents = read_documents(folder)
+    >>> documents, documents.labelset.types
+    (Documents(2 documents, 5 tokens, 4 types, 2 labels), ('hockey', 'space'))
     """
     if form not in ("auto", "folders", *_COLUMNS):
         raise InputError(f"no form {form!r}, expected auto, folders or one of {', '.join(_COLUMNS)}", path)
@@ -186,7 +196,10 @@ def _is(kind: Callable[[], bool], path: Path) -> bool:
 def _text(file: Path, encoding: str, limits: Limits) -> str:
     if encoding == "utf-8":
         return "\n".join(line for _, line in open_text(file, limits))
-    return b"".join(open_bytes(file, limits)).decode("latin-1").replace("\r\n", "\n")
+    try:
+        return b"".join(open_bytes(file, limits)).decode("latin-1").replace("\r\n", "\n")
+    except InputError as error:
+        raise InputError(error.what, file) from error
 
 
 def message_words(text: str) -> list[str]:

@@ -209,6 +209,11 @@ def write_labels(
     :param labels: ids, such as the predicted clusters; or strings.
     :param out: a path, ``-`` for standard output, or an open text stream.
     :param names: of the ids; without them ids are written as numbers.
+
+    >>> import sys
+    >>> write_labels([1, 0], sys.stdout, names=["space", "hockey"])
+    hockey
+    space
     """
     found, known = np.asarray(labels), None if names is None else list(names)
     if found.ndim != 1:
@@ -219,7 +224,7 @@ def write_labels(
     else:
         written = [str(one) for one in found.tolist()]
     for one in set(written):
-        if not one or one.isspace() or any(end in one for end in "\t\r\n"):
+        if not one or one.isspace() or any(end in one for end in "\t\r\n\0"):
             raise InputError(f"{one!r:.80} cannot be written, expected text without tabs and line ends; rename it")
     with write_text(out) if isinstance(out, str | os.PathLike) else nullcontext(out) as stream:
         stream.writelines(f"{one}\n" for one in written)

@@ -88,7 +88,7 @@ class _Growing:
             raise InputError(f"{self._length} rows are too many for one file", self._stream.name)
 
     def _write(self, value: npt.NDArray[Any]) -> None:
-        np.ascontiguousarray(value).tofile(self._stream)
+        self._stream.write(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)  # tofile misses a full disk
         self._length += len(value)
 
     def _header(self) -> None:

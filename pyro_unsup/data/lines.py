@@ -45,6 +45,15 @@ def read_lines(path: str | os.PathLike[str], **options: Unpack[Options]) -> Corp
 
     :param path: a file (plain, gzip, bzip2 or xz), or ``-`` for standard input.
     :param options: see :class:`Options`.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "small.txt")
+    ...     size = file.write_text("the dog sees the cat")
+    ...     corpus = read_lines(file, min_count=2)
+    >>> corpus.sentence(0)
+    ['the', '<unk>', '<unk>', 'the', '<unk>']
     """
     builder = CorpusBuilder(path, **options)
     for number, line in open_text(path, builder.limits):

@@ -128,6 +128,18 @@ def read_links(
     :param path: a file (plain, gzip, bzip2 or xz), or ``-`` for standard input.
     :param bitext: the sentences; links to words that they do not have are an error.
     :param format: ``auto`` takes ``pharaoh`` where the first piece of the text is a link such as ``0-0``.
+    :param limits: sizes beyond which a file is refused.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from pyro_unsup.data import toy
+    >>> pairs = toy.bitext(1, seed=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "links")
+    ...     size = file.write_text("0-0 1?2")
+    ...     links = read_links(file, pairs)
+    >>> links.rows.tolist(), links.sure.tolist()
+    ([[0, 0, 0], [0, 1, 2]], [True, False])
     """
     if format not in ("auto", "wa", "pharaoh"):
         raise InputError(f"no format {format!r}, expected auto, wa or pharaoh")
@@ -206,7 +218,16 @@ def _number(text: str) -> bool:
 def write_links(links: Links, out: str | os.PathLike[str] | TextIO, format: Format = "pharaoh") -> None:
     """Write links as :func:`read_links` reads them. A file appears under its name only when it is complete.
 
+    :param links: of all pairs.
     :param out: a path, ``-`` for standard output, or an open text stream.
+    :param format: see :func:`read_links`.
+
+    >>> import sys
+    >>> write_links(Links(1, [[0, 0, 0], [0, 1, 2]], [True, False]), sys.stdout)
+    0-0 1?2
+    >>> write_links(Links(1, [[0, 0, 0], [0, 1, 2]], [True, False]), sys.stdout, format="wa")
+    1 1 1 S
+    1 2 3 P
     """
     if format not in ("wa", "pharaoh"):
         raise InputError(f"no format {format!r}, expected wa or pharaoh")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import lzma
 import os
+import stat
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
@@ -29,6 +30,9 @@ class Limits:
     :param max_ratio: unpacked bytes for one packed byte, asked only beyond the first ``ratio_from`` unpacked bytes.
     :param max_line: bytes in a line.
     :param max_sentence: words in a sentence.
+
+    >>> Limits(max_sentence=100)
+    Limits(max_bytes=2000000000, max_ratio=200, ratio_from=1000000, max_line=1000000, max_sentence=100)
     """
 
     max_bytes: int = 2_000_000_000
@@ -148,6 +152,22 @@ def open_bytes(path: str | os.PathLike[str], limits: Limits) -> Iterator[bytes]:
         if isinstance(error, InputError):
             raise
         raise InputError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path) from error
+
+
+def check_plain(path: str | os.PathLike[str], most: int | None = None) -> None:
+    """Raise unless this is a plain file, and has at most so many bytes: a device or a pipe may have no end."""
+    found = os.stat(path)
+    if not stat.S_ISREG(found.st_mode):
+        raise InputError("not a plain file", path)
+    if most is not None and found.st_size > most:
+        raise InputError(f"larger than {most:,} bytes, which no such file is", path)
+
+
+def read_plain(path: str | os.PathLike[str], most: int) -> str:
+    """The UTF-8 text of a plain file."""
+    check_plain(path, most)
+    with open(path, encoding="utf-8", newline="") as stream:
+        return stream.read()
 
 
 def _stdin() -> BufferedIOBase:

@@ -18,10 +18,14 @@ from typing import Any
 
 from pyro_unsup.data.archive import newsgroups
 from pyro_unsup.data.files import write_text
+from pyro_unsup.data.opening import read_plain
 from pyro_unsup.errors import InputError
+
+__all__ = ["REGISTRY", "File", "Source", "fetch", "names"]
 
 MEGABYTE = 1_000_000
 CHUNK = 1 << 16  # bytes of a download at a time
+MAX_RECORD = 1 << 12  # bytes of the record of a checksum
 TIMEOUT = (10.0, 60.0)  # seconds to connect, and between two pieces
 
 
@@ -33,6 +37,9 @@ class File:
     :param url: where it is published.
     :param sha256: its checksum, or None to trust the first download.
     :param max_bytes: a larger file is refused.
+
+    >>> REGISTRY["bernstein-ratner"].parts["train"].name
+    'br-phono.txt'
     """
 
     name: str
@@ -48,6 +55,9 @@ class Source:
     :param parts: the file that holds each part.
     :param licence: as its publishers state it.
     :param unpack: for archives: turns a file and a part into lines of text.
+
+    >>> sorted(REGISTRY["ud-english-ewt"].parts), REGISTRY["ud-english-ewt"].licence
+    (['dev', 'test', 'train'], 'CC BY-SA 4.0')
     """
 
     parts: dict[str, File]
@@ -83,6 +93,13 @@ def fetch(
     :param part: ``train``, ``dev`` or ``test``, as far as the corpus has them.
     :param cache: the folder for downloads, by default one of the operating system's for caches.
     :param base_url: a mirror: files are fetched from there under their names in the registry.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as cache:
+    ...     Path(cache, "bernstein-ratner").mkdir()
+    ...     size = Path(cache, "bernstein-ratner", "br-phono.txt").write_text("yu want tu")  # as if fetched before
+    ...     fetch("bernstein-ratner", cache=cache).name
+    'br-phono.txt'
     """
     if name not in REGISTRY:
         raise InputError(f"no corpus is called {name!r}; choose one of {', '.join(names())}")
@@ -121,7 +138,12 @@ def _expected(path: Path, published: str | None) -> str | None:
     record = _record(path)
     if published is not None or not record.exists():
         return published
-    recorded = record.read_text(encoding="utf-8", errors="replace")[:64]
+    try:
+        recorded = read_plain(record, MAX_RECORD)[:64]
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", record) from error
+    except UnicodeDecodeError:
+        recorded = ""
     if not re.fullmatch("[0-9a-f]{64}", recorded):
         raise InputError("expected a SHA-256 of 64 hexadecimal digits; delete the file to record it again", record)
     return recorded

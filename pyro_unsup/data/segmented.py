@@ -116,6 +116,8 @@ class Segmented:
         """One string a sentence, with its words apart.
 
         :param ends: where words end, shape ``(symbols,)``; None for the gold ones.
+        :param word_sep: what goes between words.
+        :param symbol_sep: what goes between the symbols of a word.
         """
         found = self.ends if ends is None else np.asarray(ends)
         if found is None:
@@ -147,6 +149,15 @@ def read_segmented(
     :param symbol_sep: what is between the symbols of a word; by default every character is a symbol.
     :param max_segment: refuse a text with a longer gold word, in symbols: a model with shorter segments cannot find it.
     :param options: see :class:`~pyro_unsup.data.lines.Options`; symbols are its words.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "small.txt")
+    ...     size = file.write_text("the dog")
+    ...     text = read_segmented(file)
+    >>> text.symbols.sentence(0), text.ends.tolist()
+    (['t', 'h', 'e', 'd', 'o', 'g'], [False, False, True, False, False, True])
     """
     for name, given in (("word_sep", word_sep), ("symbol_sep", symbol_sep)):
         if given == "":
@@ -201,12 +212,21 @@ def write_segmented(
 ) -> None:
     """Write a text with its words apart, one sentence a line. A file appears under its name only when it is complete.
 
+    :param text: the symbols.
     :param ends: 1 where a word ends, as ``fit.predict`` gives it; None for the gold words.
     :param out: a path, ``-`` for standard output, or an open text stream.
+    :param word_sep: what goes between words.
+    :param symbol_sep: what goes between the symbols of a word.
+
+    >>> import sys
+    >>> from pyro_unsup.data import Vocab
+    >>> text = Corpus([0, 1, 2], [0, 3], Vocab(["a", "d", "o"]))
+    >>> write_segmented(text, [1, 0, 1], sys.stdout)
+    a do
     """
     found = text if isinstance(text, Segmented) else Segmented(text)
     for one in found.vocab.decode(np.unique(found.words).tolist()):
-        apart = word_sep in one or (symbol_sep and symbol_sep in one) or one.split() != [one]
+        apart = word_sep in one or (symbol_sep and symbol_sep in one) or one.split() != [one] or one == "\0"
         if apart or not (symbol_sep or len(one) == 1):
             fix = "set word_sep and symbol_sep to what no symbol has"
             raise InputError(f"the symbol {show(one)} could not be told apart from its neighbours; {fix}")

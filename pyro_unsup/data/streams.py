@@ -72,6 +72,7 @@ def blocks(
     :param path: a file (plain, gzip, bzip2 or xz), or ``-`` for standard input.
     :param cut: what an example is: :func:`by_line`, :func:`each_line`, :func:`by_gap`, :func:`by_tree`.
     :param lines: the lines of the text with their numbers, if it is open already.
+    :param size: examples in a block, at most.
 
     >>> from pyro_unsup.data import Vocab, read_lines
     >>> text = enumerate(["a b", "", "b", "a a"], 1)

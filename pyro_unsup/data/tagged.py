@@ -43,6 +43,15 @@ def read_tagged(
     :param form: ``auto`` takes ``slashes`` where every piece of the first line has a slash inside it.
     :param tag_column: with ``columns``, the column of the tags, from 0; the word is column 0.
     :param options: see :class:`~pyro_unsup.data.lines.Options`.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "small.tagged")
+    ...     size = file.write_text("the/DT dog/NN barks/VBZ")
+    ...     corpus = read_tagged(file)
+    >>> corpus.sentence(0), corpus.sentence_tags(0)
+    (['the', 'dog', 'barks'], ['DT', 'NN', 'VBZ'])
     """
     if form not in ("auto", "columns", "slashes"):
         raise InputError(f"no form {form!r}, expected auto, columns or slashes")
@@ -146,13 +155,18 @@ def write_tagged(
         ``slashes`` is ``word/TAG``, one sentence a line; ``conllu`` is CoNLL-U with the known heads.
     :param tagset: names of tag ids; without it ids of induced tags are written as numbers.
     :param column: with ``conllu``, the column of the tags.
+
+    >>> import sys
+    >>> corpus = Corpus([0, 1], [0, 2], Vocab(["cats", "sleep"]))
+    >>> write_tagged(corpus, [1, 0], sys.stdout, "slashes", tagset=Vocab(["V", "N"]))
+    cats/N sleep/V
     """
     if format not in _FORMS:
         raise InputError(f"no format {format!r}, expected one of {', '.join(_FORMS)}")
     names = _names(corpus, tags, tagset)
     used = set(corpus.vocab.decode(np.unique(corpus.words).tolist())) | set(names)
     for one in used:
-        if not one or one.isspace() or any(end in one for end in "\t\r\n"):
+        if not one or one.isspace() or any(end in one for end in "\t\r\n\0"):
             raise InputError(f"{show(one)} cannot be written, expected text without tabs and line ends; rename it")
         if format == "slashes" and one.split() != [one]:
             raise InputError(f"{show(one)} holds white space, which word/TAG cannot show; write columns instead")

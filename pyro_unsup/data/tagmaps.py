@@ -20,6 +20,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+__all__ = ["SMITH_EISNER_17", "SMITH_EISNER_17_WEB"]
+
 _MEMBERS = {
     "ADJ": "CD JJ JJR JJS PRP$",
     "ADV": "RB RBR RBS",

@@ -59,7 +59,12 @@ class Vocab:
         return f"Vocab({len(self):,} types" + ("" if self.unknown is None else f", unknown={self.unknown!r}") + ")"
 
     def id(self, one: str) -> int:
-        """The id of one string, by the unknown symbol where it is not a member."""
+        """The id of one string, by the unknown symbol where it is not a member.
+
+        >>> vocab = Vocab(["the", "dog"])
+        >>> vocab.id("dog"), vocab.index
+        (1, {'the': 0, 'dog': 1})
+        """
         found = self.index.get(one, None if self.unknown is None else self.index[self.unknown])
         if found is None:
             raise InputError(f"{one!r} is not among the {len(self):,} known types, which have no unknown symbol")

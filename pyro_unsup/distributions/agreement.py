@@ -50,6 +50,14 @@ class Agreement(Structured):
     Weights are those of the two, named ``forward.translation``, ``backward.translation``, and so on. A structure is a
     table (cells, 2): a link forward, a link backward.
 
+    >>> from pyro_unsup.distributions.alignment_grid import Grid
+    >>> grid = Grid(torch.tensor([2]), torch.tensor([2]))  # one pair of sentences, of two words each
+    >>> value = torch.tensor([1, 1, 1, 1, 0, 0, 1, 0, 0])  # a null row, then null column and two cells of each word
+    >>> weights = torch.zeros(2)
+    >>> both = Agreement(Alignment(weights, grid), Alignment(weights, grid, turned=True), shared=1)
+    >>> both.forward.posterior(value).counts["translation"], both.posterior(value).counts["forward.translation"]
+    (tensor([1.3333, 0.6667]), tensor([0.4444, 0.6667]))
+
     **References:**
 
     [1] P. Liang, B. Taskar and D. Klein (2006) "Alignment by agreement".
@@ -88,6 +96,16 @@ class Agreement(Structured):
         most = max(self.forward.translation.shape[-1], self.backward.translation.shape[-1]) - 1
         return constraints.independent(constraints.integer_interval(-1, most), 1)
 
+    def _check_null(self, value: Tensor) -> None:
+        """Kernels count the null word's cells of the second table apart, so those must not be among the shared ones."""
+        rows = self.forward.grid.rows
+        first = value[torch.from_numpy(rows.starts[:-1][~rows.null])]
+        if len(first) and int(first.min()) < self.shared:
+            raise StructureError(
+                f"the cells of null words come after the {self.shared} that both tables share, actual cell "
+                f"{int(first.min())}: put them last, or share fewer"
+            )
+
     def log_prob(self, value: Tensor) -> Tensor:  # (cells,) -> batch_shape
         both = []
         for one in (self.forward, self.backward):
@@ -95,6 +113,7 @@ class Agreement(Structured):
             if one._parts.batch_shape.numel() != 1:
                 raise StructureError(f"agreement wants one set of weights, actual {tuple(one._parts.batch_shape)}")
             both.append(one._parts.squeezed())
+        self._check_null(value)
         with plain_torch():
             total: Tensor = _Agreed.apply(*both[0].tables(), *both[1].tables(), value, self)
         return total.expand(torch.broadcast_shapes(total.shape, self._batch_shape))

@@ -144,7 +144,12 @@ class Alignment(Structured):
         return self.with_weights({"translation": self.cell_weights(value, factors)}), self.grid.numbers
 
     def without(self, value: Tensor, forbidden: Tensor, cell: int) -> tuple[Alignment, Tensor]:
-        """The same, some cells of the grids being one cell of the table, beyond all others, that has no weight."""
+        """The same, some cells of the grids being one cell of the table, beyond all others, that has no weight.
+
+        :param value: the cells of the table, (cells,).
+        :param forbidden: which of the grids' cells those are, (cells,).
+        :param cell: the number of the one without weight.
+        """
         size = cell + 1 - self.translation.shape[-1]
         table = torch.nn.functional.pad(self.translation, (0, size), value=-torch.inf)
         return self.with_weights({"translation": table}), value.masked_fill(forbidden, cell)

@@ -22,6 +22,13 @@ class HMMAgreement(Agreement):
     Everything else counts as it does in its own direction: words without a link, jumps, and how often there is a link
     at all.
 
+    >>> from pyro_unsup.distributions.alignment_grid import Grid
+    >>> grid, jump = Grid(torch.tensor([2]), torch.tensor([2])), torch.zeros(3, 11)
+    >>> value = torch.tensor([1, 1, 1, 1, 0, 0, 1, 0, 0])  # a null row, then null column and two cells of each word
+    >>> forward, backward = (AlignmentHMM(torch.zeros(2), grid, jump, turned=turned) for turned in (False, True))
+    >>> HMMAgreement(forward, backward, shared=1).posterior(value).counts["forward.translation"]
+    tensor([0.4444, 0.6667])
+
     **References:** [1] P. Liang, B. Taskar and D. Klein (2006) "Alignment by agreement".
     """
 
@@ -38,6 +45,7 @@ class HMMAgreement(Agreement):
             if one._all.batch_shape.numel() != 1:
                 raise StructureError(f"agreement wants one set of weights, actual {tuple(one._all.batch_shape)}")
             weights += one._all.squeezed().tables()
+        self._check_null(value)
         with plain_torch():
             total: Tensor = _Agreed.apply(*weights, value, self)
         return total.expand(torch.broadcast_shapes(total.shape, self._batch_shape))

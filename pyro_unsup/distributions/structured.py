@@ -30,7 +30,17 @@ Array = np.ndarray[Any, Any]
 
 
 class Posterior:
-    """What is known about the hidden structure, given the data. Shapes follow the structure; batches are ragged."""
+    """What is known about the hidden structure, given the data. Shapes follow the structure; batches are ragged.
+
+    >>> import pyro_unsup as pu
+    >>> emission = torch.tensor([[0.9, 0.1], [0.2, 0.8]]).log()
+    >>> chain = pu.Chain(torch.zeros(2), torch.zeros(2, 2), emission, torch.tensor([3]), flat=True)
+    >>> posterior = chain.posterior(torch.tensor([0, 1, 1]))
+    >>> posterior.mode(), posterior.mbr(), posterior.marginals.shape
+    (tensor([0, 1, 1]), tensor([0, 1, 1]), torch.Size([3, 2]))
+    >>> posterior.counts["emission"].sum().round(), posterior.entropy
+    (tensor(3.), tensor([1.1718]))
+    """
 
     log_partition: Tensor  # (*batch,) log Z
     counts: dict[str, Tensor]  # expected number of times each weight is used, in all; shaped as the weights
@@ -41,7 +51,7 @@ class Posterior:
         """The structure of highest posterior probability (Viterbi)."""
 
     @abstractmethod
-    def mbr(self) -> Tensor:
+    def mbr(self) -> Tensor:  # shaped as the mode
         """The structure with the highest expected number of right parts (minimum Bayes risk)."""
 
     @abstractmethod
@@ -80,6 +90,13 @@ class Structured(TorchDistribution):
 
     Every one has its own ``expand`` that keeps its type: inside a plate Pyro expands a distribution before handlers
     see it, and a generic wrapper would hide what it is.
+
+    >>> import pyro_unsup as pu
+    >>> chain = pu.Chain(torch.zeros(2), torch.zeros(2, 2), torch.zeros(2, 3), torch.tensor([3]), flat=True)
+    >>> isinstance(chain, Structured), sorted(chain.weights)
+    (True, ['emission', 'start', 'transition'])
+    >>> chain.log_prob(torch.tensor([0, 1, 2])).exp().round()  # all weights one: the number of structures
+    tensor([8.])
     """
 
     arg_constraints: dict[str, Any] = {}  # noqa: RUF012 (log-weights are any real number or -inf)
@@ -112,7 +129,9 @@ class Structured(TorchDistribution):
     def stepwise(self, value: Tensor, touched: Mapping[str, Tensor | None], batch_size: int) -> Stretch | None:
         """Stepwise EM in compiled code, for those that have it: mini-batches too small for a Python call each.
 
+        :param value: the data, of the event shape.
         :param touched: by weight, which columns of a whole table it consists of; None for all of them.
+        :param batch_size: examples in a mini-batch.
         """
         return None
 
@@ -121,16 +140,17 @@ class Structured(TorchDistribution):
         """log p(x, y) of the data together with one structure, (*batch,). Its gradient is the structure's counts."""
 
     @abstractmethod
-    def posterior(self, value: Tensor) -> Posterior:
+    def posterior(self, value: Tensor) -> Posterior:  # event_shape
         """Everything about the hidden structure of ``value``."""
 
-    def parts(self, value: Tensor) -> Parts:
+    def parts(self, value: Tensor) -> Parts:  # event_shape
         """What each cell of the posterior's marginals stands for (:mod:`.parts`)."""
         raise StructureError(f"{type(self).__name__} does not say what its structures are made of")
 
     def weighed(self, value: Tensor, factors: Tensor) -> Structured:
         """The same distribution with one more log-weight for every part of the structures of ``value``.
 
+        :param value: the data, of the event shape.
         :param factors: anything that broadcasts to the shape of the parts: truth values (a mask), or log-weights.
         """
         from .weighed import Weighed, as_factors
@@ -139,7 +159,11 @@ class Structured(TorchDistribution):
 
     def apart(self, value: Tensor, factors: Tensor) -> tuple[Structured, Tensor]:
         """An equal distribution in which every part of ``value`` has a type of its own, whose weight takes in the
-        factor of that part; and ``value`` by those types. Structures lie as before."""
+        factor of that part; and ``value`` by those types. Structures lie as before.
+
+        :param value: the data, of the event shape.
+        :param factors: log-weights, of the shape of the parts.
+        """
         raise StructureError(f"{type(self).__name__} cannot weigh the parts of its structures one by one")
 
 

@@ -13,7 +13,18 @@ from ..tables import Declaration
 
 
 class Estimator(Protocol):
-    """One table's M step. A new estimator is a file with a class of these two methods."""
+    """One table's M step. A new estimator is a file with a class of these two methods.
+
+    >>> import pyro_unsup as pu
+    >>> class Cautious:
+    ...     def weights(self, declaration, counts, old):
+    ...         new = pu.Normalise().weights(declaration, counts, old)
+    ...         return torch.logaddexp(new, old) - torch.tensor(2.0).log()  # half way
+    ...     def log_prior(self, declaration, log_weights):
+    ...         return 0.0
+    >>> pu.EM(pu.models.Tagger(tags=2, vocab=2), Cautious()).run([[0, 1], [1, 1]], iterations=3).report.iterations
+    3
+    """
 
     def weights(self, declaration: Declaration, counts: Tensor, old: Tensor) -> Tensor:
         """New log-weights from expected counts; ``old`` are the weights that the counts came from."""
@@ -27,6 +38,10 @@ class Additive(Protocol):
     """An estimator whose weights are ``link(count + pseudo-count) - link(the same of the row)``.
 
     Engines that update a few counts at a time then read single weights, where other estimators look at whole tables.
+
+    >>> import pyro_unsup as pu
+    >>> isinstance(pu.AddLambda(0.1), Additive), isinstance(pu.LogLinear(), Additive)
+    (True, False)
     """
 
     @property
@@ -44,6 +59,10 @@ class Parametric(Protocol):
     Engines hold the memory, save it, and go on from it. It may have two more methods: ``refine``, called as ``update``
     is, for a short way there, after each mini-batch of an engine for those; and ``shaken(declarations, memory, jitter,
     generator)``, the memory with noise on it and everything else in it as goes with that, for annealing.
+
+    >>> import pyro_unsup as pu
+    >>> isinstance(pu.LogisticNormal(), Parametric), isinstance(pu.AddLambda(0.1), Parametric)
+    (True, False)
     """
 
     def begin(
@@ -65,7 +84,12 @@ class Parametric(Protocol):
 
 @runtime_checkable
 class Differentiable(Parametric, Protocol):
-    """One whose memory can be climbed directly, by the gradient of the log marginal."""
+    """One whose memory can be climbed directly, by the gradient of the log marginal.
+
+    >>> import pyro_unsup as pu
+    >>> isinstance(pu.LogLinear(), Differentiable), isinstance(pu.LogisticNormal(), Differentiable)
+    (True, False)
+    """
 
     def gradient(
         self,

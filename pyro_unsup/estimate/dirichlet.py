@@ -19,6 +19,13 @@ class AddLambda:
 
     The same as Dirichlet MAP with concentration ``1 + amount``, so the monotone objective is
     log-likelihood + amount * (sum of the log-weights).
+
+    >>> from pyro_unsup.tables import Layout
+    >>> table = Declaration("t", Layout.dense(2, 2), torch.tensor(1.0))
+    >>> counts = torch.tensor([[1.0, 3.0], [0.0, 0.0]])
+    >>> AddLambda(1.0).weights(table, counts, old=table.layout.uniform()).exp()
+    tensor([[0.3333, 0.6667],
+            [0.5000, 0.5000]])
     """
 
     amount: float = 0.1
@@ -55,6 +62,13 @@ class DirichletMAP:
 
     :param concentration: at least 1 (below 1 the density has no mode inside the simplex); None takes the prior that
         the model declared for the table.
+
+    >>> from pyro_unsup.tables import Layout
+    >>> table = Declaration("t", Layout.dense(2, 2), torch.tensor(2.0))
+    >>> counts = torch.tensor([[1.0, 3.0], [0.0, 0.0]])
+    >>> DirichletMAP().weights(table, counts, old=table.layout.uniform()).exp()
+    tensor([[0.3333, 0.6667],
+            [0.5000, 0.5000]])
     """
 
     concentration: float | None = None

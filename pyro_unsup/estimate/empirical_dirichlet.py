@@ -116,7 +116,13 @@ class EmpiricalDirichlet:
         generator: torch.Generator,
     ) -> dict[str, Tensor]:
         """Noise on the logs of the posterior's concentrations, and what that costs; on the weights, if they are
-        points."""
+        points.
+
+        :param declarations: of the tables, by name.
+        :param memory: to start from.
+        :param jitter: the size of the noise.
+        :param generator: where it comes from.
+        """
         new = dict(memory)
         for name, declaration in declarations.items():
             layout, logs = declaration.layout, memory[f"{name}.weights"]
@@ -139,7 +145,13 @@ class EmpiricalDirichlet:
         generator: torch.Generator,
         draws: int = 1,
     ) -> dict[str, Tensor]:  # (draws, *layout.shape)
-        """log theta of every table, drawn from the posterior."""
+        """log theta of every table, drawn from the posterior.
+
+        :param declarations: of the tables, by name.
+        :param memory: what :meth:`update` returned.
+        :param generator: where the draws come from.
+        :param draws: how many.
+        """
         return {name: draw_rows(d, memory[f"{name}.weights"], generator, draws) for name, d in declarations.items()}
 
 

@@ -81,7 +81,13 @@ class DirichletVB:
     def draw(
         self, declaration: Declaration, log_weights: Tensor, generator: torch.Generator, draws: int = 1
     ) -> Tensor:  # (draws, *layout.shape)
-        """log theta drawn from the posterior that these weights are the expected logs of."""
+        """log theta drawn from the posterior that these weights are the expected logs of.
+
+        :param declaration: of the table.
+        :param log_weights: what :meth:`weights` returned, of the table's shape.
+        :param generator: where the draws come from.
+        :param draws: how many.
+        """
         return draw_rows(declaration, log_weights, generator, draws)
 
     def _prior(self, declaration: Declaration) -> Tensor:  # layout.shape, zero outside of the support

@@ -40,6 +40,10 @@ class HeadCounts:
     :param directed: of those, words with the right head.
     :param undirected: words whose head is the gold head or a gold child.
     :param ned: words whose head is the gold head, a gold child or the gold grandparent.
+
+    >>> counts = head_counts([2, 0, 0, 1], [2, 0, 2, 0], [2, 2])
+    >>> counts.directed.tolist(), counts.undirected.tolist(), counts.select([0]).scores()["directed"]
+    ([2, 0], [2, 1], 1.0)
     """
 
     lengths: Ids
@@ -82,7 +86,7 @@ def head_scores(gold: Array, predicted: Array, lengths: Array, count_root: bool 
     left out.
 
     :param gold: heads, shape (words,): 0 for the root, ``k`` for the ``k``-th word of the same sentence, -1 not known.
-    :param predicted: likewise; -1 is wrong.
+    :param predicted: likewise, shape (words,); -1 is wrong.
     :param lengths: words in each sentence, shape (sentences,).
     :param count_root: also score words whose gold head is the root. Most papers do; scores without compare with none
         of theirs.
@@ -94,7 +98,11 @@ def head_scores(gold: Array, predicted: Array, lengths: Array, count_root: bool 
 
 
 def head_counts(gold: Array, predicted: Array, lengths: Array, count_root: bool = True) -> HeadCounts:
-    """The counts behind :func:`head_scores`, sentence by sentence: for sign tests, and to resample."""
+    """The counts behind :func:`head_scores`, sentence by sentence: for sign tests, and to resample.
+
+    >>> head_counts([2, 0, -1, 1], [2, 0, 0, 1], [2, 2]).scored.tolist()
+    [2, 1]
+    """
     words, scored, right = _judge(gold, predicted, lengths, count_root)
     return HeadCounts(words, *(_by_sentence(one, words) for one in (scored, *right.values())))
 
@@ -110,11 +118,14 @@ def sign_test_heads(
 ) -> SignTest:
     """Is one parser better than another by more than luck?
 
+    :param gold: heads, shape (words,), as for :func:`head_scores`.
     :param first: heads that the first predicts, shape (words,).
-    :param second: those that the second predicts.
+    :param second: those that the second predicts, shape (words,).
+    :param lengths: words in each sentence, shape (sentences,).
     :param by: ``"sentences"``: the parser with more right heads in a sentence wins it; ``"words"``: each word that only
         one of them has right is a win for that one. Words of one sentence are not independent, so the first is safer.
     :param measure: what is right.
+    :param count_root: also compare words whose gold head is the root.
 
     >>> sign_test_heads([2, 0, 0, 1], [2, 0, 0, 1], [0, 1, 0, 1], [2, 2])
     SignTest(wins=1, losses=0, ties=1, p_value=1.0)
@@ -132,7 +143,7 @@ def sign_test_heads(
     return sign_test_tokens(np.zeros_like(lead), (lead < 0).astype(np.int64), (lead > 0).astype(np.int64))
 
 
-def chain_to_next(lengths: Array) -> Ids:
+def chain_to_next(lengths: Array) -> Ids:  # (sentences,) -> (words,)
     """Every word hangs on the next one, and the last is the root: hard to beat for English.
 
     >>> chain_to_next([3, 1]).tolist()
@@ -144,7 +155,7 @@ def chain_to_next(lengths: Array) -> Ids:
     return heads
 
 
-def chain_to_previous(lengths: Array) -> Ids:
+def chain_to_previous(lengths: Array) -> Ids:  # (sentences,) -> (words,)
     """Every word hangs on the one before it, and the first is the root.
 
     >>> chain_to_previous([3, 1]).tolist()

@@ -116,6 +116,8 @@ def hits(table: Ids, mapping: Ids) -> Ids:
 def relabel(gold: Array, predicted: Array, how: Map = "many_to_one", predicted_size: int | None = None) -> Ids:
     """The gold tag of each cluster, to name clusters by: ``mapping[predicted]`` are tags.
 
+    :param gold: gold tag ids, shape (tokens,).
+    :param predicted: cluster ids, shape (tokens,).
     :param how: ``"many_to_one"``, each cluster's most frequent gold tag; or ``"one_to_one"``, the best matching.
     :param predicted_size: number of clusters C; by default the largest id plus 1.
     :returns: mapping, shape (C,); -1 for a cluster that shares no token with a tag of its own.
@@ -135,6 +137,10 @@ class Confusion:
     :param predicted_labels: names of the columns.
     :param clusters: cluster id of each column, shape (C,).
     :param mapping: gold tag id of each column, -1 for none, shape (C,).
+
+    >>> found = confusion([0, 0, 1, 1], [2, 2, 2, 0], ["noun", "verb"])
+    >>> found.counts.tolist(), found.mapping.tolist()
+    ([[2, 0, 0], [1, 1, 0]], [0, 1, -1])
     """
 
     counts: Ids
@@ -154,6 +160,12 @@ def confusion(
     """The table of gold tags against clusters, arranged so that a good clustering shows as a diagonal.
 
     Columns follow their mapped tag, the larger overlap first; clusters without a tag come last.
+
+    :param gold: gold tag ids, shape (tokens,).
+    :param predicted: cluster ids, shape (tokens,).
+    :param gold_labels: names of the gold tags, G of them; by default their numbers.
+    :param predicted_labels: names of the clusters, C of them; by default their numbers.
+    :param how: see :func:`relabel`.
 
     >>> confusion([0, 0, 1, 1], [2, 2, 2, 0], ["noun", "verb"]).predicted_labels
     ('2', '0', '1')

@@ -55,6 +55,11 @@ class BracketCounts:
     :param predicted: predicted brackets.
     :param matched: predicted brackets that are gold ones.
     :param crossing: predicted brackets that cross a gold one.
+    :param variant: the convention they were counted by.
+
+    >>> counts = bracket_counts([[0, 0, 2], [1, 1, 3]], [[0, 1, 3], [1, 1, 3]], [3, 3])
+    >>> counts.matched.tolist(), counts.crossing.tolist(), counts.select([1]).scores()["f1"]
+    ([0, 1], [1, 0], 1.0)
     """
 
     gold: Ids
@@ -109,8 +114,9 @@ def bracket_scores(
     however short.
 
     :param gold: rows of sentence, start and end, shape (brackets, 3); unary chains and repetitions count once.
-    :param predicted: likewise.
+    :param predicted: likewise, shape (brackets, 3).
     :param lengths: words in each sentence, shape (sentences,).
+    :param variant: the convention.
 
     >>> scores = bracket_scores([[0, 0, 4], [0, 1, 3]], [[0, 0, 4], [0, 1, 4], [0, 1, 3]], [4])
     >>> scores["recall"], scores["precision"], scores["crossing"]
@@ -122,7 +128,11 @@ def bracket_scores(
 def bracket_counts(
     gold: Array, predicted: Array, lengths: Array, variant: Variant = "smith_eisner_2004"
 ) -> BracketCounts:
-    """The counts behind :func:`bracket_scores`, sentence by sentence: for sign tests, and to resample."""
+    """The counts behind :func:`bracket_scores`, sentence by sentence: for sign tests, and to resample.
+
+    >>> bracket_counts([[0, 0, 4], [0, 1, 3]], [[0, 1, 4], [0, 1, 3]], [4]).predicted.tolist()
+    [2]
+    """
     words, right, found = _pair(gold, predicted, lengths, variant)
     matched = found[_among(found, right, words)]
     crossing = found[crosses(found, right, words)]
@@ -140,11 +150,14 @@ def sign_test_parses(
 ) -> SignTest:
     """Is one parser better than another by more than luck?
 
+    :param gold: rows of sentence, start and end, shape (brackets, 3).
     :param first: what the first predicts, rows of shape (brackets, 3).
-    :param second: what the second predicts.
+    :param second: what the second predicts, shape (brackets, 3).
+    :param lengths: words in each sentence, shape (sentences,).
     :param by: ``"matches"``: the parser with more gold brackets in a sentence wins it; ``"crossings"``: the one with
         fewer crossing brackets does; ``"brackets"``: each gold bracket that only one of them finds is a win for that
         one. Brackets of one sentence are not independent, so the first two are safer.
+    :param variant: what counts, see :func:`bracket_scores`.
 
     >>> sign_test_parses([[0, 0, 2], [1, 1, 3]], [[0, 0, 2], [1, 1, 3]], [[0, 1, 3], [1, 1, 3]], [3, 3])
     SignTest(wins=1, losses=0, ties=1, p_value=1.0)
@@ -161,7 +174,7 @@ def sign_test_parses(
     return sign_test_tokens(np.zeros_like(lead), (lead < 0).astype(np.int64), (lead > 0).astype(np.int64))
 
 
-def left_branching(lengths: Array) -> Rows:
+def left_branching(lengths: Array) -> Rows:  # (sentences,) -> (brackets, 3)
     """Every bracket from the start of its sentence on: the tree of a language that puts heads last.
 
     >>> left_branching([4]).tolist()
@@ -171,7 +184,7 @@ def left_branching(lengths: Array) -> Rows:
     return np.column_stack((owner, np.zeros_like(place), place + 1))
 
 
-def right_branching(lengths: Array) -> Rows:
+def right_branching(lengths: Array) -> Rows:  # (sentences,) -> (brackets, 3)
     """Every bracket to the end of its sentence: hard to beat for English.
 
     >>> right_branching([4]).tolist()
@@ -182,7 +195,7 @@ def right_branching(lengths: Array) -> Rows:
     return np.column_stack((owner, place - 1, words[owner]))
 
 
-def upper_bound(gold: Array, lengths: Array) -> Rows:
+def upper_bound(gold: Array, lengths: Array) -> Rows:  # (brackets, 3), (sentences,) -> (brackets, 3)
     """Binary trees with all the gold brackets in them: the best that a parser of binary trees can do.
 
     Their recall is 1; their precision shows how flat the gold trees are. Flat brackets branch to the right here, which

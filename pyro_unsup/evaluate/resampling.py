@@ -20,12 +20,17 @@ class Jackknife:
     """A score with each part of the examples left out in turn.
 
     :param values: the scores, one for each part.
+
+    >>> found = Jackknife((0.6, 0.7, 0.8))
+    >>> round(found.mean, 4), round(found.deviation, 4), round(found.standard_error, 4)
+    (0.7, 0.1, 0.1155)
     """
 
     values: tuple[float, ...]
 
     @property
     def mean(self) -> float:
+        """Of the values."""
         return math.fsum(self.values) / len(self.values)
 
     @property
@@ -45,6 +50,10 @@ class Jackknife:
 def random_parts(n: int, parts: int, seed: int = 0) -> list[Ids]:
     """The numbers 0 to n - 1 dealt out at random: parts of the same size, give or take one, each in order.
 
+    :param n: how many examples there are.
+    :param parts: how many to make.
+    :param seed: deals the examples out.
+
     >>> [part.tolist() for part in random_parts(5, 2)]
     [[2, 3, 4], [0, 1]]
     """
@@ -60,6 +69,7 @@ def jackknife(score: Callable[[Ids], float], n: int, parts: int | None = None, s
     :param score: of the examples with these indices, shape (kept,).
     :param n: how many examples there are.
     :param parts: deal them out into this many parts at random; by default each example is a part.
+    :param seed: deals the examples out.
 
     >>> found = jackknife(lambda kept: float(np.mean(kept)), 5)
     >>> found.mean, round(found.standard_error, 12)  # of a mean: its usual standard error

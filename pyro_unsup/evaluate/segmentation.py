@@ -19,7 +19,7 @@ def segmentation_report(gold: Array, predicted: Array, symbols: Array, lengths: 
     """``token_precision``, ``token_recall`` and ``token_f1``; the same of ``boundary`` and of ``lexicon``.
 
     :param gold: 1 (or true) where a word ends, shape (symbols,).
-    :param predicted: in the same way.
+    :param predicted: in the same way, shape (symbols,).
     :param symbols: symbol ids, shape (symbols,), which tell whether two words are the same.
     :param lengths: symbols in each sentence, shape (sentences,).
 

@@ -27,6 +27,10 @@ class SignTest:
     :param losses: units on which the second is better.
     :param ties: units on which they are equal; the test leaves them out.
     :param p_value: probability of a split at least this uneven if both systems were equally good.
+
+    >>> found = sign_test_tokens([0, 1, 1, 0], [0, 1, 1, 0], [1, 1, 0, 0])
+    >>> found.wins, found.losses, found.ties, found.p_value
+    (2, 0, 2, 0.5)
     """
 
     wins: int

@@ -67,6 +67,7 @@ def above_threshold(
 
     :param forward: (cells,) posterior probability that a target word chooses the source word.
     :param backward: (cells,) that a source word chooses the target word.
+    :param threshold: between 0 and 1.
     :param combine: ``"mean"`` and ``"max"`` are soft and hard unions; ``"product"`` (or ``"geometric"``, its root) and
         ``"min"`` soft and hard intersections.
 

@@ -67,7 +67,7 @@ def _v_measure(table: Ids) -> float:
     return 0.0 if total == 0 else 2 * homogeneity * completeness / total
 
 
-def many_to_one(gold: Array, predicted: Array) -> float:
+def many_to_one(gold: Array, predicted: Array) -> float:  # (tokens,), (tokens,)
     """Accuracy when each cluster takes its most frequent gold tag. Never falls when a cluster is split.
 
     >>> many_to_one([0, 0, 1, 1], [0, 0, 0, 1])
@@ -76,7 +76,7 @@ def many_to_one(gold: Array, predicted: Array) -> float:
     return _mapped_accuracy(contingency(gold, predicted), "many_to_one")
 
 
-def one_to_one(gold: Array, predicted: Array) -> float:
+def one_to_one(gold: Array, predicted: Array) -> float:  # (tokens,), (tokens,)
     """Accuracy under the best matching of clusters to gold tags, each used at most once (the Hungarian method).
 
     >>> one_to_one([0, 0, 1, 1], [0, 1, 2, 2])
@@ -85,12 +85,16 @@ def one_to_one(gold: Array, predicted: Array) -> float:
     return _mapped_accuracy(contingency(gold, predicted), "one_to_one")
 
 
-def v_measure(gold: Array, predicted: Array) -> float:
-    """Harmonic mean of homogeneity, 1 - H(gold | predicted) / H(gold), and completeness, the other way round [1]."""
+def v_measure(gold: Array, predicted: Array) -> float:  # (tokens,), (tokens,)
+    """Harmonic mean of homogeneity, 1 - H(gold | predicted) / H(gold), and completeness, the other way round [1].
+
+    >>> v_measure([0, 0, 1, 1], [5, 5, 2, 2]), v_measure([0, 0, 1, 1], [0, 1, 0, 1])
+    (1.0, 0.0)
+    """
     return _v_measure(contingency(gold, predicted))
 
 
-def variation_of_information(gold: Array, predicted: Array) -> float:
+def variation_of_information(gold: Array, predicted: Array) -> float:  # (tokens,), (tokens,)
     """H(gold | predicted) + H(predicted | gold) in bits, a distance between clusterings [2]. Lower is better.
 
     Never quote it alone: all tokens in one cluster score H(gold), which beats many a useful tagging.
@@ -101,12 +105,16 @@ def variation_of_information(gold: Array, predicted: Array) -> float:
     return sum(_conditional_entropies(contingency(gold, predicted)))
 
 
-def clusters_used(predicted: Array) -> int:
-    """The number of different clusters that occur."""
+def clusters_used(predicted: Array) -> int:  # (tokens,)
+    """The number of different clusters that occur.
+
+    >>> clusters_used([7, 7, 0, 3])
+    3
+    """
     return int(np.unique(flat_ids(predicted, "predicted")).size)
 
 
-def accuracy(gold: Array, predicted: Array) -> float:
+def accuracy(gold: Array, predicted: Array) -> float:  # (tokens,), (tokens,)
     """Share of tokens with the right tag; both sides number the same tags. A prediction of -1 (no tag) is wrong.
 
     >>> accuracy([0, 0, 1, 1], [0, 1, 1, -1])
@@ -119,7 +127,12 @@ def accuracy(gold: Array, predicted: Array) -> float:
 def accuracy_ambiguous(gold: Array, predicted: Array, ambiguous: Array) -> float:
     """Accuracy on the tokens whose word has more than one tag in the dictionary.
 
+    :param gold: gold tag ids, shape (tokens,).
+    :param predicted: likewise, shape (tokens,); -1 is wrong.
     :param ambiguous: which tokens those are, boolean, shape (tokens,).
+
+    >>> accuracy_ambiguous([0, 0, 1, 1], [0, 1, 1, 1], np.array([False, True, True, False]))
+    0.5
     """
     gold, predicted = pair(gold, predicted, least=UNMAPPED)
     mask = _mask(ambiguous, gold.shape[0])

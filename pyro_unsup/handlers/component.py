@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import reduce
-from inspect import Parameter, signature
+from inspect import signature
 from typing import Any, Concatenate, ParamSpec
 
 import torch
@@ -65,7 +65,12 @@ class Both:
 
 
 def both(*components: Component) -> Both:
-    """All of several components at once."""
+    """All of several components at once.
+
+    >>> import pyro_unsup as pu
+    >>> both(pu.components.short_dependencies(4), pu.components.verb_as_root(["VB"]))
+    both(short_dependencies(limit=4), verb_as_root(tags=['VB']))
+    """
     if not components:
         raise UnsupError("both() combines one component or more, actual none")
     for one in components:
@@ -83,7 +88,7 @@ def component(look: Callable[Concatenate[Any, _P], Tensor]) -> Callable[_P, Name
         return Named(look, bound.arguments)
 
     _, *settings = signature(look).parameters.values()
-    asked = signature(look).replace(parameters=settings, return_annotation=Parameter.empty)
+    asked = signature(look).replace(parameters=settings, return_annotation=Named)
     make.__name__ = make.__qualname__ = look.__name__
     make.__doc__, make.__module__ = look.__doc__, look.__module__
     make.__dict__.update(__signature__=asked, __wrapped__=look)

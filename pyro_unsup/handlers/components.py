@@ -74,19 +74,39 @@ def build(said: Mapping[str, Any]) -> Component:
 
 @component
 def right_attach(parts: Arcs) -> Tensor:
-    """Every word's head is to its right; so the root is the last word."""
+    """Every word's head is to its right; so the root is the last word.
+
+    >>> import pyro_unsup as pu
+    >>> sentences = [[0, 1, 1, 2]]
+    >>> model = pu.constrain(pu.models.DMV(tags=3), right_attach())
+    >>> heads = pu.EM(model, init=pu.uniform()).run(sentences, iterations=0).posterior(sentences).mode()
+    >>> all(head == 0 or head > child for child, head in enumerate(heads, 1))
+    True
+    """
     return (parts.head == 0) | (parts.head > parts.child)
 
 
 @component
 def all_right(parts: Arcs) -> Tensor:
-    """The last word is the head of all others."""
+    """The last word is the head of all others.
+
+    >>> import pyro_unsup as pu
+    >>> model = pu.constrain(pu.models.DMV(tags=3), all_right())
+    >>> pu.EM(model, init=pu.uniform()).run([[0, 1, 1, 2]], iterations=0).posterior([[0, 1, 1, 2]]).mode()
+    tensor([4, 4, 4, 0])
+    """
     return torch.where(parts.child < parts.length, parts.head == parts.length, parts.head == 0)
 
 
 @component
 def left_chain(parts: Arcs) -> Tensor:
-    """Every word's head is the next one."""
+    """Every word's head is the next one.
+
+    >>> import pyro_unsup as pu
+    >>> model = pu.constrain(pu.models.DMV(tags=3), left_chain())
+    >>> pu.EM(model, init=pu.uniform()).run([[0, 1, 1, 2]], iterations=0).posterior([[0, 1, 1, 2]]).mode()
+    tensor([2, 3, 4, 0])
+    """
     return torch.where(parts.child < parts.length, parts.head == parts.child + 1, parts.head == 0)
 
 
@@ -95,6 +115,11 @@ def verb_as_root(parts: Arcs, tags: Any) -> Tensor:
     """The root is a verb.
 
     :param tags: of verbs.
+
+    >>> import pyro_unsup as pu
+    >>> model = pu.constrain(pu.models.DMV(tags=pu.data.Vocab(["DT", "NN", "VB"])), verb_as_root("VB"))
+    >>> pu.EM(model, init=pu.uniform()).run([[0, 2, 1]], iterations=0).posterior([[0, 2, 1]]).mode()[1]  # VB
+    tensor(0)
     """
     return (parts.head > 0) | parts.has("tag_of_child", tags)
 
@@ -104,6 +129,12 @@ def noun_sequence(parts: Arcs, tags: Any = "NN") -> Tensor:
     """In a run of nouns, the last is the head of all others.
 
     :param tags: of nouns.
+
+    >>> import pyro_unsup as pu
+    >>> model = pu.constrain(pu.models.DMV(tags=pu.data.Vocab(["DT", "NN", "VB"])), noun_sequence("NN"))
+    >>> heads = pu.EM(model, init=pu.uniform()).run([[1, 1, 1, 2]], iterations=0).posterior([[1, 1, 1, 2]]).mode()
+    >>> heads[:2]  # of the first two nouns: the third
+    tensor([3, 3])
     """
     noun, sentence = parts.has("tags", tags), row_index(parts.lengths)  # (tokens,)
     place = torch.arange(len(noun))
@@ -116,7 +147,14 @@ def noun_sequence(parts: Arcs, tags: Any = "NN") -> Tensor:
 
 @component
 def short_dependencies(parts: Arcs, limit: int = 4) -> Tensor:
-    """No word is further from its head than so many words. The root may be anywhere."""
+    """No word is further from its head than so many words. The root may be anywhere.
+
+    >>> import pyro_unsup as pu
+    >>> model = pu.constrain(pu.models.DMV(tags=3), short_dependencies(1))
+    >>> heads = pu.EM(model, init=pu.uniform()).run([[0, 1, 1, 2]], iterations=0).posterior([[0, 1, 1, 2]]).mode()
+    >>> max(abs(int(head) - child) for child, head in enumerate(heads, 1) if head)
+    1
+    """
     return parts.distance <= limit
 
 
@@ -128,6 +166,13 @@ def fragments(parts: Brackets, separators: Any) -> Tensor:
     """No constituent breaks off inside of what lies between two separators, such as commas; in binary trees.
 
     :param separators: symbols. Each is a fragment of its own.
+
+    >>> import pyro_unsup as pu
+    >>> sentences = pu.data.Corpus([0, 1, 2, 0, 1], [0, 5], pu.data.Vocab(["DT", "NN", ","]))
+    >>> model = pu.constrain(pu.models.CCM.of(sentences), fragments(","))
+    >>> posterior = pu.EM(model).run(sentences, iterations=0).posterior(sentences)
+    >>> posterior.marginals[5:9].round(decimals=4)  # of the four spans of two words
+    tensor([1., 0., 0., 1.], dtype=torch.float64)
     """
     wanted = {separators} if isinstance(separators, str | int) else set(separators)
     single = parts.width == 1
@@ -153,6 +198,12 @@ def word_tags(parts: States, tags: Any) -> Tensor:
     """Some words have certain tags only.
 
     :param tags: by word, its tags, such as ``{"the": ["DT"], "that": ["DT", "IN", "WDT"]}``. Other words are free.
+
+    >>> import pyro_unsup as pu
+    >>> words, tags = pu.data.Vocab(["the", "dog"]), pu.data.Vocab(["DT", "NN"])
+    >>> model = pu.constrain(pu.models.Tagger(tags=tags, vocab=words), word_tags({"the": "DT"}))
+    >>> pu.EM(model).run([[0, 1]], iterations=0).posterior([[0, 1]]).marginals[0].round(decimals=4)
+    tensor([1., 0.], dtype=torch.float64)
     """
     lists = dict(tags)
     by_tag: dict[Any, set[Any]] = {}
@@ -165,7 +216,15 @@ def word_tags(parts: States, tags: Any) -> Tensor:
 
 @component
 def spelled_with(parts: Pieces, symbols: Any) -> Tensor:
-    """Every segment has one of these symbols in it, such as a vowel. Segments that are not known may be anything."""
+    """Every segment has one of these symbols in it, such as a vowel. Segments that are not known may be anything.
+
+    >>> import pyro_unsup as pu
+    >>> text = pu.data.Corpus([0, 1, 2, 3, 4, 5], [0, 6], pu.data.Vocab(["t", "h", "e", "d", "o", "g"]))
+    >>> model = pu.constrain(pu.models.Segmenter.of(text), spelled_with("eo"))
+    >>> ends = pu.EM(model).run(text, iterations=0).posterior(text).mode()
+    >>> int(ends.sum())  # the vowels allow two words at most
+    2
+    """
     wanted = {symbols} if isinstance(symbols, int) else set(symbols)
     return parts.has("segment", lambda segment: not segment or not wanted.isdisjoint(segment))
 
@@ -175,6 +234,14 @@ def near_diagonal(parts: Links, width: float = 0.25) -> Tensor:
     """Words are linked to words at about the same place of their sentences, or to none.
 
     :param width: how far the places may differ, as a share of the sentences.
+
+    >>> import pyro_unsup as pu
+    >>> pairs = pu.data.toy.bitext(5, seed=1)
+    >>> free = pu.models.Aligner.of(pairs, agreement=None)
+    >>> near = pu.constrain(free, near_diagonal(0.3))
+    >>> first, second = (pu.EM(model, init=pu.uniform()).run(pairs, iterations=0).objective for model in (free, near))
+    >>> first > second, near.fallbacks
+    (True, 0)
     """
     source, target = parts.source / parts.source_length.clamp(min=1), parts.target / parts.target_length.clamp(min=1)
     return parts.null | ((source - target).abs() <= width)
@@ -185,6 +252,13 @@ def seeds(parts: Clusters, words: Any) -> Tensor:
     """A document with a word that is the seed of a cluster is in that cluster (or in one of them, if there are more).
 
     :param words: by cluster, its seeds, such as ``{0: ["hockey", "goalie"], 1: ["orbit"]}``.
+
+    >>> import pyro_unsup as pu
+    >>> documents = pu.data.toy.documents(5, seed=1).corpus
+    >>> first = documents.sentence(0)[0]
+    >>> model = pu.constrain(pu.models.Clusterer(2, documents.vocab), seeds({1: [first]}))
+    >>> pu.EM(model).run(documents, iterations=0).posterior(documents).mode()[0]
+    tensor(1)
     """
     each = [(parts.holds(mine), parts.has("cluster", cluster)) for cluster, mine in dict(words).items()]
     free = ~reduce(or_, [held for held, _ in each])

@@ -113,6 +113,13 @@ class ConstrainMessenger(PartsMessenger):
     of an example, the example is weighed as if there were no component.
 
     :param component: from :class:`.Parts` to a tensor that broadcasts to ``parts.shape``.
+
+    >>> import pyro_unsup as pu
+    >>> fit = pu.EM(pu.models.DMV(tags=3), init=pu.uniform()).run([[0, 1, 2]], iterations=0)
+    >>> with ConstrainMessenger(pu.components.left_chain()):
+    ...     heads = fit.posterior([[0, 1, 2]]).mode()
+    >>> heads
+    tensor([2, 3, 0])
     """
 
     def __init__(self, component: Component) -> None:

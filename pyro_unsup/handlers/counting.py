@@ -49,7 +49,7 @@ class Counting(DeclaredMessenger):
         self.leaves[name] = leaf = part_of(declaration, self.weights[name]).detach().requires_grad_()
         return leaf
 
-    def counts(self, log_marginal: Tensor) -> dict[str, Tensor]:
+    def counts(self, log_marginal: Tensor) -> dict[str, Tensor]:  # () -> shapes of the tables
         """Expected counts of every table, for the touched part where only a part was asked for."""
         if not self.leaves:
             return {}

@@ -14,7 +14,14 @@ from ..tables import Declaration, take
 
 
 class DeclaredMessenger(Messenger):
-    """Records every table that a model declares, and answers with uniform rows."""
+    """Records every table that a model declares, and answers with uniform rows.
+
+    >>> import pyro_unsup as pu
+    >>> with DeclaredMessenger() as tables:
+    ...     answer = pu.multinomial("sides", 2, prior=0.5)
+    >>> answer.exp(), tables.found["sides"].prior
+    (tensor([0.5000, 0.5000], dtype=torch.float64), tensor(0.5000, dtype=torch.float64))
+    """
 
     def __init__(self, dtype: torch.dtype = torch.float64) -> None:
         super().__init__()
@@ -42,7 +49,14 @@ class DeclaredMessenger(Messenger):
 
 
 def declared(model: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[str, Declaration]:
-    """The tables that a run of the model declares, by name, in order."""
+    """The tables that a run of the model declares, by name, in order.
+
+    >>> import pyro_unsup as pu
+    >>> def coin(n):
+    ...     return pu.multinomial("sides", n, prior=0.5)
+    >>> declared(coin, 2)["sides"].layout.shape
+    torch.Size([2])
+    """
     with DeclaredMessenger() as tables:
         model(*args, **kwargs)
     return tables.found

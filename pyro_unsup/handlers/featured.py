@@ -31,7 +31,15 @@ class Features(Protocol):
 
 
 class FeaturedMessenger(GivenMessenger):
-    """Draws the weights when a model is entered, and answers its tables with what they stand for."""
+    """Draws the weights when a model is entered, and answers its tables with what they stand for.
+
+    >>> import pyro_unsup as pu
+    >>> model = pu.models.Tagger(2, 3)
+    >>> with FeaturedMessenger(pu.Features(model.declarations()), kappa=0.5):
+    ...     table = pu.tables.declare(model.declarations()["transition"])
+    >>> table.shape
+    torch.Size([2, 2])
+    """
 
     def __init__(self, features: Features, kappa: float) -> None:
         super().__init__({})

@@ -17,6 +17,12 @@ class GivenMessenger(Messenger):
     """Answers ``multinomial`` with given log-weights, as ``poutine.condition`` answers ``sample`` with given values.
 
     Tables that are not named keep their meaning. Rows need not sum to one.
+
+    >>> import torch, pyro_unsup as pu
+    >>> with GivenMessenger({"share": torch.tensor([0.25, 0.75]).log()}):
+    ...     share = pu.multinomial("share", 2)
+    >>> share.exp()
+    tensor([0.2500, 0.7500])
     """
 
     def __init__(self, weights: Mapping[str, Tensor | LazyTable]) -> None:

@@ -11,6 +11,11 @@ class Handled:
 
     :param model: the model inside, perhaps under another handler.
     :param handler: a context manager, such as a poutine messenger.
+
+    >>> import pyro_unsup as pu
+    >>> model = pu.temper(pu.models.Tagger(tags=2, vocab=3), 0.5)
+    >>> type(model).__name__, model.model, model.handler.beta
+    ('Handled', Tagger(tags=2, vocab=3, order=1), 0.5)
     """
 
     def __init__(self, model: Callable[..., Any], handler: Any) -> None:

@@ -74,7 +74,15 @@ class Hard(Structured):
 
 
 class HardenMessenger(Messenger):
-    """Hardens the structured distributions of a model."""
+    """Hardens the structured distributions of a model.
+
+    >>> import pyro_unsup as pu
+    >>> fit = pu.EM(pu.models.Tagger(tags=2, vocab=2)).run([[0, 1, 1]], iterations=0)
+    >>> with HardenMessenger():
+    ...     best = fit.log_likelihood([[0, 1, 1]])
+    >>> best < fit.log_likelihood([[0, 1, 1]])
+    True
+    """
 
     def _pyro_sample(self, msg: Any) -> None:
         if isinstance(msg["fn"], Structured):

@@ -169,6 +169,15 @@ class RegulariseMessenger(PartsMessenger):
     :param bound: of the expectation of each feature, an example. For a lower bound, use a negative feature and bound.
     :param each: let every example keep the bounds; if not, all examples do on average.
 
+    >>> import pyro_unsup as pu
+    >>> def long(parts):
+    ...     return parts.distance > 1
+    >>> fit = pu.EM(pu.models.DMV(tags=3), init=pu.uniform()).run([[0, 1, 2]], iterations=0)
+    >>> with RegulariseMessenger([long], [0.1]) as messenger:
+    ...     regularised = fit.log_likelihood([[0, 1, 2]])
+    >>> regularised < fit.log_likelihood([[0, 1, 2]]), messenger.expectations["tags"].round(decimals=4)
+    (True, tensor([0.1000], dtype=torch.float64))
+
     **References:** [1] J. V. Graça, K. Ganchev and B. Taskar (2007) "Expectation maximization and posterior
     constraints"; [2] K. Ganchev et al. (2010) "Posterior regularization for structured latent variable models".
     """
@@ -241,6 +250,11 @@ def regularise(
     each: bool = False,
 ) -> RegularisedModel:
     """The model with bounds on what is expected of its hidden structure; see :class:`RegulariseMessenger`.
+
+    :param model: a Pyro program with structured distributions.
+    :param features: one, or several.
+    :param bound: of each, an example.
+    :param each: let every example keep the bounds; if not, all examples do on average.
 
     >>> import pyro_unsup as pu
     >>> def long(parts):

@@ -32,6 +32,13 @@ class SkewMessenger(TemperMessenger):
     * the name of a distribution over structures that the model's structured distribution has by itself, such as
       ``"split"`` of a bracketing.
 
+    >>> import torch, pyro_unsup as pu
+    >>> mine, reference = {"share": torch.tensor([0.36, 0.64]).log()}, {"share": torch.tensor([0.25, 0.25]).log()}
+    >>> with pu.handlers.GivenMessenger(mine), SkewMessenger(0.5, toward=reference):
+    ...     weights = pu.multinomial("share", 2)
+    >>> weights.exp()  # half way in logs
+    tensor([0.3000, 0.4000])
+
     **References:** [1] N. A. Smith and J. Eisner (2004) "Annealing techniques for unsupervised statistical language
     learning", equation 4.
     """
@@ -92,6 +99,10 @@ class SkewMessenger(TemperMessenger):
 
 def skew(model: Callable[..., Any], beta: float, toward: Mapping[str, Tensor] | str | Any) -> Handled:
     """The model with its posterior skewed toward a reference; see :class:`SkewMessenger`.
+
+    :param model: a Pyro program.
+    :param beta: how much of the model's own posterior there is: none near 0, all from 1 on.
+    :param toward: log-weights by table, a fit, or the name of a reference that the structure has by itself.
 
     >>> import torch, pyro_unsup as pu
     >>> model, sentences = pu.models.Tagger(2, 2), [[0, 1, 1]]

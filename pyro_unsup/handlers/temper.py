@@ -28,6 +28,16 @@ class TemperMessenger(Messenger):
 
     ``beta`` may be changed between runs of the model.
 
+    >>> import pyro_unsup as pu
+    >>> model = pu.models.Tagger(tags=2, vocab=2)
+    >>> fit = pu.EM(model).run([[0, 1, 1]], iterations=0)
+    >>> with TemperMessenger(1e-6):
+    ...     flat = fit.posterior([[0, 1, 1]]).marginals
+    >>> flat.round(decimals=4)
+    tensor([[0.5000, 0.5000],
+            [0.5000, 0.5000],
+            [0.5000, 0.5000]], dtype=torch.float64)
+
     **References:** [1] N. A. Smith and J. Eisner (2004) "Annealing techniques for unsupervised statistical language
     learning", equation 2.
     """
@@ -38,6 +48,7 @@ class TemperMessenger(Messenger):
 
     @property
     def beta(self) -> float:
+        """The inverse temperature; it may be set."""
         return self._beta
 
     @beta.setter

@@ -52,6 +52,16 @@ class Anneal(EM):
         >>> fit.history.beta.unique().tolist()
         [0.1, 0.2, 0.4, 0.8, 1.0]
 
+    In a loop of your own, say when to raise beta::
+
+        >>> engine = Anneal(pu.models.Tagger(tags=2, vocab=2), schedule=[0.5, 1.0])
+        >>> engine.start([[0, 1], [0, 1, 1]])
+        >>> before = engine.look().beta
+        >>> engine.advance()
+        >>> engine.move()
+        >>> before, engine.beta
+        (0.5, 1.0)
+
     **References:** [1] N. A. Smith and J. Eisner (2004) "Annealing techniques for unsupervised statistical language
     learning".
     """

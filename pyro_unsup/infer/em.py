@@ -36,6 +36,18 @@ class EM(Engine):
         >>> fit = EM(pu.models.Tagger(tags=2, vocab=2)).run(sentences, iterations=20)
         >>> fit.predict([[0, 1, 1]]).shape
         torch.Size([3])
+
+    In a loop of your own::
+
+        >>> engine = EM(pu.models.Tagger(tags=2, vocab=2))
+        >>> engine.start(sentences, seed=1)
+        >>> for _ in range(3):
+        ...     info = engine.look()  # the E step
+        ...     engine.move()  # the M step
+        >>> info.iteration, engine.settled(info, tolerance=1e-6), engine.described()
+        (2, False, {})
+        >>> engine.step(sentences) > engine.evaluate_loss(sentences)
+        True
     """
 
     _expected: Expectation | None = None
@@ -81,7 +93,8 @@ class EM(Engine):
             empty = declaration.layout.row_sum(counts) == 0
             if bool(empty.all()) and not self._needs_none(name):
                 raise FitError(
-                    f"iteration {self.iteration}: table '{name}' got no counts at all: does the model use it?"
+                    f"iteration {self.iteration}: table '{name}' got no counts at all: does the model use it? If the "
+                    "data do not reach it (sentences of one word, say), a prior tells what it is: smooth (AddLambda)"
                 )
             if name in self.estimation.plain:
                 self.unvisited[name] = int(empty.sum())

@@ -251,6 +251,7 @@ class Engine:
         :param callbacks: called with every :class:`.Info`; a true answer stops. With restarts, called in their process.
         :param score: called with the fit as it is at every iteration; what it returns (a number, or numbers by name)
             becomes columns of the history, for learning curves.
+        :param progress: show a bar, where there is a terminal to show it on.
         :param checkpoint: a folder in which to keep the fit as it is so far, written every few seconds, when the run is
             interrupted, and at the end. With restarts, one folder each inside it.
         :param resume: a fit (or a loaded checkpoint) to go on from, up to ``iterations`` in all; the result is the one

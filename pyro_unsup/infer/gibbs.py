@@ -149,16 +149,20 @@ class CollapsedGibbs(MCMCKernel):
     ) -> Samples:
         """Sample the labels of these data.
 
+        :param data: what the model takes.
         :param sweeps: in all, for each chain.
         :param burn_in: how many of them to leave out; by default half.
         :param thin: keep every so many of the others.
+        :param chains: how many there are.
         :param parallel: how many chains at a time; by default as many as there are cores. The draws are the same.
         :param seed: of the first chain; the others have the next ones.
         :param initial: labels to start every chain from; by default drawn evenly from what the dictionary allows.
         :param callbacks: called with every :class:`.Sweep`; a true answer, or an error, interrupts all chains.
+        :param progress: show how far it is.
         :param checkpoint: a folder in which to keep the chains, written every so many seconds, when the run is
             interrupted, and at the end.
         :param resume: go on from what ``checkpoint`` holds. The result is that of an uninterrupted run, bit for bit.
+        :param checkpoint_seconds: how often to write.
         """
         if not (is_whole(chains, 1) and is_whole(seed, 0)):
             raise FitError(
@@ -194,7 +198,12 @@ class CollapsedGibbs(MCMCKernel):
         )
 
     def settings(self) -> dict[str, Any]:
-        """How it samples, in plain values."""
+        """How it samples, in plain values.
+
+        >>> import pyro_unsup as pu
+        >>> CollapsedGibbs(pu.models.Tagger(tags=2, vocab=2), alpha=0.5).settings()["alpha"]
+        0.5
+        """
         t = self._temperature
         return {
             "alpha": None if self._alpha is None else self._alpha.tolist(),

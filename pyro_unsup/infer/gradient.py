@@ -58,6 +58,12 @@ class Gradient(Engine):
         >>> fit.report.iterations <= 20 and int(fit.history.evaluations.iloc[-1]) > fit.report.iterations
         True
 
+    The gradient itself, for another optimiser::
+
+        >>> engine = Gradient(pu.models.Tagger(tags=2, vocab=2), pu.LogLinear(kappa=0.1))
+        >>> {name: tuple(slope.shape) for name, slope in engine.gradient([[0, 1], [0, 1, 1]]).items()}
+        {'features': (10,)}
+
     **References:** [1] T. Berg-Kirkpatrick, A. Bouchard-Côté, J. DeNero and D. Klein (2010) "Painless unsupervised
     learning with features", algorithm 2.
     """

@@ -42,12 +42,17 @@ class Gamma:
         _positive(shape=self.shape, rate=self.rate)
 
     def log_density(self, x: Array) -> Array:
+        """Up to a constant, of the shape of ``x``."""
         return np.asarray((self.shape - 1) * np.log(x) - self.rate * x)
 
 
 @dataclass(frozen=True)
 class LogUniform:
-    """Proportional to 1 / x between two bounds."""
+    """Proportional to 1 / x between two bounds.
+
+    >>> LogUniform(0.1, 10.0).log_density(np.array([0.01, 1.0]))
+    array([-inf,  -0.])
+    """
 
     low: float = 1e-6
     high: float = 1e3
@@ -58,6 +63,7 @@ class LogUniform:
             raise FitError(f"a log-uniform prior needs low < high, actual {self.low:g} and {self.high:g}")
 
     def log_density(self, x: Array) -> Array:
+        """Up to a constant, of the shape of ``x``."""
         return np.where((x >= self.low) & (x <= self.high), -np.log(x), -np.inf)
 
 
@@ -67,9 +73,13 @@ class Flat:
 
     As the concentration grows, the probability of the tags tends to a positive constant, so a long chain wanders off
     without end. It serves a short search for good tags, never an estimate of the concentration.
+
+    >>> Flat().log_density(np.array([0.01, 100.0]))
+    array([0., 0.])
     """
 
     def log_density(self, x: Array) -> Array:
+        """Up to a constant, of the shape of ``x``."""
         return np.zeros_like(x)
 
 

@@ -47,6 +47,19 @@ class IncrementalEM(Online):
         >>> fit.objective <= fit.log_likelihood(data)  # a bound
         True
 
+    In a loop of your own::
+
+        >>> data, engine = [[0, 1], [0, 1, 1], [1, 0, 1]], IncrementalEM(pu.models.Tagger(tags=2, vocab=2))
+        >>> engine.memory(data) > 0  # bytes that the counts of all mini-batches will take
+        True
+        >>> info = engine.look()
+        >>> engine.move()  # a pass; engine.visit(batch) is one mini-batch
+        >>> before = engine.bound()
+        >>> log_likelihood = engine.visit(batch=0)
+        >>> before <= engine.bound() + 1e-9
+        True
+        >>> engine.add_up()
+
     **References:** [1] R. Neal and G. Hinton (1998) "A view of the EM algorithm that justifies incremental, sparse, and
     other variants".
     """

@@ -35,6 +35,16 @@ class Trials:
     :param fits: one a trial.
     :param trained_on: the examples of each trial, by number.
     :param scores: by name, of each trial, with their mean and deviation.
+
+    >>> import pyro_unsup as pu
+    >>> sentences = pu.data.toy.sentences(12, seed=1)
+    >>> def make(data):
+    ...     return pu.EM(pu.models.Tagger(tags=2, vocab=sentences.vocab))
+    >>> def score(fit, mine, rest):
+    ...     return fit.objective / mine.tokens
+    >>> trials = jackknife_fits(make, sentences, score, parts=3, processes=1, progress=False, iterations=2)
+    >>> [len(numbers) for numbers in trials.trained_on], len(trials.scores["score"].values)
+    ([8, 8, 8], 3)
     """
 
     fits: list[Fit]
@@ -60,11 +70,13 @@ def jackknife_fits(
     fresh data would be. With ``use="part"`` each trial has one part for itself.
 
     :param make: from the data of a trial to a fresh engine. It makes the model too, if that depends on the data.
+    :param data: what is cut into parts.
     :param score: of a fit, the data it was trained on, and the data that it was not; a number, or numbers by name. The
         first are what Smith & Eisner (2004) score, the second would be cross-validation.
     :param parts: how many; as many as there are examples leaves each out on its own.
     :param seed: deals the examples out; and trial i runs with the seed ``seed + i``.
     :param processes: at most this many at a time, by default as many as there are cores. Each has one thread.
+    :param progress: show how far it is.
     :param settings: what the engine's ``run`` takes, such as ``iterations``.
 
     >>> import pyro_unsup as pu

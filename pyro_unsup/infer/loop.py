@@ -23,6 +23,19 @@ class Info:
 
     ``change`` is relative to the objective before it (to 1 if that is closer to zero), and infinite where there is none
     to compare with. Objectives can be compared within a ``stage``, such as one temperature of a schedule.
+
+    :param iteration: updates made before it.
+    :param objective: what is maximised.
+    :param log_likelihood: of the data, without log priors.
+    :param seconds: since the run began.
+    :param beta: the inverse temperature, of engines that have one.
+    :param scores: what the ``score`` of a run returned, by name.
+
+    >>> import pyro_unsup as pu
+    >>> seen = []
+    >>> fit = pu.EM(pu.models.Tagger(tags=2, vocab=2)).run([[0, 1]], iterations=2, callbacks=[seen.append])
+    >>> [info.iteration for info in seen], seen[-1].objective == fit.objective
+    ([0, 1, 2], True)
     """
 
     iteration: int

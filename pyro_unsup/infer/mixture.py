@@ -66,6 +66,12 @@ class MixtureEM(EM):
         >>> fit.history.lambda_0.round(2).tolist()
         [0.5, 0.6, 0.7, 0.8, 0.9, 0.9, 0.9]
 
+    What was allowed::
+
+        >>> fit = engine.run([[0, 1, 1, 2], [2, 1, 0]], iterations=2)
+        >>> engine.allowed(iteration=1).upper, engine.fallbacks
+        ((((1.0, 0.0), 0.6),), {'short_dependencies(limit=1)': 0})
+
     **References:** [1] S. B. Cohen and N. A. Smith (2010) "Variational inference for grammar induction with prior
     knowledge".
     """

@@ -88,7 +88,14 @@ class Online(Engine):
 
     @property
     def remembered(self) -> dict[str, Tensor]:
-        """What estimators remember, as it is now."""
+        """What estimators remember, as it is now.
+
+        >>> import pyro_unsup as pu
+        >>> engine = pu.StepwiseEM(pu.models.Tagger(tags=2, vocab=2), batch_size=1)
+        >>> engine.start([[0, 1], [1, 1, 0]])
+        >>> engine.remembered  # nothing, but with features or priors that are learned
+        {}
+        """
         return self._remembered if self._statistics is None else self._statistics.memory
 
     @remembered.setter
@@ -112,7 +119,14 @@ class Online(Engine):
 
     @property
     def statistics(self) -> Statistics:
-        """The running counts."""
+        """The running counts.
+
+        >>> import pyro_unsup as pu
+        >>> engine = pu.StepwiseEM(pu.models.Tagger(tags=2, vocab=2), batch_size=1)
+        >>> engine.start([[0, 1], [1, 1, 0]])
+        >>> sorted(engine.statistics.tensors())[:2]
+        ['emission.row_sums', 'emission.scale']
+        """
         if self._statistics is None:
             self._statistics = Statistics(
                 self.declarations, self.estimation, self._weights, self._remembered, self._mass, self.dtype
@@ -121,13 +135,27 @@ class Online(Engine):
 
     @property
     def marginal(self) -> Marginal:
-        """The model's log marginal."""
+        """The model's log marginal.
+
+        >>> import pyro_unsup as pu
+        >>> engine = pu.StepwiseEM(pu.models.Tagger(tags=2, vocab=2), batch_size=1)
+        >>> engine.start([[0, 1], [1, 1, 0]])
+        >>> type(engine.marginal).__name__
+        'Marginal'
+        """
         assert self._marginal is not None
         return self._marginal
 
     @property
     def examples(self) -> Examples:
-        """The data, example by example."""
+        """The data, example by example.
+
+        >>> import pyro_unsup as pu
+        >>> engine = pu.StepwiseEM(pu.models.Tagger(tags=2, vocab=2), batch_size=1)
+        >>> engine.start([[0, 1], [1, 1, 0]])
+        >>> engine.examples.size
+        2
+        """
         if self._examples is None or self._examples[0] is not self._data:
             self._examples = (self._data, Examples.of(self.model, *self._data))
             try:

@@ -16,6 +16,10 @@ from ..estimate.settings import is_number
 class Polytope:
     """The coefficients {lambda : lambda >= 0, sum lambda = 1, a . lambda <= b for rows of upper, = for rows of equal}.
 
+    :param size: how many coefficients there are.
+    :param upper: rows of ``size`` numbers a, each with its bound b.
+    :param equal: the same.
+
     >>> Polytope(2, upper=[([1, 0], 0.9)]).best([-5.0, -7.0])  # as much as may be of the first
     array([0.9, 0.1])
     """
@@ -116,5 +120,11 @@ class Loosen:
 
 
 def fixed(free: float, even: bool = False) -> Loosen:
-    """The unconstrained component has this share, in all iterations."""
+    """The unconstrained component has this share, in all iterations.
+
+    >>> fixed(0.9)
+    Loosen(start=0.9, end=0.9, step=0.01, even=False, exactly=True)
+    >>> fixed(0.9)(7, 3).equal
+    (((1.0, 0.0, 0.0), 0.9),)
+    """
     return Loosen(free, free, even=even, exactly=True)

@@ -25,7 +25,11 @@ _Result = TypeVar("_Result")
 
 
 class LostProcess(FitError):
-    """Another process of the run is gone, so this one cannot go on."""
+    """Another process of the run is gone, so this one cannot go on.
+
+    >>> issubclass(LostProcess, FitError)
+    True
+    """
 
 
 def rank_and_size() -> tuple[int, int]:

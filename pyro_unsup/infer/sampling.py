@@ -27,7 +27,6 @@ from .walk import Sweep, Walk
 Array = np.ndarray[Any, Any]
 #: Called after every sweep; a true answer ends the run as an interrupt would.
 SweepCallback = Callable[[Sweep], object]
-KIND = "pyro_unsup chain"
 CHAIN = re.compile(r"chain-[0-9]+")
 #: What is noted of every sweep.
 COLUMNS = ("log_joint", "temperature", "rate_labels", "rate_alpha", "rate_beta")
@@ -121,14 +120,14 @@ class Keeper:
             return
         plain, arrays = self._kept
         kept = {**{f"state/{name}": x for name, x in arrays.items()}, **trace.filled(plain["sweep"])}
-        sample_storage.write(self.folder, KIND, {**self.told, "walk": plain}, kept)
+        sample_storage.write(self.folder, sample_storage.CHAIN, {**self.told, "walk": plain}, kept)
         self._kept, self._last = None, time.perf_counter()
 
     def resume(self, walk: Walk, trace: Trace) -> None:
         """Take the chain to where it was, if there is one; refuse one that is of something else."""
-        if not self.folder.exists():
+        if not (self.folder / sample_storage.RECORD).is_file():
             return
-        record, arrays = sample_storage.read(self.folder, KIND)
+        record, arrays = sample_storage.read(self.folder, sample_storage.CHAIN)
         for name, wanted in json.loads(json.dumps(self.told)).items():
             if record.get(name) != wanted:
                 what = OTHER.get(name) or f"other settings: {_difference(record.get(name), wanted)}"
@@ -179,7 +178,7 @@ def run_chains(
             for keeper, walk, trace in zip(keepers, walks, traces, strict=True):
                 keeper.resume(walk, trace)
         else:  # a chain of another run would be in the way when this one is resumed
-            sample_storage.remove(one for one in Path(checkpoint).glob("chain-*") if CHAIN.fullmatch(one.name))
+            sample_storage.remove(Path(checkpoint), CHAIN.fullmatch)
     elif resume:
         raise FitError("resume needs the checkpoint folder of the run to go on with")
     with tqdm(total=plan.sweeps * len(walks), delay=SHOW_AFTER_SECONDS, disable=not progress, unit="sweep") as bar:

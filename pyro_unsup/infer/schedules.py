@@ -16,6 +16,10 @@ def geometric(start: float = 1e-4, factor: float = 1.2, end: float = 1.0) -> lis
 
     The defaults are those of Smith & Eisner (2004) for tagging; for grammar they took 0.01 and 1.5.
 
+    :param start: the first beta.
+    :param factor: what each is multiplied by.
+    :param end: the last beta.
+
     >>> [round(beta, 3) for beta in geometric(0.01, 1.5)]
     [0.01, 0.015, 0.022, 0.034, 0.051, 0.076, 0.114, 0.171, 0.256, 0.384, 0.577, 0.865, 1.0]
     """
@@ -37,6 +41,10 @@ def geometric(start: float = 1e-4, factor: float = 1.2, end: float = 1.0) -> lis
 
 def linear(start: float, steps: int, end: float = 1.0) -> list[float]:
     """So many betas from start to end, evenly spaced.
+
+    :param start: the first beta.
+    :param steps: how many there are, the first and the last included.
+    :param end: the last beta.
 
     >>> linear(0.25, 4)
     [0.25, 0.5, 0.75, 1.0]

@@ -34,6 +34,14 @@ class Selection:
     :param rows: one dict a setting: ``power``, ``batch_size``, ``log_likelihood`` of the final weights (-inf where
         training could not go on, with the reason as ``error``), and ``score`` if one was asked for.
     :param fit: of the setting with the highest log-likelihood.
+
+    >>> import pyro_unsup as pu
+    >>> sentences = pu.data.toy.sentences(20, seed=1)
+    >>> model = pu.models.Tagger(tags=2, vocab=sentences.vocab)
+    >>> grid = {"powers": [0.6, 0.9], "batch_sizes": [5], "iterations": 2}
+    >>> found = select_steps(model, sentences, **grid, processes=1, progress=False)
+    >>> len(found.rows), found.best["power"] in (0.6, 0.9), found.fit.report.iterations
+    (2, True, 2)
     """
 
     rows: list[dict[str, Any]]
@@ -70,8 +78,13 @@ def select_steps(
     on one thread, and from the same start.
 
     :param args: what the model is called with, the data.
+    :param powers: how fast step sizes fall.
+    :param batch_sizes: examples in a mini-batch.
     :param iterations: passes of each.
+    :param seed: of the start, the same for all.
     :param score: called with each final fit, to see how likelihood and score go together. It does not choose.
+    :param processes: how many settings at a time; by default as many as there are cores.
+    :param progress: show how far it is.
     :param settings: for :class:`.StepwiseEM`, such as ``estimate``, ``init`` and ``order_seed``.
 
         >>> import pyro_unsup as pu

@@ -68,6 +68,16 @@ class StepwiseEM(Online):
         >>> fit.objective > quick.log_likelihood(data)
         True
 
+    In a loop of your own, or on a stream::
+
+        >>> engine = StepwiseEM(pu.models.Tagger(tags=2, vocab=2), batch_size=1)
+        >>> losses = [engine.step([sentence]) for sentence in ([0, 1], [0, 1, 1], [1, 0, 1])]
+        >>> engine.partial_fit([[0, 0, 1]]).result().report.iterations, round(engine.step_size(0), 3)
+        (4, 0.616)
+        >>> fit = engine.run_stream(iter([[[0, 1]], [[1, 1]]]), progress=False)
+        >>> sorted(engine.weights)
+        ['emission', 'start', 'transition']
+
     **References:**
 
     [1] P. Liang and D. Klein (2009) "Online EM for unsupervised models".
@@ -115,7 +125,15 @@ class StepwiseEM(Online):
         return -self.marginal.log_marginal(self.statistics.current, args, kwargs)
 
     def guide(self, *args: Any, **kwargs: Any) -> None:
-        """The tables as they are now, each a point mass at the site that the model has for it."""
+        """The tables as they are now, each a point mass at the site that the model has for it.
+
+        >>> import pyro_unsup as pu
+        >>> from pyro import poutine
+        >>> engine = StepwiseEM(pu.models.Tagger(tags=2, vocab=2), batch_size=1)
+        >>> loss = engine.step([[0, 1, 1]])
+        >>> sorted(poutine.trace(engine.guide).get_trace([[0, 1]]).stochastic_nodes)
+        ['emission', 'start', 'transition']
+        """
         self.start(*args, **kwargs)
         for name, declaration in self.declarations.items():
             layout = declaration.layout
@@ -197,7 +215,9 @@ class StepwiseEM(Online):
         since the row before.
 
         :param batches: each is what the model is called with.
+        :param seed: of the start.
         :param callbacks: called with every row; a true answer ends the run.
+        :param progress: show how far it is.
         :param checkpoint: a folder in which to keep the fit as it is so far, written every few seconds and at the end.
         :param resume: a fit to go on from; the batches are then those that it has not seen.
         """
@@ -234,6 +254,9 @@ class StepwiseEM(Online):
         return {"updates": torch.tensor(self.updates), **found}
 
     def _restore(self, state: Mapping[str, Tensor]) -> bool:
+        odd = next((name for name in ("updates", "found") if name in state and state[name].numel() != 1), None)
+        if odd is not None or ("updates" in state and not int(state["updates"]) >= 0):
+            raise FitError(f"the fit to go on from holds no number of updates: '{odd or 'updates'}' makes no sense")
         self.updates = int(state["updates"]) if "updates" in state else 0
         self._found = float(state["found"]) if "found" in state else None
         return self.updates > 0

@@ -98,10 +98,23 @@ class Store:
                 shapes = [(*rows, layout.shape[-1] if n < 0 else n) for n in sizes]
                 counts = state[f"store.{name}.counts"].split([math.prod(shape) for shape in shapes])
                 for i, n in enumerate(sizes):
+                    if n >= 0:
+                        check_columns(touched[i], layout.shape[-1])
                     parts[i][name] = (None if n < 0 else touched[i].clone(), counts[i].reshape(shapes[i]).clone())
-        except (KeyError, RuntimeError) as error:
-            raise FitError(f"the fit to go on from does not hold the counts of its mini-batches: {error}") from None
-        self._parts, self._rest = dict(zip(order, parts, strict=True)), dict(zip(order, rest, strict=True))
+            if not all(isinstance(i, int) and i >= 0 for i in order) or len({*order}) != len(order):
+                raise ValueError("the numbers of the mini-batches")
+            self._parts, self._rest = dict(zip(order, parts, strict=True)), dict(zip(order, rest, strict=True))
+        except (LookupError, RuntimeError, TypeError, ValueError) as error:
+            said = " ".join(str(error).split())
+            raise FitError(f"the fit to go on from does not hold the counts of its mini-batches: {said:.200}") from None
+
+
+def check_columns(touched: Tensor, columns: int) -> None:
+    """Raise unless these are columns of a table that has so many."""
+    if touched.dtype not in (torch.int32, torch.long) or (
+        len(touched) and not 0 <= int(touched.min()) <= int(touched.max()) < columns
+    ):
+        raise ValueError(f"expected columns from 0 to {columns - 1}")
 
 
 def product(parts: Parts, weights: Mapping[str, Tensor | LazyTable]) -> float:

@@ -71,9 +71,18 @@ def state_of(model: Any, how: str) -> Callable[..., State]:
 class Sweep:
     """What a sweep came to.
 
+    :param chain: which one, from 0.
     :param sweep: how many there have been.
+    :param temperature: at which it was made.
     :param log_joint: of labels and data, tables integrated out, and of the concentrations that are learned.
     :param rates: the share of accepted proposals, of ``labels`` (1 where they are drawn exactly), ``alpha``, ``beta``.
+
+    >>> import pyro_unsup as pu
+    >>> seen = []
+    >>> sampler = pu.CollapsedGibbs(pu.models.Tagger(tags=2, vocab=2))
+    >>> samples = sampler.run([[0, 1, 1]], sweeps=3, callbacks=[seen.append], progress=False)
+    >>> [(one.chain, one.sweep) for one in seen], seen[0].rates["labels"]
+    ([(0, 1), (0, 2), (0, 3)], 1.0)
     """
 
     chain: int

@@ -164,7 +164,11 @@ class Aligner:
         pairs: Pairs,
         shared: int,
     ) -> tuple[Alignment, Alignment, Tensor]:
-        """The two alignments, and their cells: words that never met get one of their own, without weight."""
+        """The two alignments, and their cells: words that never met get one of their own, without weight.
+
+        :param pairs: the data.
+        :param shared: how many cells, the first ones, both tables have in common.
+        """
         grid, cells = pairs.grid, pairs.cells
         if self.agreement == "2008":
             forward, backward = join(forward, backward, shared)

@@ -17,7 +17,7 @@ from ..distributions.bracketing_priors import split_marginals, uniform_marginals
 from ..errors import StructureError
 from ..tables import Declaration, Layout, declare
 from .inventory import Inventory
-from .sentences import as_symbols, vocab_of
+from .sentences import as_parsed, vocab_of
 from .span_axes import span_axes
 from .spans import Spans, with_gaps
 
@@ -117,10 +117,12 @@ class CCM:
     ) -> CCM:
         """A model with the yields and contexts of these sentences, such as those it will learn from.
 
+        :param sentences: a corpus, lists of numbers, or a tensor of them.
+        :param lengths: of the sentences, (B,), where these come as a padded or flat tensor; None for a corpus or lists.
         :param vocab: that of the corpus, if it is not given.
         """
         vocab = vocab_of(sentences, vocab)
-        words, lengths = as_symbols(sentences, lengths, vocab)
+        words, lengths = as_parsed(sentences, lengths, vocab)
         symbols = vocab if isinstance(vocab, int) else len(vocab)
         return cls(vocab, Inventory.of(words, lengths, symbols, empty_spans), variant, prior, empty_spans)
 
@@ -160,7 +162,7 @@ class CCM:
             return sentences
         if self._last is not None and self._last[0]() is sentences:
             return self._last[1]
-        words, lengths = as_symbols(sentences, lengths, self.vocab)
+        words, lengths = as_parsed(sentences, lengths, self.vocab)
         found = self.inventory.find(words, lengths)
         known = len(self.inventory.yields)
         columns = found.yields
@@ -179,12 +181,19 @@ class CCM:
     def split_start(self, sentences: Any, lengths: Any = None, estimate: Estimate | None = None) -> Start:
         """Where training may start: what is expected of these sentences if trees are split after split, at random.
 
+        :param sentences: those to be learned from.
+        :param lengths: of the sentences, (B,), where these come as a padded or flat tensor; None for a corpus or lists.
         :param estimate: how expected counts become weights; by default 0.1 is added to each.
         """
         return self._start(split_marginals, sentences, lengths, estimate)
 
     def uniform_start(self, sentences: Any, lengths: Any = None, estimate: Estimate | None = None) -> Start:
-        """The same if all trees are alike. Those are more balanced than the trees of most languages."""
+        """The same if all trees are alike. Those are more balanced than the trees of most languages.
+
+        :param sentences: those to be learned from.
+        :param lengths: of the sentences, (B,), where these come as a padded or flat tensor; None for a corpus or lists.
+        :param estimate: how expected counts become weights, see :meth:`split_start`.
+        """
         return self._start(uniform_marginals, sentences, lengths, estimate)
 
     def _start(

@@ -15,7 +15,7 @@ from ..distributions.ragged import check_lengths, offsets_of
 from ..errors import StructureError
 from ..tables import Axis, Declaration, Layout, declare
 from .harmonic import READINGS
-from .sentences import Sentences, as_flat, as_symbols, vocab_of
+from .sentences import Sentences, as_flat, as_parsed, vocab_of
 
 Start = Callable[[Mapping[str, Declaration], torch.Generator], dict[str, Tensor]]
 
@@ -96,7 +96,7 @@ class DMV:
         if sentences is None:
             lengths = check_lengths(lengths)
         else:
-            tags, lengths = as_symbols(sentences, lengths, self.tags)
+            tags, lengths = as_parsed(sentences, lengths, self.tags)
         root, attach, stop = (declare(table) for table in self._tables.values())
         with pyro.plate("sentences", len(lengths)):
             drawn: Tensor = pyro.sample("tags", Dependency(root, attach, stop, lengths), obs=tags)
@@ -119,6 +119,11 @@ class DMV:
         * ``"tree"``: expected counts if a tree weighs the product of 1 / (distance + 2) over its arcs.
         * ``"parameters"``: the same with 1 / (distance + 1), and words that stop with fixed probabilities.
         * ``"viterbi"``: counts of the best trees under 1 / (distance + 2).
+
+        :param sentences: those to be learned from.
+        :param lengths: of the sentences, (B,), where these come as a padded or flat tensor; None for a corpus or lists.
+        :param reading: one of those above.
+        :param constants: of that reading.
         """
         if reading not in READINGS:
             raise StructureError(f"reading should be one of {', '.join(READINGS)}, actual {reading!r:.80}")
@@ -129,7 +134,7 @@ class DMV:
             )
 
         def start(declarations: Mapping[str, Declaration], generator: torch.Generator) -> dict[str, Tensor]:
-            tags, sizes = as_symbols(sentences, lengths, self.tags)
+            tags, sizes = as_parsed(sentences, lengths, self.tags)
             counts = READINGS[reading](tags.long(), sizes, self.symbols, **constants)
             return {name: _shares(table.layout, counts[name]) for name, table in self._tables.items()}
 

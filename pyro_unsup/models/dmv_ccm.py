@@ -19,7 +19,7 @@ from ..tables import Declaration, declare
 from .ccm import CCM, Estimate, Pair
 from .dmv import DMV
 from .inventory import Inventory
-from .sentences import Sentences, as_symbols, vocab_of
+from .sentences import Sentences, as_parsed, vocab_of
 from .spans import Spans
 
 Start = Callable[[Mapping[str, Declaration], torch.Generator], dict[str, Tensor]]
@@ -115,6 +115,8 @@ class DMVCCM:
     ) -> DMVCCM:
         """A model with the yields and contexts of these sentences, such as those it will learn from.
 
+        :param sentences: a corpus, lists of numbers, or a tensor of them.
+        :param lengths: of the sentences, (B,), where these come as a padded or flat tensor; None for a corpus or lists.
         :param vocab: that of the corpus, if it is not given.
         """
         vocab = vocab_of(sentences, vocab)
@@ -142,7 +144,7 @@ class DMVCCM:
         """Sentences as the model sees them. The spans of a corpus are remembered until another one comes."""
         if isinstance(sentences, TagsAndSpans):
             return sentences
-        words, sizes = as_symbols(sentences, lengths, self.vocab)
+        words, sizes = as_parsed(sentences, lengths, self.vocab)
         return TagsAndSpans(Sentences(words, offsets_of(sizes)), self.ccm.index(sentences, lengths))
 
     def start(
@@ -157,6 +159,8 @@ class DMVCCM:
 
         :param reading: of what short dependencies are, with its constants: see :meth:`.DMV.harmonic_start`.
         :param estimate: how the expected counts of spans become weights: see :meth:`.CCM.split_start`.
+        :param sentences: those to be learned from.
+        :param lengths: of the sentences, (B,), where these come as a padded or flat tensor; None for a corpus or lists.
         """
         harmonic = self.dmv.harmonic_start(sentences, lengths, reading, **constants)
         split = self.ccm.split_start(sentences, lengths, estimate)

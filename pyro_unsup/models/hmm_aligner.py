@@ -109,7 +109,11 @@ class HMMAligner(Aligner):
         pairs: Pairs,
         shared: int,
     ) -> tuple[AlignmentHMM, AlignmentHMM, Tensor]:
-        """The two alignments, and their cells: words that never met get one of their own, without weight."""
+        """The two alignments, and their cells: words that never met get one of their own, without weight.
+
+        :param pairs: the data.
+        :param shared: how many cells, the first ones, both tables have in common.
+        """
         if self.null_words == "uniform":
             forward, backward = _even(forward, shared, self.target_words), _even(backward, shared, self.source_words)
         one, other, cells = super().directions(forward, backward, pairs, shared)

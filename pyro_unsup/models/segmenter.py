@@ -99,6 +99,8 @@ class Segmenter:
     ) -> Segmenter:
         """A model whose types of segments are all substrings of these sentences, up to a length.
 
+        :param sentences: a corpus, lists of numbers, or a tensor of them.
+        :param lengths: of the sentences, (B,), where these come as a padded or flat tensor; None for a corpus or lists.
         :param vocab: that of the corpus, if it is not given.
         """
         vocab = vocab_of(sentences, vocab)

@@ -13,6 +13,9 @@ from torch import Tensor
 from ..distributions.ragged import check_lengths, flatten, offsets_of
 from ..errors import StructureError
 
+#: Words in the longest sentence that trees are built over: more would take days and tens of gigabytes.
+LONGEST = 20_000
+
 
 @dataclass(frozen=True, eq=False)
 class Sentences:
@@ -104,6 +107,18 @@ def as_symbols(sentences: Any, lengths: Any, vocab: Any) -> tuple[Tensor, Tensor
     words, lengths = as_flat(sentences, lengths)
     check_numbers(words, vocab if isinstance(vocab, int) else len(vocab), "symbol")
     check_vocab(sentences, vocab, "symbol")
+    return words, lengths
+
+
+def as_parsed(sentences: Any, lengths: Any, vocab: Any) -> tuple[Tensor, Tensor]:  # (tokens,), (B,)
+    """:func:`as_symbols`, if trees over all sentences have room: they grow with the square of the length."""
+    words, lengths = as_symbols(sentences, lengths, vocab)
+    longest = int(lengths.max()) if len(lengths) else 0
+    if longest > LONGEST:
+        raise StructureError(
+            f"a sentence of {longest:,} words has {longest * (longest + 1) // 2:,} spans, more than there is room for: "
+            f"expected at most {LONGEST:,} words; leave long ones out (corpus.filter(max_length=...))"
+        )
     return words, lengths
 
 

@@ -32,6 +32,12 @@ def alignment_grid(bitext: Bitext, predicted: Any = None, pair: int = 0, ax: Axe
         only links; or None.
     :param pair: which pair to draw.
     :param ax: where to draw; by default a new figure, sized to the sentences.
+
+    >>> import pyro_unsup as pu
+    >>> pairs = pu.data.toy.bitext(1, seed=1)
+    >>> ax = alignment_grid(pairs)
+    >>> len(ax.get_xticklabels()), len(ax.get_yticklabels()), len(pairs.source.words), len(pairs.target.words)
+    (6, 6, 6, 6)
     """
     source, target, found = _pair(bitext, predicted, pair)
     shade = _probabilities(bitext, predicted, pair)
@@ -61,7 +67,13 @@ def alignment_grid(bitext: Bitext, predicted: Any = None, pair: int = 0, ax: Axe
 
 
 def alignment_svg(bitext: Bitext, predicted: Any = None, pair: int = 0) -> Svg:
-    """The same picture as :func:`alignment_grid` as SVG, which a notebook shows in the place of a figure."""
+    """The same picture as :func:`alignment_grid` as SVG, which a notebook shows in the place of a figure.
+
+    >>> import pyro_unsup as pu
+    >>> pairs = pu.data.toy.bitext(1, seed=1)
+    >>> str(alignment_svg(pairs))[:4]
+    '<svg'
+    """
     source, target, found = _pair(bitext, predicted, pair)
     shade = _probabilities(bitext, predicted, pair)
     left, top = (12 + max(map(width_of, words), default=0.0) for words in (source, target))

@@ -39,6 +39,9 @@ def confusion_matrix(
     :param normalise: ``"gold"``, each row sums to 1; ``"predicted"``, each column does; or None, counts.
     :param predicted_labels: names of the clusters, by id; by default those of the fit, or numbers.
     :param how: the map that orders the columns, ``"many_to_one"`` or ``"one_to_one"``.
+
+    >>> confusion_matrix([0, 0, 1, 1], [2, 2, 0, 0], ["noun", "verb"]).get_ylabel()
+    'gold tag'
     """
     if normalise not in ("gold", "predicted", None):
         raise UnsupError(f"normalise must be 'gold', 'predicted' or None, got {normalise!r}")

@@ -35,6 +35,11 @@ def learning_curve(history: HasRows | History, score: str | None = None, ax: Axe
     :param score: the column of the score; iterations without a value (missing, None, NaN) are passed over.
     :param ax: where to draw; by default a new figure.
     :returns: the axes of the objective; the axes of the score are the last of its figure.
+
+    >>> import pyro_unsup as pu
+    >>> fit = pu.EM(pu.models.Tagger(tags=2, vocab=2)).run([[0, 1], [1, 1]], iterations=3)
+    >>> len(learning_curve(fit).lines[0].get_xdata())
+    4
     """
     table = _table(history)
     columns = {name: _column(table, name) for name in ("iteration", "objective", *([] if score is None else [score]))}
@@ -89,6 +94,12 @@ def learning_curves(
     :param log: stretch the early part of the time; what was found before any had passed is left out.
     :param axes: where to draw, one for each panel; by default a new figure.
     :returns: the axes of the score, if there is one, and of the likelihood.
+
+    >>> import pyro_unsup as pu
+    >>> model, data = pu.models.Tagger(tags=2, vocab=2), [[0, 1], [1, 1]]
+    >>> runs = {f"seed {seed}": pu.EM(model).run(data, iterations=3, seed=seed) for seed in (0, 1)}
+    >>> [line.get_label() for line in learning_curves(runs, x="iteration")[0].lines]
+    ['seed 0', 'seed 1']
     """
     names = [*([] if score is None else [score]), value]
     if not runs:

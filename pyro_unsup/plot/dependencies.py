@@ -67,6 +67,10 @@ def dependency_diagram(
     :param ax: where to draw; by default a new figure, sized to the sentence.
     :param sentence: which one of a corpus.
     :param tags: a second line below the words.
+    :param title: above the picture.
+
+    >>> len(dependency_diagram(["the", "dog", "barks"], [2, 3, 0]).patches)
+    3
     """
     words, tags, arcs = _sentence(words, heads, gold, sentence, tags)
     top, bottom = max((arc.level for arc in arcs), default=0), min((0, *(arc.level for arc in arcs)))

@@ -36,6 +36,10 @@ def heat_map(
     :param y: the setting along the side, the smallest on top.
     :param ax: where to draw; by default a new figure, sized to the table.
     :param digits: significant digits of the numbers.
+
+    >>> rows = [{"power": 0.6, "batch_size": 1, "score": 0.5}, {"power": 0.6, "batch_size": 10, "score": 0.7}]
+    >>> [text.get_text() for text in heat_map(rows, "score").texts]
+    ['0.500', '0.700']
     """
     columns, lines, table = _table(rows, value, x, y)
     if ax is None:

@@ -43,6 +43,10 @@ def tree_diagram(
     :param ax: where to draw; by default a new figure, sized to the tree.
     :param sentence: which one, where there are several.
     :param tags: a second line below the words.
+    :param title: above the picture.
+
+    >>> [text.get_text() for text in tree_diagram(["the", "dog", "barks"], [[0, 2]]).texts][:3]
+    ['the', 'dog', 'barks']
     """
     if hasattr(words, "sentence"):
         corpus = words

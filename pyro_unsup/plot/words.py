@@ -47,6 +47,11 @@ def top_words(
     :param state: the row to draw.
     :param ax: where to draw; by default a new figure.
     :param label: the title, by default the state's name in the fit, or its number.
+
+    >>> import torch
+    >>> weights = torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.1, 0.8]]).log()
+    >>> [label.get_text() for label in top_words(weights, ["the", "a", "dog"], state=1, n=2).get_yticklabels()]
+    ['dog', 'the']
     """
     weights, vocab, names = _parts(log_weights, vocab, n)
     _check_states(weights, [state])
@@ -73,7 +78,13 @@ def top_words_grid(
     :param vocab: the words, by id; by default those of the fit.
     :param states: the rows to draw, by default all.
     :param labels: a title for each drawn state, by default its name in the fit, or its number.
+    :param n: words of each state.
     :returns: one axes a state, shape (states,).
+
+    >>> import torch
+    >>> weights = torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.1, 0.8]]).log()
+    >>> top_words_grid(weights, ["the", "a", "dog"], n=2, labels=["DT", "NN"]).shape
+    (2,)
     """
     weights, vocab, names = _parts(log_weights, vocab, n)
     states = range(len(weights)) if states is None else states

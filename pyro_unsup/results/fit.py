@@ -33,6 +33,8 @@ class Fit:
 
     :param weights: log-weights by table.
     :param rows: one dict an iteration: ``iteration``, ``objective``, ``log_likelihood``, ``change``, ``seconds``.
+    :param report: how training ended, in words and numbers.
+    :param seed: of the start.
     :param config: how it was trained, in plain values.
     :param points: point estimates of continuous latent variables, by site.
     :param params: values of the model's ``pyro.param`` sites.
@@ -41,6 +43,20 @@ class Fit:
     :param state: what else the engine needs for that, such as running counts.
     :param memory: what estimators remember besides the tables, such as the weights of features.
     :param features: by their names in ``memory``, what those weights are the weights of.
+
+    >>> import tempfile, pyro_unsup as pu
+    >>> corpus = pu.data.toy.sentences(50, seed=1)
+    >>> fit = pu.EM(pu.models.Tagger(tags=5, vocab=corpus.vocab)).run(corpus, iterations=5)
+    >>> fit.objective == fit.rows[-1]["objective"], fit.history.shape, fit.labels
+    (True, (6, 5), None)
+    >>> fit.predict(corpus).shape == (corpus.tokens,)
+    True
+    >>> list(fit.evaluate(corpus))[:3]
+    ['many_to_one', 'one_to_one', 'v_measure']
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     fit.save(folder + "/tagger")
+    ...     pu.load(folder + "/tagger").log_likelihood(corpus) == fit.log_likelihood(corpus)
+    True
     """
 
     model: Callable[..., Any]
@@ -58,6 +74,7 @@ class Fit:
 
     @property
     def objective(self) -> float:
+        """What was maximised, at the end."""
         return self.report.objective
 
     @property
@@ -68,11 +85,23 @@ class Fit:
         return pandas.DataFrame(self.rows)
 
     def unhandled(self) -> Fit:
-        """The same fit, of the model without the handlers (such as ``temper``) that it was trained under."""
+        """The same fit, of the model without the handlers (such as ``temper``) that it was trained under.
+
+        >>> import pyro_unsup as pu
+        >>> fit = pu.EM(pu.temper(pu.models.Tagger(tags=2, vocab=2), 0.5)).run([[0, 1]], iterations=1)
+        >>> fit.unhandled().model
+        Tagger(tags=2, vocab=2, order=1)
+        """
         return replace(self, model=bare(self.model))
 
     def trained(self, *args: Any, **kwargs: Any) -> Any:
-        """The model with everything that was learned put in: itself a Pyro program."""
+        """The model with everything that was learned put in: itself a Pyro program.
+
+        >>> import pyro_unsup as pu
+        >>> fit = pu.EM(pu.models.Tagger(tags=2, vocab=2)).run([[0, 1]], iterations=1)
+        >>> list(poutine.trace(fit.trained).get_trace([[0, 1, 1]]).nodes)
+        ['_INPUT', 'sentences', 'words', '_RETURN']
+        """
         known = poutine.condition(_Known(self.params)(self.model), self.points)
         return given(known, self.weights)(*args, **kwargs)
 
@@ -85,7 +114,14 @@ class Fit:
             return -float(elbo.loss(config_enumerate(self.trained), lambda *args, **kwargs: None, *args, **kwargs))
 
     def posterior(self, *args: Any, **kwargs: Any) -> Posterior:
-        """The hidden structure of these data, for a model with one structured distribution."""
+        """The hidden structure of these data, for a model with one structured distribution.
+
+        >>> import pyro_unsup as pu
+        >>> fit = pu.EM(pu.models.Tagger(tags=2, vocab=2)).run([[0, 1]], iterations=1)
+        >>> posterior = fit.posterior([[0, 1, 1]])
+        >>> posterior.marginals.shape, posterior.mode().shape
+        (torch.Size([3, 2]), torch.Size([3]))
+        """
         found = self._structured(*args, **kwargs)
         if found is None:
             raise UnsupError(
@@ -133,7 +169,15 @@ class Fit:
 
     def decode(self, data: Any, how: str | None = None, **options: Any) -> Any:
         """What :meth:`predict` finds and all around it, of a model of the library: ``structure``, ``posterior``,
-        ``log_likelihood``, and what its kind of model adds (:mod:`pyro_unsup.results.decoding`)."""
+        ``log_likelihood``, and what its kind of model adds (:mod:`pyro_unsup.results.decoding`).
+
+        >>> import pyro_unsup as pu
+        >>> corpus = pu.data.toy.sentences(20, seed=1)
+        >>> fit = pu.EM(pu.models.Tagger(tags=3, vocab=corpus.vocab)).run(corpus, iterations=2)
+        >>> decoded = fit.decode(corpus, how="mbr")
+        >>> len(decoded.structure) == corpus.tokens, decoded.log_likelihood.shape
+        (True, torch.Size([20]))
+        """
         from .evaluation import decode
 
         return decode(self, data, **options, **({} if how is None else {"how": how}))
@@ -142,6 +186,13 @@ class Fit:
         """The features of a table that have the largest weights, with their values: a row each, largest first.
 
         :param values: by axis, of the features that are wanted: ``top_features("emission", tag=7)``.
+
+        >>> import pyro_unsup as pu
+        >>> model = pu.models.Tagger(tags=2, vocab=pu.data.Vocab(["cats", "dogs"]))
+        >>> last = pu.Template("emission", "last letter", tag=pu.same, word=lambda word: word[-1])
+        >>> fit = pu.EM(model, pu.LogLinear([last])).run([[0, 1], [1, 1]], iterations=1)
+        >>> list(fit.top_features("emission", n=2, tag=1).columns)
+        ['template', 'tag', 'word', 'weight']
         """
         known = [(key, names) for key, names in self.features.items() if table in names.tables]
         if not known:
@@ -167,7 +218,15 @@ class Fit:
         return evaluate(self, gold, **options, **({} if how is None else {"how": how}))
 
     def relabel(self, gold: Any, how: str = "many_to_one") -> Fit:
-        """The same fit with its states named after the gold labels that they go with best."""
+        """The same fit with its states named after the gold labels that they go with best.
+
+        >>> import pyro_unsup as pu
+        >>> corpus = pu.data.toy.sentences(20, seed=1)
+        >>> fit = pu.EM(pu.models.Tagger(tags=3, vocab=corpus.vocab)).run(corpus, iterations=2)
+        >>> named = fit.relabel(corpus, how="one_to_one").labels
+        >>> len(named), len(set(named))
+        (3, 3)
+        """
         from .evaluation import relabelled
 
         return relabelled(self, gold, how)
@@ -180,7 +239,13 @@ class Fit:
         return self.config.get("labels", named)
 
     def plot(self, score: str | None = None, ax: Any = None) -> Any:
-        """The learning curve, as matplotlib axes."""
+        """The learning curve, as matplotlib axes.
+
+        >>> import pyro_unsup as pu
+        >>> fit = pu.EM(pu.models.Tagger(tags=2, vocab=2)).run([[0, 1]], iterations=2)
+        >>> fit.plot().get_xlabel()
+        'iteration'
+        """
         from ..plot import learning_curve
 
         return learning_curve(self.rows, score, ax)
@@ -191,6 +256,11 @@ class Fit:
 
         :param components: of a mixture, the functions that it was trained with. Ready ones need not be given; of your
             own a fit knows but the names.
+
+        >>> import pyro_unsup as pu
+        >>> fit = pu.EM(pu.models.Tagger(tags=2, vocab=2), pu.DirichletVB()).run([[0, 1], [1, 1]], iterations=2)
+        >>> sorted(fit.guide()([[0, 1]]))
+        ['emission', 'start', 'transition', 'words.structure']
         """
         from .guide import Guide
 
@@ -198,7 +268,15 @@ class Fit:
 
     def component(self, i: int) -> Fit:
         """The fit with the tables of one component of a mixture: itself, if they are shared or it is the first. The
-        constraint on structures is not part of it."""
+        constraint on structures is not part of it.
+
+        >>> import pyro_unsup as pu
+        >>> near = pu.components.short_dependencies(limit=1)
+        >>> engine = pu.MixtureEM(pu.models.DMV(tags=3), [near], pu.DirichletVB())
+        >>> fit = engine.run([[0, 1, 1, 2], [2, 1, 0]], iterations=1)
+        >>> fit.component(1).weights.keys() == fit.weights.keys()
+        True
+        """
         from .guide import component_of
 
         return component_of(self, i)
@@ -211,6 +289,11 @@ class Fit:
         :param draws: how many; by default 1 of a point and 1000 otherwise, or fewer where they would need more than a
             gigabyte.
         :param seed: the same draws come from the same seed.
+
+        >>> import pyro_unsup as pu
+        >>> fit = pu.EM(pu.models.Tagger(tags=2, vocab=2), pu.DirichletVB()).run([[0, 1], [1, 1]], iterations=2)
+        >>> fit.to_arviz(draws=10).posterior["emission"].shape
+        (1, 10, 2, 2)
         """
         from .arviz import to_arviz
 

@@ -104,6 +104,8 @@ def check(fit: Fit) -> None:
             raise TableError(f"table '{name}': expected log-weights in float64 or float32, actual {w.dtype}")
         if bool(torch.isnan(w).any()) or bool((w == torch.inf).any()):
             raise TableError(f"table '{name}' holds NaN or +inf")
+    if len({w.dtype for w in fit.weights.values()}) > 1:
+        raise TableError("expected tables of one dtype, actual float64 and float32 side by side")
     for group in ("points", "params", "unconstrained", "state", "memory"):
         for name, x in getattr(fit, group).items():
             if x.is_floating_point() and bool(torch.isnan(x.double()).any()):

@@ -15,8 +15,19 @@ class Report:
     :param iterations: updates of the weights.
     :param objective: what was maximised, at the end.
     :param change: relative change of the objective in the last iteration.
+    :param tolerance: the change that was asked for.
+    :param seconds: that it took.
+    :param seed: of the start; with restarts, of the best one.
     :param unvisited: by table, rows that no data reached, left as they started.
     :param restarts: final objectives of all restarts, in the order of their seeds.
+
+    >>> import pyro_unsup as pu
+    >>> engine = pu.EM(pu.models.Tagger(tags=2, vocab=2))
+    >>> report = engine.run([[0, 1], [1, 1]], iterations=3, restarts=2, processes=1).report
+    >>> report.reason, report.converged, len(report.restarts)
+    ('iteration cap', False, 2)
+    >>> report.spread[0] <= report.spread[2] == report.objective
+    True
     """
 
     reason: str
@@ -31,6 +42,7 @@ class Report:
 
     @property
     def converged(self) -> bool:
+        """Whether the objective had stopped changing."""
         return self.reason == "converged"
 
     @property

@@ -14,14 +14,12 @@ import numpy as np
 from ..errors import InputError, UnsupError
 from ..evaluate import clustering_report, segmentation_report, tagging_report
 from . import sample_storage
-from .building import build_model, describe_model
 from .record import WRONG
 from .sample_checks import Statistic
 from .sample_statistics import R_HAT_OF_LABELS
 
 Array = np.ndarray[Any, Any]
 Which = Literal["best", "last"]
-KIND = "pyro_unsup samples"
 
 
 @dataclass(eq=False)
@@ -31,15 +29,39 @@ class Samples:
     Label numbers mean nothing without a dictionary: chains that found the same clusters may call them otherwise, and a
     chain may rename them as it goes. :meth:`explain` says what that means for R-hat.
 
+    :param model: the labels' model.
     :param draws: ``labels`` (chains, draws, units) integers, ``alpha`` (chains, draws, kinds of rows), ``beta``
         (chains, draws, K).
     :param path: of every sweep, (chains, sweeps): ``log_joint``, ``temperature``, ``rate_labels``, ``rate_alpha``,
         ``rate_beta``.
     :param kept: (draws,) the sweeps that the draws are of, counted from 0.
     :param best: (chains, units) the labels of the highest log joint of each chain, burn-in included.
+    :param best_log_joint: (chains,) that of ``best``.
     :param last: (chains, units) the labels after the last sweep.
     :param data: what the labels are of.
     :param tables: the tables that alpha, by kind, and beta are the concentrations of.
+    :param config: how they were drawn, in plain values.
+
+    >>> import tempfile, pyro_unsup as pu
+    >>> corpus = pu.data.toy.sentences(20, seed=1)
+    >>> sampler = pu.CollapsedGibbs(pu.models.Tagger(tags=3, vocab=corpus.vocab), hyper="shared")
+    >>> samples = sampler.run(corpus, sweeps=12, burn_in=4, chains=2, seed=0, progress=False)
+    >>> samples.labels.shape == (2, 8, corpus.tokens), samples.log_joint.shape, samples.names
+    (True, (2, 8), ['0', '1', '2'])
+    >>> samples.alpha.shape, samples.beta.shape, samples.learned, sorted(samples.rates)
+    ((2, 8), (2, 8), 'shared', ['alpha', 'beta', 'labels'])
+    >>> samples.token_counts.shape, len(samples.sentences()) == len(corpus)
+    ((2, 8, 3), True)
+    >>> samples.predict("last").shape == (corpus.tokens,)
+    True
+    >>> sorted(samples.evaluate(corpus)["many_to_one"])
+    ['chains', 'deviation', 'mean']
+    >>> samples.variation_between_chains().shape, 0 <= samples.co_clustering(0, 1) <= 1
+    ((2, 2), True)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     samples.save(folder + "/samples")
+    ...     Samples.load(folder + "/samples").best_log_joint == samples.best_log_joint
+    array([ True,  True])
     """
 
     model: Any
@@ -161,20 +183,38 @@ class Samples:
         return between_chains(self.best if how == "best" else self.last)
 
     def invariants(self) -> dict[str, Array]:  # (chains, draws) each
-        """Numbers that survive a renaming of the labels, draw by draw."""
+        """Numbers that survive a renaming of the labels, draw by draw.
+
+        >>> import pyro_unsup as pu
+        >>> sampler = pu.CollapsedGibbs(pu.models.Tagger(tags=2, vocab=3))
+        >>> samples = sampler.run([[0, 1, 2], [1, 1]], sweeps=10, burn_in=2, chains=2, progress=False)
+        >>> sorted(samples.invariants())
+        ['entropy', 'labels_used', 'largest', 'log_joint']
+        """
         from .sample_statistics import invariants
 
         return invariants(self)
 
     def diagnostics(self) -> dict[str, dict[str, float]]:
-        """``mean``, ``sd``, ``r_hat`` and ``ess`` of each of the :meth:`invariants`, through ArviZ."""
+        """``mean``, ``sd``, ``r_hat`` and ``ess`` of each of the :meth:`invariants`, through ArviZ.
+
+        >>> import pyro_unsup as pu
+        >>> sampler = pu.CollapsedGibbs(pu.models.Tagger(tags=2, vocab=3))
+        >>> samples = sampler.run([[0, 1, 2], [1, 1]], sweeps=10, burn_in=2, chains=2, progress=False)
+        >>> sorted(samples.diagnostics()["log_joint"])
+        ['ess', 'mean', 'r_hat', 'sd']
+        """
         from .sample_statistics import diagnostics
 
         return diagnostics(self)
 
     @staticmethod
     def explain() -> str:
-        """What R-hat of labels would mean, and what is given instead."""
+        """What R-hat of labels would mean, and what is given instead.
+
+        >>> print(Samples.explain()[:60])
+        R-hat compares the spread of a number within chains with its
+        """
         return R_HAT_OF_LABELS
 
     def posterior_predictive(
@@ -184,8 +224,17 @@ class Samples:
 
         :param statistics: functions of words (tokens,) by name; by default the number of types, of words that occur
             once, and the share of words that follow themselves.
+        :param draws: how many texts.
+        :param seed: the same texts come from the same seed.
         :return: for each, ``observed``, ``draws`` (draws,), and ``p``: the share of texts that have more of it (of ties
             half). Near 0 or 1 means that the model does not capture it.
+
+        >>> import pyro_unsup as pu
+        >>> sampler = pu.CollapsedGibbs(pu.models.Tagger(tags=2, vocab=3))
+        >>> samples = sampler.run([[0, 1, 2], [1, 1]], sweeps=10, burn_in=2, chains=2, progress=False)
+        >>> found = samples.posterior_predictive({"zeros": lambda words: (words == 0).sum()}, draws=5)
+        >>> int(found["zeros"]["observed"]), found["zeros"]["draws"].shape
+        (1, (5,))
         """
         from .sample_checks import posterior_predictive
 
@@ -201,6 +250,12 @@ class Samples:
         Plots of traces, ranks, autocorrelation and energy come from there. What never moves (``labels_used``, perhaps)
         has no ranks: leave it out by ``var_names``. The labels stay here, as integers; the dimension ``tag`` has their
         names.
+
+        >>> import pyro_unsup as pu
+        >>> sampler = pu.CollapsedGibbs(pu.models.Tagger(tags=2, vocab=3))
+        >>> samples = sampler.run([[0, 1, 2], [1, 1]], sweeps=10, burn_in=2, chains=2, progress=False)
+        >>> samples.to_arviz().posterior["token_counts"].shape
+        (2, 8, 2)
         """
         from .sample_statistics import to_arviz
 
@@ -208,27 +263,21 @@ class Samples:
 
     def save(self, folder: str | PathLike[str], overwrite: bool = False) -> None:
         """Write to a folder of safetensors and JSON, all or nothing."""
-        sample_storage.may_hold(folder, overwrite)
-        model, extra = describe_model(self.model)
-        said = {"model": model, "config": self.config, "tables": [list(self.tables[0]), self.tables[1]]}
-        groups = {"draws": self.draws, "path": self.path, "data": self.data, "own": {n: getattr(self, n) for n in _OWN}}
-        arrays = {f"{group}/{name}": x for group, members in groups.items() for name, x in members.items()}
-        sample_storage.write(folder, KIND, said, arrays | {f"model/{name}": x.numpy() for name, x in extra.items()})
+        from .sample_record import describe
+
+        sample_storage.SAMPLES.may_write(folder, overwrite)
+        sample_storage.write(folder, sample_storage.SAMPLES, *describe(self), overwrite)
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Samples:
         """Read what :meth:`save` wrote."""
-        import torch
+        from .sample_record import restore
 
-        record, arrays = sample_storage.read(folder, KIND)
-        groups: dict[str, dict[str, Array]] = {"draws": {}, "path": {}, "data": {}, "own": {}, "model": {}}
+        record, arrays = sample_storage.read(folder, sample_storage.SAMPLES)
         try:
-            for key, x in arrays.items():
-                group, _, name = key.partition("/")
-                groups[group][name] = x
-            model = build_model(record["model"], {n: torch.from_numpy(x) for n, x in groups.pop("model").items()})
-            rows, emitted = record["tables"]
-            return cls(model, tables=(tuple(rows), emitted), config=record["config"], **groups.pop("own"), **groups)  # type: ignore[arg-type]
+            return restore(record, arrays)
+        except UnsupError as error:
+            raise InputError(f"{error!s:.600}", Path(folder)) from error
         except WRONG as error:
             raise InputError(f"the record does not describe samples: {error!r:.200}", Path(folder)) from error
 
@@ -236,6 +285,3 @@ class Samples:
         chains, draws, units = self.labels.shape
         best = f"{self.best_log_joint.max():.1f}"
         return f"Samples of {self.model!r}: {chains} chains of {draws} draws, {units} labels; best log joint {best}"
-
-
-_OWN = ("kept", "best", "best_log_joint", "last")

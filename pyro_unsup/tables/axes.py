@@ -22,6 +22,7 @@ class Axis:
     table has one or more axes with a label for each row, and a last one for the decision, whose ``cells`` tell which of
     its labels each cell has.
 
+    :param name: by which features look at it.
     :param labels: see :data:`Labels`.
     :param cells: (cells,) of the decision in a ragged table, or a function that makes them.
 

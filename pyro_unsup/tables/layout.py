@@ -24,6 +24,13 @@ class Layout:
     :param shape: of the log-weights: ``(*rows, outcomes)`` if dense, ``(cells,)`` if ragged.
     :param support: bool, of the same shape; False marks a structural zero. Dense tables only.
     :param row_lengths: (rows,) cells in each row. Ragged tables only.
+
+    >>> layout = Layout.dense(2, 3, support=torch.tensor([[True, True, False], [True, True, True]]))
+    >>> layout.uniform().exp()
+    tensor([[0.5000, 0.5000, 0.0000],
+            [0.3333, 0.3333, 0.3333]], dtype=torch.float64)
+    >>> Layout.ragged([1, 3]).row_sum(torch.tensor([1.0, 2.0, 3.0, 4.0]))
+    tensor([1., 9.])
     """
 
     shape: torch.Size

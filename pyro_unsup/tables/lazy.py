@@ -62,7 +62,7 @@ class LazyTable:
             self._extra_rows = layout.row_sum(self._allowed_extra(None))
         self._ends = None if layout.row_lengths is None else layout.row_lengths.cumsum(0)
 
-    def log_weights(self, touched: Tensor | None = None) -> Tensor:
+    def log_weights(self, touched: Tensor | None = None) -> Tensor:  # (n,) -> (*rows, n)
         """Log-weights of the touched columns (dense) or cells (ragged), normalised over their whole rows.
 
         :raises TableError: if one of those rows has no counts.
@@ -93,7 +93,7 @@ class LazyTable:
             self.scale = scale
         self._add(fresh * (step / self.scale), touched)
 
-    def shift(self, change: Tensor, touched: Tensor | None = None) -> None:
+    def shift(self, change: Tensor, touched: Tensor | None = None) -> None:  # (*rows, n), (n,)
         """Add to the counts, or take away from them, without forgetting.
 
         What rounding leaves below zero becomes zero, and a row that would lose all of its counts stays as it is.

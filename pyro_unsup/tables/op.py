@@ -26,11 +26,17 @@ from .layout import Layout
 class Declaration:
     """What a model said about one of its tables.
 
+    :param name: of the table, and of its sample site.
+    :param layout: which cells it has, and which of them share a row.
     :param prior: Dirichlet concentration, a number or a tensor that broadcasts to the layout's shape.
     :param unvisited: what an estimator does with a row that no data reach: refuse (``"error"``), or leave it as it
         was (``"keep"``), for tables such as trigram contexts of which a corpus visits only some.
-    :param touched: the only columns (dense) or cells (ragged) this call needs; None means all of them.
+    :param touched: (n,) the only columns (dense) or cells (ragged) this call needs; None means all of them.
     :param axes: what rows and outcomes are called (:class:`.Axis`), for features that look at them.
+
+    >>> emission = Declaration("emission", Layout.dense(2, 3), prior=torch.tensor(0.5))
+    >>> emission.layout.shape, emission.concentration(torch.float64).shape
+    (torch.Size([2, 3]), torch.Size([2, 3]))
     """
 
     name: str
@@ -80,6 +86,8 @@ def multinomial(
 
     :param shape: ``(*rows, outcomes)`` of a dense table; leave it out and give ``row_lengths`` for a ragged one.
     :param support: which cells may have weight (a tag dictionary, say). The others are -inf, and stay so.
+    :param prior: Dirichlet concentration, a number or a tensor that broadcasts to the table's shape.
+    :param unvisited: what an estimator does with a row that no data reach: refuse, or leave it as it was.
     :param touched: ask for these columns (dense) or flat cells (ragged) only, so that the cost of a mini-batch follows
         what it touches and not the size of the table.
     :param axes: what rows and outcomes are called, ``{"tag": 45, "word": words}``: labels by the name of each
@@ -107,7 +115,12 @@ def multinomial(
 
 
 def declare(declaration: Declaration) -> Tensor:
-    """Declare a table whose layout has been made before, as a model that is called often will want to."""
+    """Declare a table whose layout has been made before, as a model that is called often will want to.
+
+    >>> pyro.set_rng_seed(0)
+    >>> declare(Declaration("share", Layout.dense(4), torch.tensor(1.0))).shape
+    torch.Size([4])
+    """
     # Pyro's effectful takes the keyword `name` for the message and does not hand it on.
     weights: Tensor = _multinomial(declaration, name=declaration.name)
     return weights
@@ -130,8 +143,13 @@ def _multinomial(declaration: Declaration) -> Tensor:
     return take(weights, declaration.touched)
 
 
-def take(log_weights: Tensor, touched: Tensor | None) -> Tensor:
-    """The touched columns (or flat cells) of a table; all of it for None."""
+def take(log_weights: Tensor, touched: Tensor | None) -> Tensor:  # (..., outcomes), (n,) -> (..., n)
+    """The touched columns (or flat cells) of a table; all of it for None.
+
+    >>> take(torch.tensor([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]]), torch.tensor([0, 2]))
+    tensor([[0.1000, 0.3000],
+            [0.4000, 0.6000]])
+    """
     return log_weights if touched is None else log_weights.index_select(-1, touched)
 
 

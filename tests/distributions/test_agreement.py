@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from pyro_unsup import StructureError
-from pyro_unsup.distributions import Agreement, Alignment, Structured
+from pyro_unsup.distributions import Agreement, Alignment, AlignmentHMM, HMMAgreement, Structured
 from pyro_unsup.distributions.alignment_grid import Grid
 
 SHARED = 5
@@ -159,3 +159,12 @@ def test_errors() -> None:
         Agreement(dist.forward, dist.backward, 9)
     with pytest.raises(StructureError, match="cannot draw words"):
         dist.sample()
+
+
+@pytest.mark.parametrize("kind", [Agreement, HMMAgreement])
+def test_null_words_among_the_shared_cells_are_refused(kind: type[Agreement]) -> None:
+    grid = Grid(torch.tensor([2]), torch.tensor([2]))
+    one, more = (Alignment, ()) if kind is Agreement else (AlignmentHMM, (torch.zeros(3, 11),))
+    ways = [one(torch.zeros(1), grid, *more, turned=turned) for turned in (False, True)]
+    with pytest.raises(StructureError, match="null words come after the 1 that both tables share, actual cell 0: put"):
+        kind(*ways, shared=1).log_prob(torch.zeros(grid.cells, dtype=torch.int32))

@@ -5,9 +5,9 @@
 
 Faults are those of cosmic-ray (``pip install cosmic-ray``): other operators, other numbers, loops that do not run,
 conditions turned round. Each is put before the tests of its module, the quickest first, in a process of its own, until
-one fails; tests that take more than some seconds are not asked. Kernels run as plain Python, for numba would be
-compiling all day. A fault that makes its tests hang is found. One JSON line a fault in FILE; what was not found, and
-the sums, on the screen.
+one fails; tests that take more than some seconds are not asked. Kernels run as plain Python where they can, for numba
+would be compiling all day. A fault that makes its tests hang is found. One JSON line a fault in FILE; what was not
+found, and the sums, on the screen.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any
 from tqdm import tqdm
 
 from .mutants import Mutant, mutants
-from .targets import ROOT, modules
+from .targets import ROOT, Target, targets
 from .trial import order_of, tried
 
 Row = dict[str, Any]
@@ -43,29 +43,32 @@ def arguments() -> argparse.Namespace:
     return said.parse_args()
 
 
-def prepare(compiled: bool) -> None:
+def prepare() -> None:
     """Import what takes long, once: children begin with it. The package itself they import with its fault."""
     os.chdir(ROOT)
     sys.path.insert(0, str(ROOT))
     os.environ |= {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-    if not compiled:
-        os.environ["NUMBA_DISABLE_JIT"] = "1"
     for name in ("numba", "pandas", "pyro", "pytest", "scipy.optimize", "torch"):
         __import__(name)
     sys.modules["torch"].set_num_threads(1)
 
 
-def run(chosen: Sequence[Mutant], tests_of: dict[Path, tuple[str, ...]], out: Path, processes: int) -> list[Row]:
+def run(chosen: Sequence[Mutant], target_of: dict[Path, Target], out: Path, processes: int) -> list[Row]:
     """What became of each fault."""
     rows = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
     done = {(row["module"], row["operator"], row["occurrence"]): row for row in rows}
     folder = out.with_suffix(".tests")
     folder.mkdir(exist_ok=True)
     todo = [m for m in chosen if m.name not in done]
-    orders = {tests: order_of(tests, folder) for tests in tqdm({tests_of[m.path]: 0 for m in todo}, unit="suite")}
+    suites = {target_of[m.path].tests: target_of[m.path] for m in todo}
+    orders = {tests: order_of(target, folder) for tests, target in tqdm(suites.items(), unit="suite")}
+
+    def trial(mutant: Mutant) -> tuple[Mutant, Row]:
+        target = target_of[mutant.path]
+        return mutant, tried(mutant, target.kernels, orders[target.tests])
+
     with out.open("a") as file, ThreadPoolExecutor(processes) as pool:
-        trials = pool.map(lambda m: (m, tried(m, orders[tests_of[m.path]])), todo)
-        for mutant, row in tqdm(trials, total=len(todo), unit="fault"):
+        for mutant, row in tqdm(pool.map(trial, todo), total=len(todo), unit="fault"):
             print(json.dumps(row), file=file, flush=True)
             done[mutant.name] = row
     return [done[m.name] for m in chosen]
@@ -73,11 +76,11 @@ def run(chosen: Sequence[Mutant], tests_of: dict[Path, tuple[str, ...]], out: Pa
 
 def main() -> None:
     asked = arguments()
-    prepare(compiled=asked.area != "kernels")
-    tests_of = {path: tests for path, tests in modules(asked.area) if path.stem.startswith(asked.only)}
-    every = [mutant for path in tests_of for mutant in mutants(path)]
+    prepare()
+    target_of = {one.path: one for one in targets(asked.area) if one.path.stem.startswith(asked.only)}
+    every = [mutant for path in target_of for mutant in mutants(path)]
     chosen = random.Random(asked.seed).sample(every, min(asked.sample or len(every), len(every)))
-    rows = run(chosen, tests_of, asked.out.absolute(), asked.processes)
+    rows = run(chosen, target_of, asked.out.absolute(), asked.processes)
     for row in rows:
         if row["outcome"] == "survived":
             print(f"{row['module']}.py:{row['line']}: {row['as']}  [{row['operator']}]")

@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from importlib.machinery import SourceFileLoader
@@ -16,6 +17,7 @@ from typing import Any
 from .. import plain_python
 from ..plain_python import QUIET
 from .mutants import Mutant
+from .targets import Kernels, Target
 
 #: Seconds of tests that a fault is put before, at most, without counting what it costs to begin.
 BUDGET = 60.0
@@ -85,11 +87,26 @@ class Stopwatch:
         self.into.write_text(json.dumps(self.found))
 
 
-def order_of(tests: tuple[str, ...], folder: Path) -> Order:
+def prepare(kernels: Kernels, cache: str) -> None:
+    """How kernels run in this process: those that are kept compiled know nothing of faults elsewhere."""
+    import numba
+
+    numba.config.DISABLE_JIT = int(kernels == "plain")
+    if kernels == "compiled anew":
+        numba.config.CACHE_DIR = cache
+
+
+def order_of(target: Target, folder: Path) -> Order:
     """The tests that pass without a fault, quickest first."""
+    tests = target.tests
     into = folder / ("_".join(tests).replace("/", "-")[:200] + ".json")
+
+    def clocked() -> int:
+        prepare(target.kernels, str(folder))
+        return run_tests(tests, [Stopwatch(into), plain_python], stop=False)
+
     if not into.exists():
-        forked(lambda: run_tests(tests, [Stopwatch(into), plain_python], stop=False), 3600)
+        forked(clocked, 3600)
     found: dict[str, float] = json.loads(into.read_text())
     order, total = [], 0.0
     for name, seconds in sorted(found.items(), key=lambda item: item[1]):
@@ -102,8 +119,9 @@ def order_of(tests: tuple[str, ...], folder: Path) -> Order:
     return order
 
 
-def with_fault(mutant: Mutant, tests: Sequence[str]) -> int:
+def with_fault(mutant: Mutant, kernels: Kernels, tests: Sequence[str], cache: str) -> int:
     """Run the tests with a fault in a module, as if it were on disk."""
+    prepare(kernels, cache)
     source, path, usual = mutant.source(), str(mutant.path), SourceFileLoader.get_code
 
     def get_code(self: SourceFileLoader, fullname: str) -> Any:
@@ -113,10 +131,12 @@ def with_fault(mutant: Mutant, tests: Sequence[str]) -> int:
     return run_tests(tests)
 
 
-def tried(mutant: Mutant, order: Order) -> dict[str, Any]:
+def tried(mutant: Mutant, kernels: Kernels, order: Order) -> dict[str, Any]:
+    """What becomes of a fault."""
     began = time.monotonic()
-    patience = 40 + 4 * sum(seconds for _, seconds in order)
-    code = forked(lambda: with_fault(mutant, [name for name, _ in order]), patience)
+    patience = 60 + 4 * sum(seconds for _, seconds in order)
+    with tempfile.TemporaryDirectory(prefix="mutation") as cache:
+        code = forked(lambda: with_fault(mutant, kernels, [name for name, _ in order], cache), patience)
     return {
         "module": mutant.path.stem,
         "line": mutant.line,

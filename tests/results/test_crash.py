@@ -14,7 +14,7 @@ import pytest
 
 import pyro_unsup as pu
 from pyro_unsup import InputError
-from pyro_unsup.results import storage
+from pyro_unsup.results.record_folder import Contents
 
 from .cases import anonymous, assert_same, tree, with_dictionary
 
@@ -74,7 +74,8 @@ def test_a_crash_at_any_step_leaves_the_old_fit_or_nothing(tmp_path: Path, place
 
     whole = prepare(tmp_path / "whole")
     count = steps_of(lambda: new.save(whole, overwrite=True))
-    assert count == (10 if place == "new" else 8)  # two files, each opened, synced, renamed and its folder synced
+    # Two files, each opened, synced, renamed and its folder synced; of a new folder its name too.
+    assert count == (10 if place == "new" else 8)
     for step in range(1, count + 1):
         for after in (False, True):
             folder = tmp_path / f"{step}-{after}"
@@ -117,11 +118,14 @@ def test_a_hard_stop_never_leaves_half_a_fit(
         patch.setattr(shutil, "rmtree", lambda *args, **kwargs: None)
         Steps(patch, step, True, Crash())
         new.save(target, overwrite=True)
-    if target.exists():
+    if (target / "fit.json").exists():
         loaded = pu.load(target)
         assert_same(loaded, new if len(loaded.weights["start"]) == 4 else old)
     else:
         assert place == "new"
+        if target.exists():
+            with pytest.raises(InputError, match=r"fit\.json: missing: the folder does not hold a whole fit"):
+                pu.load(target)
     new.save(target, overwrite=True)
     assert_same(pu.load(target), new)
     assert len(tree(target)) == 2  # what was left in it is gone
@@ -130,15 +134,15 @@ def test_a_hard_stop_never_leaves_half_a_fit(
 def test_a_fit_can_be_read_while_it_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "fit"
     anonymous().save(folder)
-    real = storage._read_record
+    real = Contents.read_record
     replaced: list[int] = []
 
-    def slow(path: Path) -> dict[str, Any]:
-        record = real(path)
+    def slow(self: Contents, path: Path) -> dict[str, Any]:
+        record = real(self, path)
         if not replaced:  # training saves just after the record has been read
             replaced.append(1)
             with_dictionary().save(folder, overwrite=True)
         return record
 
-    monkeypatch.setattr(storage, "_read_record", slow)
+    monkeypatch.setattr(Contents, "read_record", slow)
     assert_same(pu.load(folder), with_dictionary())

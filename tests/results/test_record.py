@@ -15,7 +15,7 @@ import torch
 
 import pyro_unsup as pu
 from pyro_unsup import models
-from pyro_unsup.results import storage
+from pyro_unsup.results import record_folder
 
 from .cases import mixture, own, with_dictionary
 from .damage import Record, put_back, refused, rewrite, tensors_of, with_tensors
@@ -117,7 +117,7 @@ def test_files_that_are_too_large_are_not_read(folder: Path, monkeypatch: pytest
     def no_memory(self: Path) -> bytes:
         raise MemoryError
 
-    monkeypatch.setattr(storage, "MAX_RECORD", 2**30)
+    monkeypatch.setattr(record_folder, "MAX_RECORD", 2**30)
     monkeypatch.setattr(Path, "read_bytes", no_memory)
     refused(folder, f"fit.json: {257 * 2**20} bytes, more than fit into memory")
 

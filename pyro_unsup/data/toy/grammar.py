@@ -92,7 +92,17 @@ class Choice:
 
 @dataclass(frozen=True)
 class Rule:
-    """One row of the table; ``order`` holds, for each child, its place in the parallel language."""
+    """One row of the table; ``order`` holds, for each child, its place in the parallel language.
+
+    :param left: the symbol that is rewritten.
+    :param right: what it becomes.
+    :param head: which child is the head, from 0.
+    :param probability: among the rules of ``left``.
+
+    >>> rule = GRAMMAR.rules[0]
+    >>> str(rule), rule.head, rule.probability
+    ('ROOT -> S* stop', 0, 0.88)
+    """
 
     left: str
     right: tuple[str, ...]

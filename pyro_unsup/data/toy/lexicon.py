@@ -64,6 +64,9 @@ class WordClass:
     :param lemmas: the dictionary form of each word.
     :param shift: the probability of the word of rank r = 1, 2, ... goes with 1 / (r + shift). Zipf's law is shift 0;
         open classes are flatter, so that no single noun takes a fifth of all nouns.
+
+    >>> CLASSES["noun.pl"].words[:2], CLASSES["noun.pl"].lemmas[:2], round(sum(CLASSES["noun.pl"].probabilities), 6)
+    (('men', 'women'), ('man', 'woman'), 1.0)
     """
 
     tag: str
@@ -73,6 +76,7 @@ class WordClass:
 
     @property
     def probabilities(self) -> tuple[float, ...]:
+        """Of the words, in their order."""
         weights = [1.0 / (rank + self.shift) for rank in range(1, len(self.words) + 1)]
         return tuple(weight / sum(weights) for weight in weights)
 

@@ -54,7 +54,12 @@ def phonemes(word: str) -> str:
 
 
 class Utterances(Segmented):
-    """Utterances without word boundaries, one phoneme a symbol, and the boundaries apart."""
+    """Utterances without word boundaries, one phoneme a symbol, and the boundaries apart.
+
+    >>> text = utterances(1, seed=1)
+    >>> text.segmented, text.unsegmented
+    (['mark must kuk Te woman'], ['markmustkukTewoman'])
+    """
 
     @property
     def phonemes(self) -> Corpus:

@@ -33,7 +33,11 @@ SHORTEST, LONGEST = 20, 100
 
 
 def topic_words(topics: int = len(TOPICS)) -> Float:
-    """(topics, words) the distribution over the vocabulary of each topic: what ``documents`` draws from."""
+    """(topics, words) the distribution over the vocabulary of each topic: what ``documents`` draws from.
+
+    >>> topic_words(2).shape == (2, len(VOCAB)), topic_words(2).sum(1).round(6).tolist()
+    (True, [1.0, 1.0])
+    """
     expected = GRAMMAR.expected()
     content, about = np.zeros(len(VOCAB)), np.zeros((topics, len(VOCAB)))
     chosen = [set(words.split()) for words in list(TOPICS.values())[:topics]]
@@ -53,6 +57,10 @@ class Documents(NamedTuple):
     :param corpus: one document a "sentence": the words in the order drawn.
     :param labels: (documents,) index into ``topics``.
     :param topics: names.
+
+    >>> found = documents(3, seed=1, topics=2)
+    >>> len(found.corpus), found.labels.shape, found.bags
+    (3, (3,), Documents(3 documents, 170 tokens, 755 types, 2 labels))
     """
 
     corpus: Corpus

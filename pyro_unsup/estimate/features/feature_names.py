@@ -99,7 +99,17 @@ class Family:
 
 
 class FeatureNames:
-    """The features of all templates."""
+    """The features of all templates.
+
+    >>> import pyro_unsup as pu
+    >>> model = pu.models.Tagger(tags=2, vocab=pu.data.Vocab(["the", "dog"]))
+    >>> first = pu.Template("emission", "first letter", tag=pu.same, word=lambda word: word[0])
+    >>> names = pu.Features(model.declarations(), [first]).names
+    >>> names.top(torch.arange(len(names)), "emission", n=2)
+           template tag word  weight
+    0  first letter   1    d     9.0
+    1  first letter   0    d     8.0
+    """
 
     def __init__(self, families: Sequence[Family], size: int) -> None:
         self.families, self.size = list(families), size
@@ -110,6 +120,9 @@ class FeatureNames:
     def top(self, weights: Tensor, table: str, n: int = 20, **values: Any) -> pandas.DataFrame:
         """The features of a table with the largest weights: template, values by axis, weight.
 
+        :param weights: of all features, (F,).
+        :param table: whose features.
+        :param n: how many, at most.
         :param values: by axis, of the features that are wanted; others, and templates that do not look at that axis,
             are left out.
         """

@@ -121,7 +121,12 @@ class LogLinear:
     def refine(
         self, declarations: Mapping[str, Declaration], counts: Mapping[str, Tensor], memory: Mapping[str, Tensor]
     ) -> dict[str, Tensor]:
-        """A few steps of the same, for counts that change little."""
+        """A few steps of the same, for counts that change little.
+
+        :param declarations: of the tables, by name.
+        :param counts: expected, by table.
+        :param memory: to start from.
+        """
         return self._moved(declarations, counts, memory, min(FEW, self.m_steps))
 
     def log_prior(self, memory: Mapping[str, Tensor]) -> float:
@@ -146,7 +151,13 @@ class LogLinear:
         jitter: float,
         generator: torch.Generator,
     ) -> dict[str, Tensor]:
-        """Noise on the weights."""
+        """Noise on the weights.
+
+        :param declarations: of the tables, by name.
+        :param memory: to start from.
+        :param jitter: the size of the noise.
+        :param generator: where it comes from.
+        """
         w = memory[MEMORY]
         return {MEMORY: w + jitter * torch.rand(w.shape, dtype=w.dtype, generator=generator)}
 

@@ -14,7 +14,11 @@ Function = Callable[..., Any]
 
 
 def same(label: Any) -> Any:
-    """The label itself: a feature for each of them."""
+    """The label itself: a feature for each of them.
+
+    >>> Template("emission", "identity", tag=same, word=same)
+    Template('emission', 'identity', tag, word)
+    """
     return label
 
 

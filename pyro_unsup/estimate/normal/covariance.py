@@ -31,6 +31,9 @@ def families(
     """The covariance of outcomes that come in families: ``variance`` on the diagonal, ``within`` of it between members
     of one family, 0 elsewhere. Labels without a family stand alone.
 
+    :param labels: of the outcomes, in their order.
+    :param members: by label, the name of its family.
+
     >>> families(["NN", "NNS", "VB"], {"NN": "noun", "NNS": "noun", "VB": "verb"})
     tensor([[1.0000, 0.5000, 0.0000],
             [0.5000, 1.0000, 0.0000],

@@ -149,7 +149,13 @@ class LogisticNormal:
         jitter: float,
         generator: torch.Generator,
     ) -> dict[str, Tensor]:
-        """Noise on the means of the posteriors, and what that costs."""
+        """Noise on the means of the posteriors, and what that costs.
+
+        :param declarations: of the tables, by name.
+        :param memory: to start from.
+        :param jitter: the size of the noise.
+        :param generator: where it comes from.
+        """
         new = dict(memory)
         for name, declaration in declarations.items():
             q, prior = _posterior(name, memory), self._prior(declaration, TableRows.of(declaration.layout), memory)
@@ -164,7 +170,13 @@ class LogisticNormal:
         generator: torch.Generator,
         draws: int = 1,
     ) -> dict[str, Tensor]:  # (draws, *layout.shape)
-        """log theta of every table, drawn from the posterior: rows sum to one."""
+        """log theta of every table, drawn from the posterior: rows sum to one.
+
+        :param declarations: of the tables, by name.
+        :param memory: what :meth:`update` returned.
+        :param generator: where the draws come from.
+        :param draws: how many.
+        """
         found = {}
         for name, declaration in declarations.items():
             rows, q = TableRows.of(declaration.layout), _posterior(name, memory)

@@ -28,6 +28,7 @@ def alignment(
     Tables of both directions have them alike, by the axes ``source`` and ``target``; each has weights of its own. The
     null word, whose label is empty, has but itself.
 
+    :param table: that the features are of.
     :param dictionary: pairs of a source and a target word; None for no such feature.
     :param stem: a stemmer for source words; ``"porter"`` is that of NLTK, which has to be installed; None for none.
     :param prefix: characters of a source word that are its prefix; None for no such feature.

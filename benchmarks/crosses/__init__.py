@@ -1,0 +1,1 @@
+"""Combinations of models and algorithms that no paper ran."""

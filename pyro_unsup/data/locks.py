@@ -1,0 +1,32 @@
+"""One process at a time in a folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def locked(folder: str | os.PathLike[str], wait: bool = True) -> Iterator[bool]:
+    """Keep others that ask for the same out of a folder. The lock ends with the process, however that ends.
+
+    Where the system does not lock folders (Windows, some network drives), nobody is kept out.
+
+    :param wait: for another that has the lock; otherwise the answer tells whether it was free.
+    """
+    if not hasattr(os, "O_DIRECTORY"):
+        yield wait
+        return
+    import fcntl
+
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            free = True
+        except OSError:
+            free = wait
+        yield free
+    finally:
+        os.close(handle)
