@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from .chain_dense import dense_pass
 from .chain_log import decode_pass, log_pass
 from .chain_sparse import sparse_pass
 from .limits import LIMIT
+from .room import room
 from .threads import even_cuts, map_threads, threads_for
 
 Array = np.ndarray[Any, Any]
@@ -21,7 +23,7 @@ Array = np.ndarray[Any, Any]
 Tables = tuple[Array, Array, Array, Tensor, Array]
 
 #: Sequences that advance in step in the dense pass: enough for good matrix products, few enough to stay in cache.
-BLOCK = 64
+BLOCK = 48
 #: Tokens in a block of long sequences, for the same reason.
 BLOCK_TOKENS = 16_384
 #: The dense pass wins while words allow more than this share of the states.
@@ -75,7 +77,8 @@ def chain_pass(
     trans, trans_top = _scaled(weights.trans)
     stop, stop_top = _scaled(weights.stop)
     emit_top = weights.emit.amax(0).clamp(min=torch.finfo(weights.emit.dtype).min)  # (V,)
-    rows = weights.emit.new_empty(weights.emit.shape[::-1])  # (V, K) in memory, as the dense pass wants it
+    K, V = weights.emit.shape
+    rows = torch.from_numpy(room(V * K, start.dtype)).view(V, K)  # as the dense pass wants it
     emit = torch.sub(weights.emit.T, emit_top[:, None], out=rows).exp_().T
     tables = (start, trans, stop, emit, emit_top.double().numpy())
     support = _Support(weights.emit) if _is_sparse(weights, words) else None
@@ -232,13 +235,19 @@ def _in_shards(
     cuts = even_cuts(sizes, min(threads_for(int(sizes.sum())), len(sizes)))
 
     # Made here, not in the threads: what a thread allocates may stay with it, though it is not used any more.
-    sums_of = [[np.zeros(shape) for shape in shapes] for _ in cuts[1:]]
+    sums_of = [[_zeros(shape) for shape in shapes] for _ in cuts[1:]]
     map_threads(lambda shard: run(cuts[shard], cuts[shard + 1], sums_of[shard]), range(len(cuts) - 1))
     first, *others = sums_of
     for sums in others:
         for into, more in zip(first, sums, strict=True):
             into += more
     return first
+
+
+def _zeros(shape: tuple[int, ...]) -> Array:
+    found = room(math.prod(shape)).reshape(shape)
+    found.fill(0.0)
+    return found
 
 
 def _blocks(lengths: Array) -> Array:  # (B,), longest first -> (blocks + 1,)
