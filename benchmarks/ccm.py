@@ -179,7 +179,7 @@ def _rounded(values: list[float]) -> list[float]:
 
 
 def main() -> None:
-    asked = arguments(__doc__, quick=False, only="", plot="")
+    asked = arguments(__doc__, ("ratios", "growth"), quick=False, only="", plot="")
     figure("machine", cores=os.cpu_count(), threads=torch.get_num_threads(), torch=torch.__version__)
     only = "ratios" if asked.quick else asked.only
     if only in ("", "ratios"):

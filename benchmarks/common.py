@@ -117,13 +117,17 @@ def spread(values: Sequence[float] | np.ndarray, digits: int) -> str:
     return f"{np.mean(values):.{digits}f} ({deviation:.{digits}f})"
 
 
-def arguments(doc: str | None, **defaults: Any) -> argparse.Namespace:
+def arguments(doc: str | None, choices: Sequence[str] = (), **defaults: Any) -> argparse.Namespace:
     """What the command line says: options by name, of the type of their defaults; a flag where that is False.
 
     :param doc: of the benchmark, for ``--help``.
+    :param choices: what ``--only`` may be.
     """
     said = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in defaults.items():
         how: dict[str, Any] = {"action": "store_true"} if default is False else {"type": type(default)}
         said.add_argument(f"--{name.replace('_', '-')}", default=default, help=f"default: {default}", **how)
-    return said.parse_args()
+    found = said.parse_args()
+    if choices and getattr(found, "only", "") not in ("", *choices):
+        said.error(f"--only {found.only}: expected one of {', '.join(choices)}")
+    return found

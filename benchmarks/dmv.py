@@ -157,7 +157,7 @@ def _exponents(sizes: list[int], seconds: list[float]) -> list[float]:
 
 
 def main() -> None:
-    asked = arguments(__doc__, quick=False, only="")
+    asked = arguments(__doc__, ("ratios", "growth"), quick=False, only="")
     figure("machine", cores=os.cpu_count(), threads=torch.get_num_threads(), torch=torch.__version__)
     only = "ratios" if asked.quick else asked.only
     if only in ("", "ratios"):

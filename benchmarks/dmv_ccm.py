@@ -153,7 +153,7 @@ def speed() -> None:
 
 
 def main() -> None:
-    asked = arguments(__doc__, only="", processes=2)
+    asked = arguments(__doc__, ("learning", "speed"), only="", processes=2)
     figure("machine", cores=os.cpu_count(), threads=torch.get_num_threads(), torch=torch.__version__)
     if asked.only in ("", "learning"):
         learning(asked.processes)

@@ -68,7 +68,7 @@ def main() -> None:
     asked = arguments()
     if asked.report:
         if importlib.util.find_spec("matplotlib") is None:
-            sys.exit(subprocess.call([str(ready(asked.env)), "-m", __package__, *sys.argv[1:]], cwd=ROOT))
+            sys.exit(subprocess.call([str(ready(asked.env)), "-m", __package__, *sys.argv[1:]], env=_from_here()))
         from .report import report
 
         report(asked.report, asked.figure)
@@ -78,6 +78,9 @@ def main() -> None:
         python = ready(asked.env)
         sys.exit(subprocess.call([str(python), "-m", __package__, *sys.argv[1:]], env=_from_here()))
     measure(asked)
+    from .report import report
+
+    report(asked.out, asked.figure)
 
 
 def _from_here() -> dict[str, str]:

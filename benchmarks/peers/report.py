@@ -32,7 +32,7 @@ def table(lines: Sequence[Line]) -> None:
                     continue
                 ratio = {key: pair[1][key] / pair[0][key] for key in ("seconds", "peak_mib")}
                 print("|", " | ".join(_row(problem, contender, threads, *pair, ratio)), "|")
-                if contender.peer and ratio["seconds"] < 1:
+                if contender.peer and ratio["seconds"] <= 0.95:
                     stages = [f"{key[:-2]} {x:.3g} s" for key, x in pair[0]["answer"].items() if key.endswith("_s")]
                     said = f"{contender.why} (ours: {', '.join(stages)})" if stages else contender.why
                     reasons[f"{problem.name}, {contender.name}"] = said

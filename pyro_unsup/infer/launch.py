@@ -40,7 +40,9 @@ def launch(work: Callable[[], _Result], processes: int = 2, *, threads: int = 1,
 
         >>> import pyro_unsup as pu
         >>> model, data = pu.models.Tagger(tags=2, vocab=2), [[0, 1], [0, 1, 1], [1, 0, 1]]
-        >>> fit = pu.launch(lambda: pu.EM(model).run(data, iterations=3), processes=2)  # doctest: +SKIP
+        >>> fit = pu.launch(lambda: pu.EM(model).run(data, iterations=3, progress=False), processes=1)
+        >>> fit.report.iterations
+        3
     """
     import cloudpickle
 

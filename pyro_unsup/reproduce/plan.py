@@ -74,14 +74,16 @@ class Plan:
     @property
     def jobs(self) -> list[Job]:
         """Rows in order within a seed, so that every row is there early on."""
-        found = [
-            Job(table, row, seed)
-            for table in self.tables
-            for row in table.rows
-            if (table.name, row.name) not in self.left_out
-            for seed in range(self.trials(row))
-        ]
+        rows = [(t, row) for t in self.tables for row in t.rows if (t.name, row.name) not in self.left_out]
+        found = [Job(table, row, seed) for table, row in rows for seed in range(self.trials(row))]
         return sorted(found, key=lambda job: job.seed)
+
+    @property
+    def others(self) -> list[Job]:
+        """What could be run of the paper's other tables, and may have been, earlier."""
+        rows = [(t, row) for t in self.paper.tables if t not in self.tables for row in t.rows]
+        there = [(table, row) for table, row in rows if self.corpora.missing(row.needs) is None]
+        return [Job(table, row, seed) for table, row in there for seed in range(self.trials(row))]
 
     def trials(self, row: Row) -> int:
         """How many runs of a row there are."""

@@ -28,7 +28,7 @@ def write(state: Finished, out: Path) -> list[Path]:
     with write_text(out / EVERYTHING) as stream:
         json.dump(record(state), stream, allow_nan=False)
         stream.write("\n")
-    figures = (draw(table, found_in(state, table), out, state.plan.small) for table in state.plan.tables)
+    figures = (draw(table, found_in(state, table), out, state.plan.small) for table in state.tables)
     return [out / TABLES, out / EVERYTHING, *(path for paths in figures for path in paths)]
 
 
@@ -72,7 +72,7 @@ def markdown(state: Finished) -> str:
         told += ["", "**A small part of the text and few iterations: to see that it runs, not for the figures.**"]
     if plan.paper.about:
         told += ["", textwrap.fill(plan.paper.about, WIDTH)]
-    for table in plan.tables:
+    for table in state.tables:
         told += ["", f"## {table.title}", "", textwrap.fill(table.about, WIDTH), "", *_lines(state, table)]
     return "\n".join(told) + "\n"
 
@@ -146,7 +146,7 @@ def record(state: Finished) -> dict[str, Any]:
             "torch": torch.__version__,
             "numpy": np.__version__,
         },
-        "tables": [_table_record(state, table) for table in plan.tables],
+        "tables": [_table_record(state, table) for table in state.tables],
     }
 
 

@@ -65,9 +65,16 @@ class Finished:
         return {seed: one for (t, r, seed), one in sorted(self.found.items()) if (t, r) == (table.name, row.name)}
 
     @property
+    def tables(self) -> tuple[Table, ...]:
+        """Those of the plan, and those of the paper that something had been found for earlier."""
+        there = {table for table, _, _ in self.found} | {table.name for table in self.plan.tables}
+        return tuple(table for table in self.plan.paper.tables if table.name in there)
+
+    @property
     def over(self) -> int:
-        """How many runs are over."""
-        return len(self.found) + len(self.failed)
+        """How many runs of the plan are over."""
+        wanted = {table.name for table in self.plan.tables}
+        return sum(table in wanted for table, _, _ in (*self.found, *self.failed))
 
 
 def run(plan: Plan, out: Path, processes: int = 1) -> Generator[Finished, None, None]:
@@ -98,6 +105,10 @@ def run(plan: Plan, out: Path, processes: int = 1) -> Generator[Finished, None, 
             if before is None:
                 todo.append(job)
             else:
+                state.found[job.table.name, job.row.name, job.seed] = before
+        for job in plan.others:
+            before = earlier.get(_key(plan.identity(job)))
+            if before is not None:
                 state.found[job.table.name, job.row.name, job.seed] = before
         yield state
         yield from _run(state, todo, file, processes)

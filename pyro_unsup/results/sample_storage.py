@@ -1,6 +1,6 @@
 """Samples and unfinished chains on disk: a folder with ``samples.json`` and a file of safetensors.
 
-The manners are those of :mod:`.storage`. Nothing that the files say is run.
+The manners are those of :mod:`.record_folder`. Nothing that the files say is run.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def prepare() -> None:
 def run(chosen: Sequence[Mutant], target_of: dict[Path, Target], out: Path, processes: int) -> list[Row]:
     """What became of each fault."""
     rows = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
-    done = {(row["module"], row["operator"], row["occurrence"]): row for row in rows}
+    done = {(row["module"], row["operator"], row["occurrence"], row["digest"]): row for row in rows}
     folder = out.with_suffix(".tests")
     folder.mkdir(exist_ok=True)
     todo = [m for m in chosen if m.name not in done]

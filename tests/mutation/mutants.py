@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +22,13 @@ class Mutant:
     line: int
 
     @property
-    def name(self) -> tuple[str, str, int]:
-        return self.path.stem, self.operator, self.occurrence
+    def digest(self) -> str:
+        """Of the module without the fault."""
+        return hashlib.sha256(self.path.read_bytes()).hexdigest()[:12]
+
+    @property
+    def name(self) -> tuple[str, str, int, str]:
+        return self.path.stem, self.operator, self.occurrence, self.digest
 
     def source(self) -> str:
         """The module with the fault in it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import resource
@@ -17,7 +18,7 @@ from typing import Any
 from .. import plain_python
 from ..plain_python import QUIET
 from .mutants import Mutant
-from .targets import Kernels, Target
+from .targets import ROOT, Kernels, Target
 
 #: Seconds of tests that a fault is put before, at most, without counting what it costs to begin.
 BUDGET = 60.0
@@ -28,26 +29,31 @@ Order = list[tuple[str, float]]  # tests and their seconds, quickest first
 
 
 def forked(work: Callable[[], int], patience: float) -> int | None:
-    """The exit code of work in a child process that has everything imported already; None if it has to be ended."""
+    """The exit code of work in a child process that has everything imported already; None if it has to be ended.
+
+    :param patience: seconds of the processor, for this may be a busy machine; on the clock there is much more.
+    """
     pid = os.fork()
     if pid == 0:
         code = 99
         try:
             os.setpgid(0, 0)
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+            resource.setrlimit(resource.RLIMIT_CPU, (int(patience), int(patience)))
             null = os.open(os.devnull, os.O_RDWR)
             for stream in (0, 1, 2):
                 os.dup2(null, stream)
             code = work()
         finally:
             os._exit(code)
-    until = time.monotonic() + patience
+    until = time.monotonic() + 20 * patience
     while True:
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
-            return os.waitstatus_to_exitcode(status)
+            code = os.waitstatus_to_exitcode(status)
+            return None if code in (-signal.SIGKILL, -signal.SIGXCPU) else code
         if time.monotonic() > until:
-            os.kill(pid, signal.SIGKILL)
+            os.killpg(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
             return None
         time.sleep(0.02)
@@ -99,7 +105,11 @@ def prepare(kernels: Kernels, cache: str) -> None:
 def order_of(target: Target, folder: Path) -> Order:
     """The tests that pass without a fault, quickest first."""
     tests = target.tests
-    into = folder / ("_".join(tests).replace("/", "-")[:200] + ".json")
+    files = sorted(
+        path for test in tests for path in ([ROOT / test] if test.endswith(".py") else (ROOT / test).rglob("*.py"))
+    )
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
+    into = folder / f"{digest}.json"  # of these tests as they are now
 
     def clocked() -> int:
         prepare(target.kernels, str(folder))
@@ -137,11 +147,14 @@ def tried(mutant: Mutant, kernels: Kernels, order: Order) -> dict[str, Any]:
     patience = 60 + 4 * sum(seconds for _, seconds in order)
     with tempfile.TemporaryDirectory(prefix="mutation") as cache:
         code = forked(lambda: with_fault(mutant, kernels, [name for name, _ in order], cache), patience)
+    if code in (4, 5):  # pytest was asked for tests that are not there
+        raise RuntimeError(f"the tests of {mutant.path.stem} cannot be found")
     return {
         "module": mutant.path.stem,
         "line": mutant.line,
         "operator": mutant.operator,
         "occurrence": mutant.occurrence,
+        "digest": mutant.digest,
         "outcome": "survived" if code == 0 else "hung" if code is None else "found",
         "seconds": round(time.monotonic() - began, 1),
         "as": mutant.line_of_source(),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -72,6 +74,21 @@ def test_interrupted_and_failed(tmp_path: Path, corpora: Corpora, monkeypatch: p
     result = run_command(*asked[:-4], "--out", tmp_path / "other", "--seeds", 2)
     assert result.exit_code == 2
     assert "error: 1 of 2 runs failed, first: row, seed 1 first: ValueError: the first line" in result.stderr
+
+
+def test_tables_one_after_the_other(tmp_path: Path, corpora: Corpora, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What had been found of other tables stays in the reports."""
+    table = fake.rows_of(partial(fake.score, 1.0)).tables[0]
+    both = replace(
+        fake.rows_of(partial(fake.score, 1.0)), tables=(table, replace(table, name="second", title="The second"))
+    )
+    monkeypatch.setattr(reproduce, "paper", lambda name: both)
+    asked = ("reproduce", "fake-2000", "--data", corpora.folder, "--out", tmp_path / "out", "--seeds", 2)
+    assert "The second" not in run_command(*asked, "--only", table.name).stdout
+    result = run_command(*asked, "--only", "second")
+    assert result.stdout.index(f"## {table.title}") < result.stdout.index("## The second")
+    found = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert [len(one["rows"][0]["runs"]) for one in found["tables"]] == [2, 2]
 
 
 def test_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
