@@ -124,7 +124,7 @@ SEGMENTATION = Table(
         Column("highest", "highest", 2),
         Column("e_steps", "passes", 0),
         Column("converged", "converged", 2),
-        Column("converged_likelihood", "log-likelihood", 3),
+        Column("converged_likelihood", "log-likelihood, converged", 3),
     ),
     (
         Row("English, EM", partial(in_batch, "speech"), ("speech",), {"token_f1": 80.5, "log_likelihood": -4.11},

@@ -200,8 +200,8 @@ PARTS = Table(
     "As before, but on ten random parts of the training text, to a relative change of 1e-7; smoothed by a tenth of "
     "0.1, or by 0.1 scaled to the size of a part. The last columns tell on which share of the ten parts DA does "
     "better than EM. A part has 352 sentences; in the paper it has 4,721.",
-    (*SCORES, Column("better_test_all", "DA better: test all"), Column("better_train_bits", "train bits"),
-     Column("better_test_bits", "test bits"), Column("better_objective", "objective")),
+    (*SCORES, Column("better_test_all", "DA better: test all"), Column("better_train_bits", "DA better: train bits"),
+     Column("better_test_bits", "DA better: test bits"), Column("better_objective", "DA better: objective")),
     tuple(
         Row(f"{method}, smoothing {smoothing}", partial(learn_part, method, smoothing), ("wsj",),
             {"better_test_all": 0.3, "better_train_bits": 0.5, "better_test_bits": 1.0} if method == "DA" else {},
