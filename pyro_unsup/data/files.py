@@ -19,7 +19,7 @@ from typing import Any, TextIO
 import numpy as np
 import numpy.typing as npt
 
-from pyro_unsup.data.locks import locked
+from pyro_unsup.data.locks import locked, undisturbed
 from pyro_unsup.data.opening import check_plain, read_plain
 from pyro_unsup.errors import InputError
 
@@ -94,11 +94,11 @@ def replacing(folder: str | os.PathLike[str], kind: str) -> Iterator[Path]:
     target = Path(folder)
     fresh = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
     try:
-        if os.path.lexists(target) and not _replaceable(target, kind):
-            raise InputError(f"exists and is not a {kind} folder; choose another name or remove it", folder)
         target.parent.mkdir(parents=True, exist_ok=True)
         with ExitStack() as held:
             with locked(target.parent):
+                if os.path.lexists(target) and not _replaceable(target, kind):
+                    raise InputError(f"exists and is not a {kind} folder; choose another name or remove it", folder)
                 _tidy(target)
                 fresh.mkdir()
                 held.enter_context(locked(fresh))  # so that nobody takes it for litter
@@ -112,7 +112,7 @@ def replacing(folder: str | os.PathLike[str], kind: str) -> Iterator[Path]:
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror or error}", folder) from error
     finally:
-        with suppress(OSError):
+        with suppress(OSError), locked(target.parent):  # another may be between two names just now
             _put_back(target)
         shutil.rmtree(fresh, ignore_errors=True)
 
@@ -157,16 +157,14 @@ def read_arrays(
     :param dtypes: the dtype of each array that may be there.
     :param mmap: map the arrays from disk, copy on write, rather than read them.
     """
-    while True:
-        before = _state(Path(folder))
-        try:
-            found = _read_arrays(folder, kind, dtypes, mmap)
-        except InputError:
-            if _state(Path(folder)) == before:
-                raise
-        else:
-            if _state(Path(folder)) == before:  # else it was replaced meanwhile, and this may be some of both
-                return found
+    path = Path(folder)
+    before = _state(path)
+    with suppress(InputError):
+        found = _read_arrays(folder, kind, dtypes, mmap)
+        if _state(path) == before:
+            return found
+    with undisturbed(path.parent):  # it may have been replaced meanwhile, and that have been some of both
+        return _read_arrays(folder, kind, dtypes, mmap)
 
 
 def _state(folder: Path) -> object:

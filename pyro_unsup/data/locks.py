@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 
 @contextmanager
@@ -30,3 +30,12 @@ def locked(folder: str | os.PathLike[str], wait: bool = True) -> Iterator[bool]:
         yield free
     finally:
         os.close(handle)
+
+
+@contextmanager
+def undisturbed(folder: str | os.PathLike[str]) -> Iterator[None]:
+    """The same for readers, who read all the same where they may not lock."""
+    with ExitStack() as held:
+        with suppress(OSError):
+            held.enter_context(locked(folder))
+        yield

@@ -21,7 +21,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ..data.locks import locked
+from ..data.locks import locked, undisturbed
 from ..errors import InputError
 from .record import WRONG, checksum, listing, plain
 
@@ -108,13 +108,11 @@ class Contents:
         """The record, its tensors and their file. All that does not agree is refused with the file's name."""
         path = Path(folder)
         record = self.read_record(path)
-        while True:
-            try:
-                return record, *self._read_tensors(path, record)
-            except InputError:
-                before, record = record, self.read_record(path)
-                if record == before:  # else it was replaced in between, and the tensors have another name by now
-                    raise
+        with suppress(InputError):
+            return record, *self._read_tensors(path, record)
+        with undisturbed(path):  # it may have been replaced in between, and the tensors have another name by now
+            record = self.read_record(path)
+            return record, *self._read_tensors(path, record)
 
     def read_record(self, path: Path) -> dict[str, Any]:
         """What the record says, if it is one."""

@@ -223,6 +223,7 @@ def test_a_model_is_not_overwritten_and_no_work_is_done_in_vain(tmp_path: Path, 
     assert message.startswith(f"{world}: exists and is not a fit, so it is not replaced")
     assert contents(world) == before
     (tmp_path / "m.checkpoint").mkdir()
+    (tmp_path / "m.checkpoint" / "thesis.tex").touch()
     message = refusal(run("fit", "tagger", world / "text.tagged", "--out", tmp_path / "m", "--overwrite"))
     assert message.startswith(f"{tmp_path / 'm.checkpoint'}: is in the way of the checkpoints, and is not one")
 
