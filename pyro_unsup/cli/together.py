@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
@@ -50,6 +51,8 @@ def _end(number: int, frame: Any) -> None:
     """What torchrun tells the others when it has lost a process: time for a last checkpoint."""
     from ..infer.processes import LostProcess
 
+    if isinstance(sys.exception(), LostProcess):
+        return  # it has noticed by itself, and may be writing that checkpoint now
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough
     raise LostProcess(
         "torchrun ends this process, for another one was ended or failed. What was reached is in the last checkpoint: "
