@@ -6,6 +6,7 @@ leaves no trace. (``pip install pytest-cov``)
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -17,6 +18,7 @@ LEAST = 95  # per cent of the lines
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     measured = ["--cov", "--cov-report=", "--cov-config=pyproject.toml"]
     tests = sorted({test for where in KERNELS.values() for test in where})
     plain = ["-o", "addopts=-q -n 2 --dist load", "-p", "tests.plain_python", *QUIET, "-m", "not slow", *tests]

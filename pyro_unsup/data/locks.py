@@ -8,15 +8,16 @@ from contextlib import ExitStack, contextmanager, suppress
 
 
 @contextmanager
-def locked(folder: str | os.PathLike[str], wait: bool = True) -> Iterator[bool]:
+def locked(folder: str | os.PathLike[str], wait: bool = True) -> Iterator[bool | None]:
     """Keep others that ask for the same out of a folder. The lock ends with the process, however that ends.
 
-    Where the system does not lock folders (Windows, some network drives), nobody is kept out.
+    The answer tells whether this process has it now. Where the system does not lock folders (Windows, some network
+    drives) nobody is kept out, and it is None.
 
-    :param wait: for another that has the lock; otherwise the answer tells whether it was free.
+    :param wait: for another that has the lock.
     """
     if not hasattr(os, "O_DIRECTORY"):
-        yield wait
+        yield None
         return
     import fcntl
 
@@ -24,10 +25,12 @@ def locked(folder: str | os.PathLike[str], wait: bool = True) -> Iterator[bool]:
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-            free = True
+            ours: bool | None = True
+        except BlockingIOError:
+            ours = False
         except OSError:
-            free = wait
-        yield free
+            ours = None
+        yield ours
     finally:
         os.close(handle)
 

@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ..errors import FitError
-from .side_by_side import shared_sum
+from .shared_memory import shared_sum
 
 #: Seconds after which a process that says nothing is taken for lost. (One that ends is noticed at once.)
 PATIENCE = 600.0

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..errors import FitError
 from ..handlers import Handled, RegulariseMessenger
-from ..kernels.room import room
+from ..kernels.room import zeros
 from ..tables import Declaration
 from .examples import Array, Examples
 from .expectation import Expectation
@@ -127,7 +127,7 @@ class Total:
     def __init__(self, declarations: Mapping[str, Declaration], dtype: torch.dtype) -> None:
         shapes = {name: d.layout.shape for name, d in declarations.items()}
         self._dtype, self._trouble = dtype, ""
-        self._numbers = torch.from_numpy(room(self.HEAD + sum(map(math.prod, shapes.values())))).zero_()
+        self._numbers = torch.from_numpy(zeros(self.HEAD + sum(map(math.prod, shapes.values()))))
         runs = self._numbers[self.HEAD :].split([math.prod(shape) for shape in shapes.values()])
         self._counts = {name: run.view(shape) for (name, shape), run in zip(shapes.items(), runs, strict=True)}
 

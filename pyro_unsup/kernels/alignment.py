@@ -29,7 +29,7 @@ from .alignment_sweeps import (
 )
 from .exp_log import exp_below
 from .parts import in_parts, on_threads
-from .room import room
+from .room import room, zeros
 from .threads import threads_for
 
 Array = np.ndarray[Any, Any]
@@ -168,7 +168,7 @@ def totals(real: Real, cells: Array, rows: Rows, turned: bool) -> Totals:
 
 def counts(real: Real, cells: Array, rows: Rows, turned: bool, found: Totals, scale: Array) -> Array:  # (B,) -> (C,)
     """How often each cell of the table is expected to be used, each pair weighed by its scale."""
-    result, words = _zeros(len(real.table)), rows.words
+    result, words = zeros(len(real.table)), rows.words
     scale = np.where(found.trouble, 0.0, scale)
     null, word = real.null * scale, real.word * scale
     where = (cells, words.at, words.size)
@@ -196,7 +196,7 @@ def agreed_counts(
     :param shared: how many cells, the first ones, stand for the same pair of words in both tables.
     """
     (one, other), words = reals, rows.words
-    result, turned = _zeros(len(one.table)), room(len(other.table))
+    result, turned = zeros(len(one.table)), room(len(other.table))
     rest = np.zeros(len(other.table) - shared)
     share = _shares(found[0], one.word * scale, rows)
     weigh = (share, found[1].total, other.null * scale, other.word, shared)
@@ -214,12 +214,6 @@ def _shares(found: Totals, unit: Array, rows: Rows) -> Array:  # (B,) -> (target
     share = np.empty_like(found.total)
     in_parts(lambda a, b: shares(found.total, unit, rows.targets, a, b, share), len(unit), len(share))
     return share
-
-
-def _zeros(size: int) -> Array:
-    result = room(size)
-    in_parts(lambda a, b: result[a:b].fill(0.0), size)
-    return result
 
 
 def _in_shards(work: Callable[[int, int, int], None], rows: Rows) -> None:

@@ -15,7 +15,7 @@ from .chain_dense import dense_pass
 from .chain_log import decode_pass, log_pass
 from .chain_sparse import sparse_pass
 from .limits import LIMIT
-from .room import room
+from .room import room, zeros
 from .threads import even_cuts, map_threads, threads_for
 
 Array = np.ndarray[Any, Any]
@@ -235,19 +235,13 @@ def _in_shards(
     cuts = even_cuts(sizes, min(threads_for(int(sizes.sum())), len(sizes)))
 
     # Made here, not in the threads: what a thread allocates may stay with it, though it is not used any more.
-    sums_of = [[_zeros(shape) for shape in shapes] for _ in cuts[1:]]
+    sums_of = [[zeros(math.prod(shape)).reshape(shape) for shape in shapes] for _ in cuts[1:]]
     map_threads(lambda shard: run(cuts[shard], cuts[shard + 1], sums_of[shard]), range(len(cuts) - 1))
     first, *others = sums_of
     for sums in others:
         for into, more in zip(first, sums, strict=True):
             into += more
     return first
-
-
-def _zeros(shape: tuple[int, ...]) -> Array:
-    found = room(math.prod(shape)).reshape(shape)
-    found.fill(0.0)
-    return found
 
 
 def _blocks(lengths: Array) -> Array:  # (B,), longest first -> (blocks + 1,)

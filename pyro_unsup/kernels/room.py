@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from .parts import in_parts
+
 Array = np.ndarray[Any, Any]
 
 #: Smaller arrays (bytes) come and go as usual.
@@ -33,6 +35,13 @@ def room(size: int, dtype: Any = np.float64) -> Array:  # -> (size,)
         return np.empty(size, dtype)
     step = 1 << (wanted.bit_length() - 4)  # tables of about the same size can follow each other
     return np.asarray(_Loan(_piece(-(-wanted // step) * step), size, dtype))
+
+
+def zeros(size: int) -> Array:  # -> (size,)
+    """:func:`room` with zeros in it."""
+    found = room(size)
+    in_parts(lambda first, last: found[first:last].fill(0.0), size)
+    return found
 
 
 def _piece(size: int) -> Array:  # -> (size,) bytes

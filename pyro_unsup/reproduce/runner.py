@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import pyro
 
+from ..data.locks import locked
 from ..errors import InputError, UnsupError
 from ..infer.restarts import one_thread
 from .corpora import Corpora
@@ -155,18 +156,12 @@ def _note(state: Finished, job: Job, future: Future[Found | str], file: BinaryIO
 def _own(path: Path) -> Iterator[BinaryIO]:
     """A file to add lines to, that no other process adds lines to meanwhile."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "ab") as file:
-        try:
-            import fcntl
-        except ImportError:  # not every system has such locks
-            pass
-        else:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # which ends with the process, however it ends
-            except BlockingIOError:
-                what = "another `reproduce` is writing to it; wait for that, or choose another --out"
-                raise InputError(what, path) from None
-        yield file
+    with locked(path.parent, wait=False) as ours:
+        if ours is False:
+            what = "another `reproduce` is writing to it; wait for that, or choose another --out"
+            raise InputError(what, path)
+        with open(path, "ab") as file:
+            yield file
 
 
 def read_results(path: Path) -> dict[str, Found]:

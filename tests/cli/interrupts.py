@@ -62,21 +62,22 @@ def run(folder: Path, arguments: list[str], after: float | None = None) -> tuple
     child = os.fork()
     if child == 0:
         code = 130  # as it stays if the interrupt comes when the command is over
-        try:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-            os.chdir(folder)
-            for stream, name in ((1, "out"), (2, "err")):
-                os.dup2(os.open(f".{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
-            os.write(tell, b"x")
-            app([*arguments, "--out", "m"])
-        except SystemExit as ended:
-            code = int(ended.code or 0)
-        except KeyboardInterrupt:  # before the command was looked at
-            pass
-        except BaseException:
-            traceback.print_exc()
-        finally:
+        try:  # around the other: an interrupt on the way out must not leave this child to go on as its parent
+            try:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+                os.chdir(folder)
+                for stream, name in ((1, "out"), (2, "err")):
+                    os.dup2(os.open(f".{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
+                os.write(tell, b"x")
+                app([*arguments, "--out", "m"])
+            except SystemExit as ended:
+                code = int(ended.code or 0)
+            except KeyboardInterrupt:  # before the command was looked at
+                pass
+            except BaseException:
+                traceback.print_exc()
             sys.stderr.flush()
+        finally:
             os._exit(code)
     os.read(ready, 1)
     os.close(ready)

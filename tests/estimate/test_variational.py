@@ -20,6 +20,7 @@ from pyro_unsup.models import Tagger
 from pyro_unsup.tables import Declaration, Layout
 
 from ..distributions.chain_case import enumerate_chain
+from .taggings import sum_over_taggings
 
 SUPPORT = torch.rand(4, 7, generator=torch.Generator().manual_seed(2)) < 0.6
 SUPPORT[:, 0] = True
@@ -154,23 +155,7 @@ def log_evidence(data: list[list[int]], K: int, V: int, alpha: float) -> float:
             + sum(math.lgamma(alpha + x) - math.lgamma(alpha) for x in n.tolist())
         )
 
-    totals = []
-    tokens = sum(map(len, data))
-    for flat in itertools.product(range(K), repeat=tokens):
-        start, trans, emit = np.zeros(K), np.zeros((K, K)), np.zeros((K, V))
-        states = iter(flat)
-        for sentence in data:
-            before = None
-            for word in sentence:
-                z = next(states)
-                emit[z, word] += 1
-                if before is None:
-                    start[z] += 1
-                else:
-                    trans[before, z] += 1
-                before = z
-        totals.append(row(start) + sum(map(row, trans)) + sum(map(row, emit)))
-    return float(torch.logsumexp(torch.tensor(totals), 0))
+    return sum_over_taggings(data, K, V, row)
 
 
 @pytest.mark.parametrize("alpha", [0.2, 1.0, 3.0])

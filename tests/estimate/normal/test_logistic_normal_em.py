@@ -15,6 +15,7 @@ import pyro_unsup as pu
 from pyro_unsup import LogisticNormal
 from pyro_unsup.models import DMV, Tagger
 
+from ..taggings import sum_over_taggings
 from .normal_cases import spd
 
 DATA = [[0, 1, 1], [1, 0], [1, 1, 0, 1]]
@@ -33,22 +34,7 @@ def log_evidence(data: list[list[int]], variance: float) -> float:
     def row(n: np.ndarray) -> float:
         return math.log(float(np.exp(n @ logs) @ weights) / norm)
 
-    totals = []
-    for flat in itertools.product(range(2), repeat=sum(map(len, data))):
-        start, trans, emit = np.zeros(2), np.zeros((2, 2)), np.zeros((2, 2))
-        states = iter(flat)
-        for sentence in data:
-            before = None
-            for word in sentence:
-                z = next(states)
-                emit[z, word] += 1
-                if before is None:
-                    start[z] += 1
-                else:
-                    trans[before, z] += 1
-                before = z
-        totals.append(row(start) + sum(map(row, trans)) + sum(map(row, emit)))
-    return float(torch.logsumexp(torch.tensor(totals), 0))
+    return sum_over_taggings(data, 2, 2, row)
 
 
 def test_the_bound_never_falls_and_stays_below_the_exact_evidence() -> None:

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import torch
 
-from pyro_unsup.infer import LostProcess, side_by_side
+from pyro_unsup.infer import LostProcess, shared_memory
 from pyro_unsup.infer.launch import launch
 from pyro_unsup.infer.processes import add_up, gathered, rank_and_size
 
-LARGE, SMALL = side_by_side.WORTH, 10
+LARGE, SMALL = shared_memory.WORTH, 10
 
 
 def folder() -> Path:
@@ -44,7 +44,7 @@ def turns(prepare: Any = None) -> tuple[list[float], bool, set[str]]:
             add_up(mine)
             errors.append(float((mine - expected).abs().max() / 10.0**turn))
             same = same and all(torch.equal(mine, other) for other in gathered(mine))
-    used = [one is not None for tried in side_by_side._tried.values() for one in tried.values()]
+    used = [one is not None for tried in shared_memory._tried.values() for one in tried.values()]
     assert used == [prepare is None] * 2, used
     return errors, same, litter()
 
@@ -58,9 +58,9 @@ def no_room() -> None:
 
 def other_machine() -> None:
     """The second process finds a file of that name, but another."""
-    mapped = side_by_side._mapped
+    mapped = shared_memory._mapped
     if rank_and_size()[0] == 1:
-        side_by_side._mapped = lambda path, secret, nbytes: mapped(path, bytes(16), nbytes)
+        shared_memory._mapped = lambda path, secret, nbytes: mapped(path, bytes(16), nbytes)
 
 
 @pytest.mark.parametrize("prepare", [None, no_room, other_machine])
@@ -89,5 +89,5 @@ def test_one_that_is_killed_is_noticed() -> None:
 def test_what_is_not_worth_it_or_no_run_of_doubles_goes_the_usual_way(
     which: torch.Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(side_by_side.dist, "get_backend", lambda: "gloo")
-    assert side_by_side.shared_sum(which) is None
+    monkeypatch.setattr(shared_memory.dist, "get_backend", lambda: "gloo")
+    assert shared_memory.shared_sum(which) is None
