@@ -109,6 +109,8 @@ def cut(offsets: Array, parts: int) -> list[tuple[int, int]]:  # (n + 1,)
 
     :param offsets: where each example begins, and where the last one ends.
 
+    >>> import numpy as np
+    >>> from pyro_unsup.infer.shares import cut
     >>> cut(np.array([0, 3, 5, 7, 8, 8]), 2), cut(np.array([0, 9, 10, 11, 11]), 3)
     ([(0, 2), (2, 5)], [(0, 1), (1, 4)])
     """
@@ -129,7 +131,10 @@ class Total:
         self._dtype, self._trouble = dtype, ""
         self._numbers = torch.from_numpy(zeros(self.HEAD + sum(map(math.prod, shapes.values()))))
         runs = self._numbers[self.HEAD :].split([math.prod(shape) for shape in shapes.values()])
-        self._counts = {name: run.view(shape) for (name, shape), run in zip(shapes.items(), runs, strict=True)}
+        self._counts = {  # cells of one outcome side by side: a part of the data touches some outcomes of every row
+            name: run.view(shape[-1:] + shape[:-1]).movedim(0, -1)
+            for (name, shape), run in zip(shapes.items(), runs, strict=True)
+        }
 
     def add(self, part: Expectation) -> None:
         """Add what one part has found."""

@@ -14,13 +14,15 @@ from torch import Tensor
 from .chain_dense import dense_pass
 from .chain_log import decode_pass, log_pass
 from .chain_sparse import sparse_pass
+from .exp_log import scaled_rows
 from .limits import LIMIT
+from .parts import in_parts
 from .room import room, zeros
 from .threads import even_cuts, map_threads, threads_for
 
 Array = np.ndarray[Any, Any]
-#: start, trans, stop, emit (K, V), and the logs of what was divided out of its columns (V,)
-Tables = tuple[Array, Array, Array, Tensor, Array]
+#: start, trans, stop, emit (V, K), and the logs of what was divided out of its rows (V,)
+Tables = tuple[Array, Array, Array, Array, Array]
 
 #: Sequences that advance in step in the dense pass: enough for good matrix products, few enough to stay in cache.
 BLOCK = 48
@@ -76,12 +78,9 @@ def chain_pass(
     start, start_top = _scaled(weights.start)
     trans, trans_top = _scaled(weights.trans)
     stop, stop_top = _scaled(weights.stop)
-    emit_top = weights.emit.amax(0).clamp(min=torch.finfo(weights.emit.dtype).min)  # (V,)
-    K, V = weights.emit.shape
-    rows = torch.from_numpy(room(V * K, start.dtype)).view(V, K)  # as the dense pass wants it
-    emit = torch.sub(weights.emit.T, emit_top[:, None], out=rows).exp_().T
-    tables = (start, trans, stop, emit, emit_top.double().numpy())
-    support = _Support(weights.emit) if _is_sparse(weights, words) else None
+    emit, emit_top, allowed = _scaled_rows(weights.emit.T.contiguous().numpy())
+    tables = (start, trans, stop, emit, emit_top)
+    support = _Support(weights.emit) if len(weights.trans) > 1 or _few(allowed, words, len(start)) else None
     counts = _dense(tables, job) if support is None else _sparse(tables, support, job)
     job.log_z += np.where(lengths > 0, start_top + stop_top + (lengths - 1) * trans_top, 0.0)
     counts[1] *= trans  # the passes leave this common factor out
@@ -137,13 +136,22 @@ def _scaled(log_weights: Tensor) -> tuple[Array, float]:
     return (log_weights - top).exp().contiguous().numpy(), top
 
 
-def _is_sparse(weights: ChainTables, words: Array) -> bool:
-    if len(weights.trans) > 1:
-        return True
-    if float(weights.emit.amin()) > -np.inf:
-        return False
-    sizes = (weights.emit > -torch.inf).sum(0).numpy()
-    return len(words) > 0 and float(sizes[words].mean()) < DENSE_SHARE * len(weights.start)
+def _scaled_rows(log_weights: Array) -> tuple[Array, Array, Array]:  # (V, K) -> (V, K), (V,), (V,)
+    """The same for each row, and how many of its weights are not zero."""
+    V, K = log_weights.shape
+    rows, top, positive = room(V * K, log_weights.dtype).reshape(V, K), np.empty(V), np.empty(V, np.int64)
+
+    def work(first: int, last: int) -> None:
+        part = slice(first, last)
+        scaled_rows(log_weights[part], rows[part], top[part], positive[part])
+
+    in_parts(work, V, V * K)
+    return rows, top, positive
+
+
+def _few(allowed: Array, words: Array, K: int) -> bool:
+    """Whether the words allow so few of the states that it pays to go through these only."""
+    return bool((allowed < K).any()) and len(words) > 0 and float(allowed[words].mean()) < DENSE_SHARE * K
 
 
 class _Support:
@@ -154,8 +162,8 @@ class _Support:
         self.at = np.concatenate([[0], np.cumsum(self._mask.sum(1).numpy())]).astype(np.int64)  # (V + 1,)
         self.states = self._mask.nonzero()[:, 1].numpy()  # (cells,)
 
-    def pick(self, emit: Tensor) -> Array:  # (K, V) -> (cells,)
-        picked: Array = emit.T[self._mask].numpy()
+    def pick(self, rows: Array) -> Array:  # (V, K) -> (cells,)
+        picked: Array = rows[self._mask.numpy()]
         return picked
 
     def spread(self, cells: Array) -> Array:  # (cells,) -> (V, K)
@@ -165,12 +173,11 @@ class _Support:
 
     def logs(self, weights: ChainTables) -> tuple[Array, Array, Array]:
         """What a pass in log space wants to know of the emissions."""
-        return self.at, self.states, self.pick(weights.emit.double())
+        return self.at, self.states, self.pick(weights.emit.T.double().numpy())
 
 
 def _dense(tables: Tables, job: _Job) -> list[Array]:
     start, trans, stop, emit, emit_top = tables
-    rows = emit.T.contiguous().numpy()  # (V, K): one row a word
     order = np.argsort(-job.lengths, kind="stable")
     blocks = _blocks(job.lengths[order])
     sizes = np.add.reduceat(job.lengths[order], blocks[:-1]) if len(order) else np.zeros(1, np.int64)
@@ -182,7 +189,7 @@ def _dense(tables: Tables, job: _Job) -> list[Array]:
             trans[0],
             np.ascontiguousarray(trans[0].T),
             stop[0],
-            rows,
+            emit,
             emit_top,
             job.words,
             job.offsets,
@@ -196,7 +203,7 @@ def _dense(tables: Tables, job: _Job) -> list[Array]:
             *sums,
         )
 
-    sums = _in_shards(run, sizes, [(K,), (K, K), (K,), rows.shape if job.want_counts else (0, 0)])
+    sums = _in_shards(run, sizes, [(K,), (K, K), (K,), emit.shape if job.want_counts else (0, 0)])
     return [sums[0], sums[1][None], sums[2][None], sums[3]]
 
 
@@ -246,6 +253,9 @@ def _in_shards(
 
 def _blocks(lengths: Array) -> Array:  # (B,), longest first -> (blocks + 1,)
     """Where to cut sequences into blocks that advance in step: at most `BLOCK`, and not too many tokens at once."""
+    longest = int(lengths[0]) if len(lengths) else 0
+    if BLOCK * longest <= BLOCK_TOKENS:
+        return np.append(np.arange(0, len(lengths), BLOCK), len(lengths))
     cuts = [0]
     while cuts[-1] < len(lengths):
         cuts.append(cuts[-1] + min(BLOCK, max(1, BLOCK_TOKENS // max(int(lengths[cuts[-1]]), 1))))

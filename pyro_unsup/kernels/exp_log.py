@@ -100,6 +100,39 @@ def exp_below(x: Array, top: float, out: Array) -> None:  # (n,) -> (n,)
         out[k] = found if y > LOWEST else 0.0
 
 
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+def _highest(x: Array) -> float:  # (n,)
+    found = -np.inf
+    for k in range(len(x)):
+        found = x[k] if x[k] > found else found
+    return found
+
+
+@njit(**_settings)
+def scaled_rows(x: Array, out: Array, top: Array, positive: Array) -> None:  # (n, k) -> (n, k), (n,), (n,)
+    """exp of each row with its maximum divided out, the logs of the maxima, and how many cells are not exp(-inf)."""
+    for row in range(len(x)):
+        highest, cells = _highest(x[row]), 0
+        for k in range(x.shape[1]):
+            cells += x[row, k] > -np.inf
+        top[row], positive[row] = highest if cells else 0.0, cells
+        exp_below(x[row], top[row], out[row])
+
+
+@njit(**_settings)
+def log_shares_across(x: Array, totals: Array, out: Array) -> None:  # (n, rows), (rows,) -> (n, rows)
+    """:func:`log_shares` of a table of which a row lies across: its cells are a column here."""
+    whole, plain = np.log(totals), True
+    for k in range(len(totals)):
+        plain = plain and totals[k] < np.inf
+    for c in range(len(x)):
+        if plain:
+            for k in range(len(totals)):
+                out[c, k] = _log_any(x[c, k]) - whole[k]
+        else:
+            out[c] = np.log(x[c]) - whole
+
+
 @njit(**_settings)
 def log_shares(
     x: Array,  # (cells,) not negative

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -25,6 +25,8 @@ class Layout:
     :param support: bool, of the same shape; False marks a structural zero. Dense tables only.
     :param row_lengths: (rows,) cells in each row. Ragged tables only.
 
+    >>> import torch
+    >>> from pyro_unsup.tables import Layout
     >>> layout = Layout.dense(2, 3, support=torch.tensor([[True, True, False], [True, True, True]]))
     >>> layout.uniform().exp()
     tensor([[0.5000, 0.5000, 0.0000],
@@ -36,6 +38,9 @@ class Layout:
     shape: torch.Size
     support: Tensor | None = None
     row_lengths: Tensor | None = None
+
+    #: Cells of a table that torch does as fast as a kernel.
+    SMALL: ClassVar[int] = 1 << 12
 
     @staticmethod
     def dense(*shape: int, support: Tensor | None = None) -> Layout:
@@ -102,23 +107,33 @@ class Layout:
 
     def log_shares(self, x: Tensor, totals: Tensor) -> Tensor:  # shape, rows -> shape
         """log of each cell's share of its row."""
-        if self.row_lengths is None or not _is_plain(x):
-            return self.mask(x.log().sub_(self.spread(totals.log())))  # tables may be large: one copy, not two
-        from ..kernels.exp_log import log_shares
+        if x.shape != self.shape or x.device.type != "cpu" or x.requires_grad or x.numel() < self.SMALL:
+            return self.mask(x.log().sub_(self.spread(totals.log())))
+        from ..kernels.exp_log import log_shares, log_shares_across
 
-        counts, ends = x.numpy(), self._ends
-        shares = room(len(x), counts.dtype)
+        counts = x.numpy()
+        shares = room(x.numel(), counts.dtype)
+        if x.dim() == 2 and not x.is_contiguous():
+            columns, across = np.ascontiguousarray(counts.T), shares.reshape(counts.T.shape)
+            in_parts(
+                lambda first, last: log_shares_across(columns[first:last], totals.numpy(), across[first:last]),
+                len(columns),
+                x.numel(),
+            )
+            return self.mask(torch.from_numpy(across).T)
+        cells, ends = np.ravel(counts), self._ends
 
         def work(first: int, last: int) -> None:  # the rows that begin in this part of the cells
             rows = np.searchsorted(ends[:-1], [first, last]).tolist()
-            log_shares(counts, totals.numpy(), ends, *rows, shares)
+            log_shares(cells, np.ravel(totals.numpy()), ends, *rows, shares)
 
-        in_parts(work, len(x))
-        return torch.from_numpy(shares)
+        in_parts(work, len(cells))
+        return self.mask(torch.from_numpy(shares).view(self.shape))
 
     @cached_property
     def _ends(self) -> np.ndarray[Any, Any]:  # (rows + 1,)
-        assert self.row_lengths is not None
+        if self.row_lengths is None:
+            return np.arange(0, self.shape.numel() + 1, self.shape[-1])
         return np.concatenate([[0], self.row_lengths.numpy().cumsum()])
 
     def mask(self, log_x: Tensor) -> Tensor:  # shape -> shape

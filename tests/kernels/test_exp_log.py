@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pyro_unsup.kernels.exp_log import LOWEST, exp_below, log_shares
+from pyro_unsup.kernels.exp_log import LOWEST, exp_below, log_shares, log_shares_across, scaled_rows
 
 #: Relative error of a result that is rounded once, half a unit in the last place, is at most this.
 ROUNDING = 2.0**-53
@@ -80,3 +80,29 @@ def test_rows_are_divided_by_their_totals() -> None:
         before = out.copy()
         log_shares(x.astype(dtype), np.array([8.0, 5.0, 2.0], dtype), ends, 1, 3, out)
         assert out.tolist() == before.tolist()  # the first row was not asked for
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_shares_of_rows_that_lie_across(dtype: Any) -> None:
+    x = np.random.default_rng(0).random((203, 7)).astype(dtype)
+    x[::3, 2], x[5, 1] = 0.0, 1e-40
+    totals, out = x.sum(0), np.empty_like(x)
+    log_shares_across(x, totals, out)
+    with np.errstate(divide="ignore"):
+        np.testing.assert_allclose(out, np.log(x.astype(np.longdouble)) - np.log(totals), rtol=4 * np.finfo(dtype).eps)
+    x[4, 3] = np.nan  # what is no count shows, in its row
+    log_shares_across(x, x.sum(0), out)
+    assert np.isnan(out).all(0).tolist() == [False, False, False, True, False, False, False]
+    assert not np.isnan(out[:, [0, 1, 2, 4, 5, 6]]).any()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rows_are_scaled_to_a_maximum_of_one(dtype: Any) -> None:
+    x = (5 * np.random.default_rng(0).standard_normal((50, 7))).astype(dtype)
+    x[3, :5], x[4], x[5, 1:] = -np.inf, -np.inf, -np.inf
+    out, top, positive = np.empty_like(x), np.empty(50), np.empty(50, np.int64)
+    scaled_rows(x, out, top, positive)
+    assert top.tolist() == [0.0 if k == 4 else float(row.max()) for k, row in enumerate(x)]
+    assert positive.tolist() == [{3: 2, 4: 0, 5: 1}.get(k, 7) for k in range(50)]
+    exact = np.exp((x - top[:, None]).astype(np.longdouble))
+    np.testing.assert_allclose(out, exact.astype(dtype), rtol=2 * np.finfo(dtype).eps)

@@ -106,6 +106,30 @@ def test_shares_of_ragged_rows(dtype: torch.dtype, threads: int, monkeypatch: py
     torch.testing.assert_close(shares, expected, equal_nan=True)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize(("shape", "across"), [((30, 200), False), ((30, 200), True), ((5, 6, 200), False)])
+def test_shares_of_dense_rows(
+    shape: tuple[int, ...], across: bool, dtype: torch.dtype, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyro_unsup.kernels.threads.TOKENS_A_THREAD", 10)
+    support = torch.rand(shape) < 0.9
+    x = torch.rand(shape, dtype=dtype) * support
+    x[..., ::5] = 0.0
+    x[0, ...] = 0.0  # without counts
+    assert x.numel() > Layout.SMALL
+    if across:
+        x = x.T.contiguous().T
+    torch.set_num_threads(threads)
+    for layout in (Layout.dense(*shape), Layout.dense(*shape, support=support)):
+        shares = layout.log_shares(x, layout.row_sum(x))
+        expected = layout.mask((x / x.sum(-1, keepdim=True)).log())
+        torch.testing.assert_close(shares, expected, equal_nan=True)
+        assert shares.dtype == dtype
+        assert layout.support is not None or shares.stride() == x.stride()
+    torch.set_num_threads(1)
+
+
 def test_a_support_broadcasts_and_a_full_one_is_none() -> None:
     column = Layout.dense(4, 3, support=torch.tensor([True, False, True]))
     assert column.allowed().tolist() == [[True, False, True]] * 4
