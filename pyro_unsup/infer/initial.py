@@ -19,6 +19,7 @@ from ..tables import Declaration
 class Initial(Protocol):
     """Makes log-weights for the tables that a model declares.
 
+    >>> import torch
     >>> import pyro_unsup as pu
     >>> def sticky(declarations, generator):
     ...     start = pu.noise(0.1)(declarations, generator)
@@ -37,7 +38,7 @@ def uniform() -> Initial:
     """Every allowed outcome equally likely. A saddle point of most models: EM needs something to break the tie.
 
     >>> import pyro_unsup as pu
-    >>> fit = pu.EM(pu.models.Tagger(tags=2, vocab=4), init=uniform()).run([[0, 1, 3]], iterations=0)
+    >>> fit = pu.EM(pu.models.Tagger(tags=2, vocab=4), init=pu.uniform()).run([[0, 1, 3]], iterations=0)
     >>> fit.weights["emission"].exp()
     tensor([[0.2500, 0.2500, 0.2500, 0.2500],
             [0.2500, 0.2500, 0.2500, 0.2500]], dtype=torch.float64)
@@ -52,16 +53,17 @@ def noise(scale: float = 1.0) -> Initial:
     noise takes many iterations to grow.
 
     >>> import pyro_unsup as pu
-    >>> fit = pu.EM(pu.models.Tagger(tags=2, vocab=4), init=noise(0.01)).run([[0, 1, 3]], iterations=0)
+    >>> fit = pu.EM(pu.models.Tagger(tags=2, vocab=4), init=pu.noise(0.01)).run([[0, 1, 3]], iterations=0)
     >>> (fit.weights["emission"].exp() - 0.25).abs().max() < 0.01
     tensor(True)
     """
 
     def start(declarations: Mapping[str, Declaration], generator: torch.Generator) -> dict[str, Tensor]:
-        return {
-            name: d.layout.normalise(scale * (1 + torch.rand(d.layout.shape, dtype=torch.float64, generator=generator)))
-            for name, d in declarations.items()
-        }
+        found = {}
+        for name, d in declarations.items():
+            a = torch.rand(d.layout.shape, dtype=torch.float64, generator=generator)
+            found[name] = d.layout.normalise(a.add_(1).mul_(scale))  # in place: tables may be large
+        return found
 
     return start
 
@@ -81,7 +83,7 @@ def from_weights(weights: Mapping[str, Tensor] | Any, jitter: float = 0.0) -> In
     >>> import pyro_unsup as pu
     >>> model, sentences = pu.models.Tagger(tags=2, vocab=2), [[0, 1], [1, 1, 0]]
     >>> first = pu.EM(model).run(sentences, iterations=5)
-    >>> second = pu.EM(model, init=from_weights(first)).run(sentences, iterations=5)
+    >>> second = pu.EM(model, init=pu.from_weights(first)).run(sentences, iterations=5)
     >>> second.rows[0]["objective"] == first.objective < second.objective
     True
     """
@@ -113,9 +115,10 @@ def from_labelled(
         tagger: flat tags, shape (tokens,)).
     :param estimate: how counts become weights, by default :class:`.AddLambda` of 0.1.
 
+    >>> import torch
     >>> import pyro_unsup as pu
     >>> model, sentences = pu.models.Tagger(tags=2, vocab=3), [[0, 1], [0, 2]]
-    >>> start = from_labelled(model, sentences, structure=torch.tensor([0, 1, 0, 1]))
+    >>> start = pu.from_labelled(model, sentences, structure=torch.tensor([0, 1, 0, 1]))
     >>> fit = pu.EM(model, init=start).run(sentences, iterations=0)
     >>> fit.weights["emission"].exp().round(decimals=2)
     tensor([[0.9100, 0.0400, 0.0400],

@@ -78,7 +78,7 @@ def chain_pass(
     start, start_top = _scaled(weights.start)
     trans, trans_top = _scaled(weights.trans)
     stop, stop_top = _scaled(weights.stop)
-    emit, emit_top, allowed = _scaled_rows(weights.emit.T.contiguous().numpy())
+    emit, emit_top, allowed = _scaled_rows(weights.emit.T.numpy())
     tables = (start, trans, stop, emit, emit_top)
     support = _Support(weights.emit) if len(weights.trans) > 1 or _few(allowed, words, len(start)) else None
     counts = _dense(tables, job) if support is None else _sparse(tables, support, job)
@@ -140,10 +140,13 @@ def _scaled_rows(log_weights: Array) -> tuple[Array, Array, Array]:  # (V, K) ->
     """The same for each row, and how many of its weights are not zero."""
     V, K = log_weights.shape
     rows, top, positive = room(V * K, log_weights.dtype).reshape(V, K), np.empty(V), np.empty(V, np.int64)
+    lies = log_weights.flags.c_contiguous
 
     def work(first: int, last: int) -> None:
         part = slice(first, last)
-        scaled_rows(log_weights[part], rows[part], top[part], positive[part])
+        if not lies:  # what comes out takes the place of a copy
+            rows[part] = log_weights[part]
+        scaled_rows(log_weights[part] if lies else rows[part], rows[part], top[part], positive[part])
 
     in_parts(work, V, V * K)
     return rows, top, positive

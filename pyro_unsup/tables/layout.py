@@ -147,7 +147,8 @@ class Layout:
 
     def uniform(self, dtype: torch.dtype = torch.float64) -> Tensor:  # shape
         """Log-weights that spread each row evenly over its allowed cells."""
-        return self.normalise(torch.zeros(self.shape, dtype=dtype))
+        sizes = (self.allowed().sum(-1) if self.row_lengths is None else self.row_lengths).to(dtype)
+        return self.mask(self.spread(-sizes.log()).expand(self.shape).clone())
 
     def check(self, name: str, log_weights: Tensor) -> Tensor:
         """The log-weights themselves, if they fit: right shape, no NaN, no +inf, no weight on a structural zero."""
