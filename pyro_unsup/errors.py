@@ -8,7 +8,8 @@ from os import PathLike
 class UnsupError(ValueError):
     """Base of every error that the library raises on purpose.
 
-    >>> issubclass(InputError, UnsupError) and issubclass(UnsupError, ValueError)
+    >>> import pyro_unsup as pu
+    >>> issubclass(pu.InputError, pu.UnsupError) and issubclass(pu.UnsupError, ValueError)
     True
     """
 
@@ -20,7 +21,8 @@ class InputError(UnsupError):
     :param path: the file, as the user named it (``-`` for standard input).
     :param line: 1-based line number, where there is one.
 
-    >>> str(InputError("expected 10 columns, found 3", path="train.conllu", line=7))
+    >>> import pyro_unsup as pu
+    >>> str(pu.InputError("expected 10 columns, found 3", path="train.conllu", line=7))
     'train.conllu:7: expected 10 columns, found 3'
     """
 

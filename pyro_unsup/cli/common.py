@@ -69,6 +69,7 @@ def folder_of(out: str) -> Path:
 def printable(text: str) -> str:
     """A text from a file, harmless on a terminal: what does not print is spelt out.
 
+    >>> from pyro_unsup.cli.common import printable
     >>> printable("café" + chr(27) + "[2J")
     'café\\\\x1b[2J'
     """

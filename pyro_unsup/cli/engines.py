@@ -174,6 +174,7 @@ def finite(name: str, value: float | None) -> None:
 def spelt(name: str) -> str:
     """An option as it is typed.
 
+    >>> from pyro_unsup.cli.engines import spelt
     >>> spelt("batch_size")
     '--batch-size'
     """

@@ -39,6 +39,7 @@ WRITTEN = {
 def component_of(text: str, kind: str, model: Any = None) -> Named:
     """The component that a text names, with its values.
 
+    >>> from pyro_unsup.cli.knowledge import component_of
     >>> component_of("short-dependencies=4", "dmv")
     short_dependencies(limit=4)
     >>> component_of("word_tags=the:DT,dog:NN|VB", "tagger")

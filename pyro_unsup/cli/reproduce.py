@@ -19,6 +19,7 @@ FOLDER = "reproduced"
 
 
 def reproduce(
+    ctx: typer.Context,
     name: Annotated[
         str | None, typer.Argument(metavar="PAPER", help="Which paper. Without one, all are listed.")
     ] = None,
@@ -47,7 +48,7 @@ def reproduce(
     is written down when it ends: after Ctrl-C, or anything else, the same command goes on where it was.
     """
     if name is None:
-        _list()
+        _list(_given(ctx))
         return
     from ..reproduce import Plan, paper, run
     from ..reproduce.corpora import corpora_in
@@ -78,7 +79,13 @@ def reproduce(
         )
 
 
-def _list() -> None:
+def _given(ctx: typer.Context) -> list[str]:
+    """The options on the command line, as they are spelt there at their longest."""
+    sources = {one: ctx.get_parameter_source(one.name or "") for one in ctx.command.params}
+    return [one.opts[0] for one, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+
+
+def _list(options: list[str]) -> None:
     """The papers with their tables, corpora and cost."""
     from rich import box
     from rich.table import Table
@@ -87,6 +94,9 @@ def _list() -> None:
     from ..reproduce.corpora import SOURCES
 
     screen, papers = console(), [paper(name) for name in PAPERS]
+    if options:
+        known = ", ".join(one.name for one in papers)
+        raise UnsupError(f"{', '.join(options)}: for which PAPER? Expected one of {known}")
     for one in papers:
         screen.print(f"[bold]{one.name}[/bold]  {one.title}", soft_wrap=True)
         listed = Table(box=box.SIMPLE_HEAD)
@@ -98,10 +108,10 @@ def _list() -> None:
             listed.add_row(table.name, table.title, ", ".join(table.needs), str(seeds), f"{table.minutes:,.0f}")
         screen.print(listed)
     corpora = Table(box=box.SIMPLE_HEAD)
-    for title in ("corpus", "files", "what it is"):
+    for title in ("corpus", "what it is, and in which files"):
         corpora.add_column(title, overflow="fold")
     for name in dict.fromkeys(name for one in papers for table in one.tables for name in table.needs):
-        corpora.add_row(name, "\n".join(SOURCES[name].files), SOURCES[name].what)
+        corpora.add_row(name, "\n".join([SOURCES[name].what, *(f"  {file}" for file in SOURCES[name].files)]))
     screen.print(corpora)
     say("Files may be packed: .xz, .gz, .bz2.")
     say("Minutes are of one core, with that many seeds. Then: pyro-unsup reproduce PAPER --data DIR")

@@ -24,6 +24,7 @@ NUMBERS = {
 def shown(name: str, value: float) -> str:
     """A score for the eye.
 
+    >>> from pyro_unsup.cli.tables import shown
     >>> shown("accuracy", 0.98765), shown("vi_bits", 2.5), shown("clusters_used", 45)
     ('98.8 %', '2.500 bits', '45')
     """

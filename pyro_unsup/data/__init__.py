@@ -97,6 +97,8 @@ def read(
     :param options: passed on to the reader.
 
     >>> import tempfile
+    >>> from pathlib import Path
+    >>> from pyro_unsup.data import read
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder, "small.txt")
     ...     size = file.write_text("the dog barks")
@@ -113,6 +115,7 @@ def read(
 def format_of(path: str | os.PathLike[str]) -> Any:
     """The format that the name of a file tells; an error where it does not.
 
+    >>> from pyro_unsup.data import format_of
     >>> format_of("train.conllu.gz"), format_of("wsj.mrg")
     ('conllu', 'brackets')
     """

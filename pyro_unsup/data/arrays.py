@@ -61,6 +61,8 @@ def check_offsets(offsets: OffsetArray, total: int, name: str, of: str) -> None:
 def gather(offsets: OffsetArray, rows: OffsetArray) -> tuple[OffsetArray | slice, OffsetArray]:
     """Where the items of ``rows`` lie in a flat array, and the offsets they get when laid end to end.
 
+    >>> import numpy as np
+    >>> from pyro_unsup.data.arrays import gather
     >>> where, ends = gather(np.array([0, 2, 5]), np.array([1, 0]))
     >>> where.tolist(), ends.tolist()
     ([2, 3, 4, 0, 1], [0, 3, 5])

@@ -30,6 +30,7 @@ class Bitext:
     :param target: their translations, in the same order.
     :param links: a :class:`~pyro_unsup.data.links.Links`, or rows for one, shape ``(links, 3)``, all sure.
 
+    >>> from pyro_unsup.data import Bitext, Corpus, Vocab
     >>> house = Corpus([0, 1], [0, 2], Vocab(["the", "house"]))
     >>> Bitext(house, Corpus([0, 1], [0, 2], Vocab(["das", "haus"])), [[0, 0, 0], [0, 1, 1]])
     Bitext(1 pairs, 2 and 2 tokens, 2 and 2 types, 2 sure links)
@@ -131,6 +132,7 @@ def read_bitext(
 
     >>> import tempfile
     >>> from pathlib import Path
+    >>> from pyro_unsup.data import read_bitext
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder, "small.en-de")
     ...     size = file.write_text("the house ||| das Haus")
@@ -188,6 +190,8 @@ def _separate(
 def concatenate(first: Bitext, *more: Bitext) -> Bitext:
     """One text after the other, by common vocabularies; gold links are left behind.
 
+    >>> from pyro_unsup.data import Bitext, Corpus, Vocab
+    >>> from pyro_unsup.data.bitext import concatenate
     >>> house = Corpus([0, 1], [0, 2], Vocab(["the", "house"]))
     >>> concatenate(Bitext(house, house), Bitext(house, house))
     Bitext(2 pairs, 4 and 4 tokens, 2 and 2 types)

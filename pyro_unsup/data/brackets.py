@@ -30,6 +30,7 @@ def read_brackets(path: str | os.PathLike[str], **options: Unpack[Options]) -> C
 
     >>> import tempfile
     >>> from pathlib import Path
+    >>> from pyro_unsup.data import read_brackets
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder, "small.mrg")
     ...     size = file.write_text("(S (NP (DT the) (NN dog)) (VP (VBZ barks)))")
@@ -62,7 +63,7 @@ def short_tag_sequences(corpus: Corpus, max_length: int = 10, drop: Sequence[str
     :param max_length: tags in the longest sentence that is kept.
     :param drop: tags to leave out.
 
-    >>> from pyro_unsup.data import toy
+    >>> from pyro_unsup.data import short_tag_sequences, toy
     >>> short_tag_sequences(toy.sentences(1000, seed=7), max_length=6, drop=["PUNCT"]).sentence(0)
     ['PROPN', 'VERB', 'DET', 'NOUN', 'DET', 'NOUN']
     """
@@ -72,6 +73,7 @@ def short_tag_sequences(corpus: Corpus, max_length: int = 10, drop: Sequence[str
 def plain_tag(tag: str) -> str:
     """A tag without its function tags.
 
+    >>> from pyro_unsup.data.brackets import plain_tag
     >>> [plain_tag(tag) for tag in ("NN-TMP", "NP=2", "-LRB-", "PRP$")]
     ['NN', 'NP', '-LRB-', 'PRP$']
     """

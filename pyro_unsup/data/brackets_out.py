@@ -37,7 +37,7 @@ def write_brackets(
     :param label: what the constituents are called.
 
     >>> import sys
-    >>> from pyro_unsup.data import Vocab
+    >>> from pyro_unsup.data import Corpus, Vocab, write_brackets
     >>> corpus = Corpus([0, 1, 2], [0, 3], Vocab(["the", "dog", "barks"]), [0, 1, 2], Vocab(["DT", "NN", "VBZ"]))
     >>> write_brackets(corpus, [[0, 0, 2]], sys.stdout)
     (X (X (DT the) (NN dog)) (VBZ barks))
@@ -63,7 +63,7 @@ def nltk_trees(corpus: Corpus, brackets: Any = None, label: str = LABEL) -> list
     :param brackets: rows (sentence, start, end), such as a parser predicts; None for the corpus's own.
     :param label: what the constituents are called.
 
-    >>> from pyro_unsup.data import Vocab
+    >>> from pyro_unsup.data import Corpus, Vocab, nltk_trees
     >>> corpus = Corpus([0, 1, 2], [0, 3], Vocab(["the", "dog", "barks"]))
     >>> print(nltk_trees(corpus, [[0, 0, 2]])[0])
     (X (X the dog) barks)

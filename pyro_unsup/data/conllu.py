@@ -50,8 +50,8 @@ def read_conllu(
     :param lines: the lines of the file, where they have been read already; the path is then but a name for errors.
     :param options: see :class:`~pyro_unsup.data.lines.Options`.
 
-    >>> from pyro_unsup.data import toy, write_conllu
     >>> import tempfile
+    >>> from pyro_unsup.data import read_conllu, toy, write_conllu
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_conllu(toy.sentences(3, seed=1), None, folder + "/toy.conllu")
     ...     corpus = read_conllu(folder + "/toy.conllu")
@@ -84,6 +84,7 @@ def read_conllu(
 def word_cells(lines: Iterable[str], column: int) -> list[str]:
     """A column of a CoNLL-U file that has been read before, word by word: ranges and empty nodes have no place in it.
 
+    >>> from pyro_unsup.data.conllu import FORM, word_cells
     >>> word_cells(["# a comment", "1-2\\tdes" + "\\t_" * 8, "1\\tde" + "\\t_" * 8, "2\\tles" + "\\t_" * 8, ""], FORM)
     ['de', 'les']
     """

@@ -37,7 +37,7 @@ def write_conllu(
     :param column: that of the tags.
 
     >>> import sys
-    >>> from pyro_unsup.data import Vocab
+    >>> from pyro_unsup.data import Corpus, Vocab, write_conllu
     >>> corpus = Corpus([0, 1], [0, 2], Vocab(["cats", "sleep"]), [0, 1], Vocab(["NNS", "VBP"]))
     >>> write_conllu(corpus, [2, 0], sys.stdout)
     1  cats  _  _  NNS  _  2  _  _  _
@@ -77,6 +77,7 @@ def write_heads(
     :param out: a path, ``-`` for standard output, or an open text stream.
 
     >>> import sys
+    >>> from pyro_unsup.data import write_heads
     >>> columns = ["1 cats _ NNS _ _ 0 root _ _".split(), "2 sleep _ VBP _ _ 1 _ _ _".split()]
     >>> lines = ["# by hand", *(chr(9).join(row) for row in columns)]
     >>> write_heads(lines, [2, 0], sys.stdout)

@@ -41,6 +41,7 @@ class Corpus:
         The readers give distinct ones of two words or more, sorted.
     :param span_offsets: where the brackets of each sentence begin, shape ``(sentences + 1,)``.
 
+    >>> from pyro_unsup.data import Corpus, Vocab
     >>> corpus = Corpus([0, 1, 0], [0, 2, 3], Vocab(["a", "b"]))
     >>> corpus, corpus.sentence(0)
     (Corpus(2 sentences, 3 tokens, 2 types), ['a', 'b'])
@@ -223,6 +224,7 @@ class Corpus:
     def with_vocab(self, vocab: Vocab) -> Corpus:
         """The same words by the ids of another vocabulary (that of a trained model, say).
 
+        >>> from pyro_unsup.data import Corpus, Vocab
         >>> corpus = Corpus([0, 1, 0], [0, 2, 3], Vocab(["a", "b"]))
         >>> corpus.with_vocab(Vocab(["b", "<unk>"], unknown="<unk>")).words
         array([1, 0, 1], dtype=int32)
@@ -235,6 +237,7 @@ class Corpus:
     def with_tags(self, mapping: Mapping[str, str]) -> Corpus:
         """Tags mapped through a dict. The new tagset is every value of ``mapping`` in order, for every corpus alike.
 
+        >>> from pyro_unsup.data import Corpus, Vocab
         >>> corpus = Corpus([0, 1], [0, 2], Vocab(["cats", "sleep"]), [0, 1], Vocab(["NNS", "VBP"]))
         >>> corpus.with_tags({"NNS": "N", "VBP": "V"}).sentence_tags(0)
         ['N', 'V']
@@ -253,6 +256,7 @@ class Corpus:
     def merge_rare(self, min_count: int, unknown: str = "<unk>") -> Corpus:
         """Words seen fewer than ``min_count`` times become ``unknown``, which is added at the end of the vocabulary.
 
+        >>> from pyro_unsup.data import Corpus, Vocab
         >>> corpus = Corpus([0, 1, 0, 2], [0, 4], Vocab(["a", "b", "c", "never"]))
         >>> corpus.merge_rare(2).sentence(0), corpus.compact().vocab.types
         (['a', '<unk>', 'a', '<unk>'], ('a', 'b', 'c'))
@@ -273,7 +277,7 @@ class Corpus:
         """Write a folder of ``.npy`` arrays and one JSON file, all or nothing. An older corpus there is replaced.
 
         >>> import tempfile
-        >>> from pyro_unsup.data import toy
+        >>> from pyro_unsup.data import Corpus, toy
         >>> corpus = toy.sentences(20, seed=1)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     corpus.save(folder + "/corpus")

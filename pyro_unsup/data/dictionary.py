@@ -37,6 +37,7 @@ class TagDictionary:
     :param words: the listed words.
     :param table: true where a tag is allowed, shape ``(tags, words)``; every word has at least one.
 
+    >>> from pyro_unsup.data import Corpus, TagDictionary, Vocab
     >>> corpus = Corpus([0, 1, 0], [0, 3], Vocab(["run", "a"]), [0, 1, 2], Vocab(["N", "D", "V"]))
     >>> dictionary = TagDictionary.from_corpus(corpus)
     >>> dictionary, dictionary["run"], dictionary["unseen"]
@@ -82,6 +83,7 @@ class TagDictionary:
 
         :param tagset: the tags in the order they should have; without it, the order in which they turn up.
 
+        >>> from pyro_unsup.data import TagDictionary
         >>> TagDictionary.from_mapping({"run": ["N", "V"], "a": ["D"]})["run"]
         ('N', 'V')
         """

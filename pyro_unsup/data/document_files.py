@@ -65,6 +65,7 @@ def read_documents(
 
     >>> import tempfile
     >>> from pathlib import Path
+    >>> from pyro_unsup.data import read_documents
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     for name, text in (("space", "orbit moon orbit"), ("hockey", "goal ice")):
     ...         Path(folder, name).mkdir()
@@ -205,6 +206,7 @@ def _text(file: Path, encoding: str, limits: Limits) -> str:
 def message_words(text: str) -> list[str]:
     """The words of a message: runs of letters, in lower case; of its head, only those of the subject.
 
+    >>> from pyro_unsup.data.document_files import message_words
     >>> message_words("From: me@here\\nSubject: Re: Orbits\\n\\nIt is 42 km, isn't it?")
     ['re', 'orbits', 'it', 'is', 'km', 'isn', 't', 'it']
     >>> message_words("No head here.\\n\\nTwo paragraphs.")

@@ -30,6 +30,7 @@ class Documents:
     :param labels: what each document is about, shape ``(documents,)``, with their ``labelset``.
     :param left_out: documents that a reader or a filter left out because no word of theirs remained.
 
+    >>> from pyro_unsup.data import Documents, Vocab
     >>> documents = Documents.of([0, 1, 0, 2], [0, 3, 4], Vocab(["a", "b", "c"]))
     >>> documents, documents.bag(0)
     (Documents(2 documents, 4 tokens, 3 types), {'a': 2, 'b': 1})
@@ -211,6 +212,7 @@ def write_labels(
     :param names: of the ids; without them ids are written as numbers.
 
     >>> import sys
+    >>> from pyro_unsup.data import write_labels
     >>> write_labels([1, 0], sys.stdout, names=["space", "hockey"])
     hockey
     space

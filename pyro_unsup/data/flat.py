@@ -26,7 +26,7 @@ def write_flat(pieces: Iterable[Corpus], folder: str | os.PathLike[str]) -> None
     :param folder: appears when all is written. An older corpus there is replaced.
 
         >>> import tempfile
-        >>> from pyro_unsup.data import Vocab
+        >>> from pyro_unsup.data import Corpus, Vocab, write_flat
         >>> vocab = Vocab(["a", "b"])
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     write_flat((Corpus([0, 1, i], [0, 2, 3], vocab) for i in (0, 1)), folder + "/corpus")

@@ -48,6 +48,7 @@ def read_lines(path: str | os.PathLike[str], **options: Unpack[Options]) -> Corp
 
     >>> import tempfile
     >>> from pathlib import Path
+    >>> from pyro_unsup.data import read_lines
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder, "small.txt")
     ...     size = file.write_text("the dog sees the cat")
@@ -201,6 +202,7 @@ class CorpusBuilder:
 def show(text: str, quote: bool = True) -> str:
     """A text from outside, short enough for a one-line message.
 
+    >>> from pyro_unsup.data.lines import show
     >>> show("a" * 100)
     "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...'"
     """

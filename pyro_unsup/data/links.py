@@ -43,6 +43,7 @@ class Links:
         and one that is there twice is kept once (as a sure one, if it is sure anywhere).
     :param sure: shape ``(links,)``; all of them, if not given.
 
+    >>> from pyro_unsup.data import Links
     >>> links = Links(2, [[1, 0, 2], [0, 0, 0], [1, 0, 2]], [False, True, True])
     >>> links, links.rows.tolist(), links.sure.tolist()
     (Links(2 pairs, 2 sure), [[0, 0, 0], [1, 0, 2]], [True, True])
@@ -132,7 +133,7 @@ def read_links(
 
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from pyro_unsup.data import toy
+    >>> from pyro_unsup.data import read_links, toy
     >>> pairs = toy.bitext(1, seed=1)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder, "links")
@@ -223,6 +224,7 @@ def write_links(links: Links, out: str | os.PathLike[str] | TextIO, format: Form
     :param format: see :func:`read_links`.
 
     >>> import sys
+    >>> from pyro_unsup.data import Links, write_links
     >>> write_links(Links(1, [[0, 0, 0], [0, 1, 2]], [True, False]), sys.stdout)
     0-0 1?2
     >>> write_links(Links(1, [[0, 0, 0], [0, 1, 2]], [True, False]), sys.stdout, format="wa")

@@ -33,6 +33,8 @@ def release(*arrays: npt.NDArray[Any] | None) -> None:
 def extremes(array: npt.NDArray[Any]) -> tuple[int, int]:
     """The least and the largest number of an array that has some; of a mapped one block by block, each given back.
 
+    >>> import numpy as np
+    >>> from pyro_unsup.data.mapped import extremes
     >>> extremes(np.array([3, 1, 2]))
     (1, 3)
     """
@@ -49,6 +51,8 @@ def extremes(array: npt.NDArray[Any]) -> tuple[int, int]:
 def take(array: npt.NDArray[Any], where: npt.NDArray[Any] | slice) -> npt.NDArray[Any]:
     """Some of an array. Of a mapped one a copy, so that nothing else of the file stays in memory.
 
+    >>> import numpy as np
+    >>> from pyro_unsup.data.mapped import take
     >>> take(np.array([3, 1, 2]), slice(1, 3)).tolist()
     [1, 2]
     """

@@ -31,6 +31,7 @@ class Limits:
     :param max_line: bytes in a line.
     :param max_sentence: words in a sentence.
 
+    >>> from pyro_unsup.data import Limits
     >>> Limits(max_sentence=100)
     Limits(max_bytes=2000000000, max_ratio=200, ratio_from=1000000, max_line=1000000, max_sentence=100)
     """

@@ -38,6 +38,7 @@ class File:
     :param sha256: its checksum, or None to trust the first download.
     :param max_bytes: a larger file is refused.
 
+    >>> from pyro_unsup.data.remote import REGISTRY
     >>> REGISTRY["bernstein-ratner"].parts["train"].name
     'br-phono.txt'
     """
@@ -56,6 +57,7 @@ class Source:
     :param licence: as its publishers state it.
     :param unpack: for archives: turns a file and a part into lines of text.
 
+    >>> from pyro_unsup.data.remote import REGISTRY
     >>> sorted(REGISTRY["ud-english-ewt"].parts), REGISTRY["ud-english-ewt"].licence
     (['dev', 'test', 'train'], 'CC BY-SA 4.0')
     """
@@ -68,6 +70,7 @@ class Source:
 def names() -> tuple[str, ...]:
     """The corpora that :func:`fetch` knows.
 
+    >>> from pyro_unsup.data.remote import names
     >>> names()
     ('20news', 'bernstein-ratner', 'ud-chinese-gsd', 'ud-english-ewt', 'ud-french-sequoia')
     """
@@ -95,6 +98,8 @@ def fetch(
     :param base_url: a mirror: files are fetched from there under their names in the registry.
 
     >>> import tempfile
+    >>> from pathlib import Path
+    >>> from pyro_unsup.data.remote import fetch
     >>> with tempfile.TemporaryDirectory() as cache:
     ...     Path(cache, "bernstein-ratner").mkdir()
     ...     size = Path(cache, "bernstein-ratner", "br-phono.txt").write_text("yu want tu")  # as if fetched before

@@ -31,6 +31,8 @@ class Segmented:
     :param symbols: one symbol a "word".
     :param ends: true at the last symbol of each word, shape ``(symbols,)``; None where it is not known.
 
+    >>> import numpy as np
+    >>> from pyro_unsup.data import Corpus, Segmented, Vocab
     >>> text = Segmented(Corpus([0, 1, 1, 0], [0, 3, 4], Vocab(["a", "b"])), np.array([True, False, True, True]))
     >>> text, text.lines()
     (Segmented(2 sentences, 4 symbols, 3 words), ['a bb', 'a'])
@@ -152,6 +154,7 @@ def read_segmented(
 
     >>> import tempfile
     >>> from pathlib import Path
+    >>> from pyro_unsup.data import read_segmented
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder, "small.txt")
     ...     size = file.write_text("the dog")
@@ -219,7 +222,7 @@ def write_segmented(
     :param symbol_sep: what goes between the symbols of a word.
 
     >>> import sys
-    >>> from pyro_unsup.data import Vocab
+    >>> from pyro_unsup.data import Corpus, Vocab, write_segmented
     >>> text = Corpus([0, 1, 2], [0, 3], Vocab(["a", "d", "o"]))
     >>> write_segmented(text, [1, 0, 1], sys.stdout)
     a do

@@ -17,7 +17,7 @@ Rows = npt.NDArray[np.int64]  # (brackets, 3)
 def bracket_rows(corpus: Corpus) -> Rows:
     """The brackets of a corpus as rows (sentence, start, end), shape ``(brackets, 3)``.
 
-    >>> from pyro_unsup.data import Vocab
+    >>> from pyro_unsup.data import Corpus, Vocab, bracket_rows
     >>> spans = {"spans": [[0, 2], [0, 3], [1, 3]], "span_offsets": [0, 1, 3]}
     >>> bracket_rows(Corpus([0] * 5, [0, 2, 5], Vocab(["a"]), **spans)).tolist()
     [[0, 0, 2], [1, 0, 3], [1, 1, 3]]
@@ -63,6 +63,8 @@ def crosses(rows: Rows, others: Rows, lengths: OffsetArray) -> npt.NDArray[np.bo
     fencepost knows the first start of what ends there, and the last end of what starts there, and a bracket asks for
     the least and the greatest of those inside it.
 
+    >>> import numpy as np
+    >>> from pyro_unsup.data.spans import crosses
     >>> crosses(np.array([[0, 0, 2]]), np.array([[0, 1, 3]]), np.array([3]))
     array([ True])
     """

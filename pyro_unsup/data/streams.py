@@ -74,7 +74,7 @@ def blocks(
     :param lines: the lines of the text with their numbers, if it is open already.
     :param size: examples in a block, at most.
 
-    >>> from pyro_unsup.data import Vocab, read_lines
+    >>> from pyro_unsup.data import Vocab, blocks, read_lines
     >>> text = enumerate(["a b", "", "b", "a a"], 1)
     >>> for block in blocks("text", 2, lines=text):
     ...     print(block.lines, read_lines(block, vocab=Vocab(["a", "b"])).words)

@@ -46,6 +46,7 @@ def read_tagged(
 
     >>> import tempfile
     >>> from pathlib import Path
+    >>> from pyro_unsup.data import read_tagged
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder, "small.tagged")
     ...     size = file.write_text("the/DT dog/NN barks/VBZ")
@@ -116,6 +117,7 @@ def _read_columns(builder: CorpusBuilder, lines: Iterable[tuple[int, str]], tag_
 def split_slash(piece: str) -> tuple[str, str] | None:
     r"""Word and tag at the last slash that is not escaped, or None where one of them would be empty.
 
+    >>> from pyro_unsup.data.tagged import split_slash
     >>> split_slash("dog/NN"), split_slash(r"1\/2/CD"), split_slash("dog"), split_slash("/NN")
     (('dog', 'NN'), ('1/2', 'CD'), None, None)
     """
@@ -157,6 +159,7 @@ def write_tagged(
     :param column: with ``conllu``, the column of the tags.
 
     >>> import sys
+    >>> from pyro_unsup.data import Corpus, Vocab, write_tagged
     >>> corpus = Corpus([0, 1], [0, 2], Vocab(["cats", "sleep"]))
     >>> write_tagged(corpus, [1, 0], sys.stdout, "slashes", tagset=Vocab(["V", "N"]))
     cats/N sleep/V

@@ -13,6 +13,8 @@ from pyro_unsup.data.arrays import IntArray, OffsetArray
 def find_cycle(heads: IntArray, offsets: OffsetArray) -> int | None:
     """The first token of the corpus on a cycle of heads, or None. All sentences at once, by pointer doubling.
 
+    >>> import numpy as np
+    >>> from pyro_unsup.data.trees import find_cycle
     >>> find_cycle(np.array([2, 0, 2, 3, 2]), np.array([0, 2, 5])), find_cycle(np.array([2, 1]), np.array([0, 2]))
     (3, 0)
     """
@@ -32,6 +34,8 @@ def kept_before(mask: npt.NDArray[np.bool_]) -> OffsetArray:
 def keep_heads(heads: IntArray, offsets: OffsetArray, mask: npt.NDArray[np.bool_]) -> IntArray:
     """The heads of the kept tokens: the nearest kept ancestor, or the root. Also by pointer doubling.
 
+    >>> import numpy as np
+    >>> from pyro_unsup.data.trees import keep_heads
     >>> keep_heads(np.array([2, 3, 0]), np.array([0, 3]), np.array([True, False, True])).tolist()
     [2, 0]
     """
@@ -57,6 +61,8 @@ def spread_heads(heads: npt.NDArray[Any], offsets: OffsetArray, mask: npt.NDArra
     :param offsets: of the sentences with all tokens, shape ``(sentences + 1,)``.
     :param mask: true for the kept tokens, shape ``(tokens,)``.
 
+    >>> import numpy as np
+    >>> from pyro_unsup.data import spread_heads
     >>> spread_heads(np.array([2, 0]), np.array([0, 5]), np.array([False, True, False, True, False])).tolist()
     [2, 4, 2, 0, 4]
     """

@@ -19,6 +19,7 @@ class Vocab:
     :param types: the strings, all different; the first gets id 0.
     :param unknown: the member that stands for every string not in the set; without one such a string is an error.
 
+    >>> from pyro_unsup.data import Vocab
     >>> vocab = Vocab(["the", "dog", "<unk>"], unknown="<unk>")
     >>> vocab.encode(["the", "cat"]).tolist(), vocab.decode([1, 2])
     ([0, 2], ['dog', '<unk>'])
@@ -61,6 +62,7 @@ class Vocab:
     def id(self, one: str) -> int:
         """The id of one string, by the unknown symbol where it is not a member.
 
+        >>> from pyro_unsup.data import Vocab
         >>> vocab = Vocab(["the", "dog"])
         >>> vocab.id("dog"), vocab.index
         (1, {'the': 0, 'dog': 1})
@@ -82,6 +84,8 @@ class Vocab:
 def coarsen(tagset: Vocab, mapping: Mapping[str, str]) -> tuple[Vocab, IntArray]:
     """Every value of ``mapping`` in order as a new tagset, and the new id of each old tag, shape ``(len(tagset),)``.
 
+    >>> from pyro_unsup.data import Vocab
+    >>> from pyro_unsup.data.vocab import coarsen
     >>> coarse, ids = coarsen(Vocab(["NNS", "VB", "NN"]), {"NN": "N", "NNS": "N", "VB": "V"})
     >>> coarse.types, ids.tolist()
     (('N', 'V'), [0, 1, 0])
@@ -96,6 +100,9 @@ def coarsen(tagset: Vocab, mapping: Mapping[str, str]) -> tuple[Vocab, IntArray]
 def compact(ids: IntArray, vocab: Vocab) -> tuple[IntArray, Vocab]:
     """The ids by a vocabulary of those that occur alone (the unknown symbol stays), and that vocabulary.
 
+    >>> import numpy as np
+    >>> from pyro_unsup.data import Vocab
+    >>> from pyro_unsup.data.vocab import compact
     >>> ids, vocab = compact(np.array([2, 0, 2]), Vocab(["a", "b", "c"]))
     >>> ids.tolist(), vocab.types
     ([1, 0, 1], ('a', 'c'))

@@ -50,6 +50,8 @@ class Agreement(Structured):
     Weights are those of the two, named ``forward.translation``, ``backward.translation``, and so on. A structure is a
     table (cells, 2): a link forward, a link backward.
 
+    >>> import torch
+    >>> from pyro_unsup.distributions import Agreement, Alignment
     >>> from pyro_unsup.distributions.alignment_grid import Grid
     >>> grid = Grid(torch.tensor([2]), torch.tensor([2]))  # one pair of sentences, of two words each
     >>> value = torch.tensor([1, 1, 1, 1, 0, 0, 1, 0, 0])  # a null row, then null column and two cells of each word

@@ -50,6 +50,9 @@ class Alignment(Structured):
 
     Example, all weights 1, so that p counts alignments::
 
+        >>> import torch
+        >>> from pyro_unsup.distributions import Alignment
+        >>> from pyro_unsup.distributions.alignment_grid import Grid
         >>> grid = Grid(torch.tensor([1, 2, 3]), torch.tensor([2, 2, 2]))
         >>> value = torch.zeros(grid.cells, dtype=torch.int32)
         >>> Alignment(torch.zeros(1), grid).log_prob(value).exp().round()

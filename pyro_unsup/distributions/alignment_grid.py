@@ -36,6 +36,8 @@ class Grid:
     :param cuts: (shards + 1,) cuts the rows into runs that have no cell of the table in common; each may have a thread
         of its own.
 
+    >>> import torch
+    >>> from pyro_unsup.distributions.alignment_grid import Grid
     >>> grid = Grid(torch.tensor([1, 2]), torch.tensor([2, 1]))
     >>> grid.place.tolist(), grid.starts.tolist()
     ([0, 1, 0, 1, 2], [0, 3, 6, 8, 10, 12])

@@ -46,6 +46,9 @@ class AlignmentHMM(Alignment):
 
     Example, all weights 1, so that p counts alignments::
 
+        >>> import torch
+        >>> from pyro_unsup.distributions import AlignmentHMM
+        >>> from pyro_unsup.distributions.alignment_grid import Grid
         >>> grid = Grid(torch.tensor([1, 2, 3]), torch.tensor([2, 2, 2]))
         >>> value = torch.zeros(grid.cells, dtype=torch.int32)
         >>> AlignmentHMM(torch.zeros(1), grid, torch.zeros(3, 11)).log_prob(value).exp().round()

@@ -22,6 +22,8 @@ class HMMAgreement(Agreement):
     Everything else counts as it does in its own direction: words without a link, jumps, and how often there is a link
     at all.
 
+    >>> import torch
+    >>> from pyro_unsup.distributions import AlignmentHMM, HMMAgreement
     >>> from pyro_unsup.distributions.alignment_grid import Grid
     >>> grid, jump = Grid(torch.tensor([2]), torch.tensor([2])), torch.zeros(3, 11)
     >>> value = torch.tensor([1, 1, 1, 1, 0, 0, 1, 0, 0])  # a null row, then null column and two cells of each word

@@ -33,6 +33,7 @@ def reach_of(jump: Tensor) -> int:  # (*batch, 3, 2 W + 1)
 def rooms(reach: int) -> int:
     """How many cases of room there are.
 
+    >>> from pyro_unsup.distributions.alignment_hmm_jumps import rooms
     >>> rooms(5)
     46
     """

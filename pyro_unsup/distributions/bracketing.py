@@ -59,6 +59,8 @@ class Bracketing(Structured):
 
     Example, all weights 1, so that p(x) counts trees::
 
+        >>> import torch
+        >>> from pyro_unsup.distributions import Bracketing
         >>> lengths = torch.tensor([1, 2, 3, 4, 5])
         >>> spans = torch.zeros(35, 2, dtype=torch.long)
         >>> Bracketing(torch.zeros(2, 1), torch.zeros(2, 1), lengths).log_prob(spans).exp().round()
@@ -214,6 +216,8 @@ class Bracketing(Structured):
 def constituents(structure: Tensor, lengths: Tensor) -> Tensor:  # (spans,), (B,) -> (m, 3)
     """The constituents of trees, as rows of sentence, start and end.
 
+    >>> import torch
+    >>> from pyro_unsup.distributions.bracketing import constituents
     >>> constituents(torch.tensor([1, 1, 1, 0, 1, 1]), torch.tensor([3])).tolist()
     [[0, 0, 1], [0, 1, 2], [0, 2, 3], [0, 1, 3], [0, 0, 3]]
     """

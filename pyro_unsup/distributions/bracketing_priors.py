@@ -18,6 +18,8 @@ from .bracketing_sum import spans_of
 def log_catalan(n: Tensor) -> Tensor:
     """log of the number of binary trees over n + 1 words: (2n)! / (n! (n + 1)!).
 
+    >>> import torch
+    >>> from pyro_unsup.distributions.bracketing_priors import log_catalan
     >>> log_catalan(torch.arange(6)).exp().round().int().tolist()
     [1, 1, 2, 5, 14, 42]
     """
@@ -38,6 +40,8 @@ def split_node(longest: int) -> Tensor:  # (longest + 1,)
 def uniform_marginals(lengths: Tensor) -> Tensor:  # (B,) -> (spans,)
     """How probable each span is if all trees are alike: Catalan(w - 1) Catalan(n - w) / Catalan(n - 1).
 
+    >>> import torch
+    >>> from pyro_unsup.distributions.bracketing_priors import uniform_marginals
     >>> round(uniform_marginals(torch.tensor([4]))[5].item(), 12)  # span (1, 3) of four words
     0.4
     """
@@ -50,6 +54,8 @@ def uniform_marginals(lengths: Tensor) -> Tensor:  # (B,) -> (spans,)
 def split_marginals(lengths: Tensor) -> Tensor:  # (B,) -> (spans,)
     """How probable each span is under random splits: 1 / w at one edge of the sentence, 2 / (w (w + 1)) inside it.
 
+    >>> import torch
+    >>> from pyro_unsup.distributions.bracketing_priors import split_marginals
     >>> round(split_marginals(torch.tensor([4]))[5].item(), 12)  # span (1, 3) of four words
     0.333333333333
     """

@@ -22,6 +22,8 @@ def spans_of(lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # (B,) -> three
     """The sentence, start and end of every span, in the order that values and structures use: sentence by sentence,
     narrow spans first, and from left to right among those of one width.
 
+    >>> import torch
+    >>> from pyro_unsup.distributions.bracketing_sum import spans_of
     >>> [x.tolist() for x in spans_of(torch.tensor([1, 3]))]
     [[0, 1, 1, 1, 1, 1, 1], [0, 0, 1, 2, 0, 1, 0], [1, 1, 2, 3, 2, 3, 3]]
     """

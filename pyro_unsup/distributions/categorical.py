@@ -20,7 +20,9 @@ class Categorical(TorchDistribution):
 
     :param logits: (*batch, outcomes) log-weights.
 
-    >>> Categorical(torch.tensor([0.2, 0.3]).log()).log_prob(torch.tensor(1)).exp()
+    >>> import torch
+    >>> import pyro_unsup as pu
+    >>> pu.Categorical(torch.tensor([0.2, 0.3]).log()).log_prob(torch.tensor(1)).exp()
     tensor(0.3000)
     """
 

@@ -43,9 +43,11 @@ class Chain(Structured):
 
     Example, three sentences of a two-state chain over three words::
 
+        >>> import torch
+        >>> import pyro_unsup as pu
         >>> start, transition = torch.zeros(2), torch.zeros(2, 2)
         >>> emission = torch.zeros(2, 3)
-        >>> chain = Chain(start, transition, emission, torch.tensor([1, 2, 3]), flat=True)
+        >>> chain = pu.Chain(start, transition, emission, torch.tensor([1, 2, 3]), flat=True)
         >>> chain.log_prob(torch.tensor([0, 1, 2, 0, 1, 2])).exp()  # 2, 4 and 8 paths of weight 1
         tensor([2., 4., 8.])
 

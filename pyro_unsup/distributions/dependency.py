@@ -57,6 +57,8 @@ class Dependency(Structured):
 
     Example, all weights 1, so that p(x) counts trees::
 
+        >>> import torch
+        >>> from pyro_unsup.distributions import Dependency
         >>> lengths = torch.tensor([1, 2, 3, 4, 5])
         >>> trees = Dependency(torch.zeros(1), torch.zeros(1, 2, 1), torch.zeros(1, 2, 2, 2), lengths)
         >>> trees.log_prob(torch.zeros(15, dtype=torch.long)).exp().round()

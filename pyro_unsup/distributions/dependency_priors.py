@@ -15,6 +15,8 @@ from .dependency_sum import DependencyParts, arcs_of, log_partition
 def log_trees(lengths: Tensor) -> Tensor:  # (B,) -> (B,)
     """log of the number of projective trees with one root over n words: (3n - 2)! / (n! (2n - 1)!).
 
+    >>> import torch
+    >>> from pyro_unsup.distributions.dependency_priors import log_trees
     >>> log_trees(torch.arange(1, 8)).exp().round().int().tolist()
     [1, 2, 7, 30, 143, 728, 3876]
     """

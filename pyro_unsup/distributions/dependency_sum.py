@@ -32,6 +32,8 @@ def arcs_of(lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # (B,) -> three 
     column for each head. Children are numbered from 1, and head 0 is the root. A word has a cell as its own head, too,
     that is never used.
 
+    >>> import torch
+    >>> from pyro_unsup.distributions.dependency_sum import arcs_of
     >>> [x.tolist() for x in arcs_of(torch.tensor([1, 2]))]
     [[0, 0, 1, 1, 1, 1, 1, 1], [0, 1, 0, 1, 2, 0, 1, 2], [1, 1, 1, 1, 1, 2, 2, 2]]
     """

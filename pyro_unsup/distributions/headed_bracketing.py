@@ -52,6 +52,8 @@ class HeadedBracketing(Structured):
 
     Example, all weights 1, so that p(x) counts trees::
 
+        >>> import torch
+        >>> from pyro_unsup.distributions import HeadedBracketing
         >>> lengths = torch.tensor([1, 2, 3, 4, 5])
         >>> dependencies = torch.zeros(1), torch.zeros(1, 2, 1), torch.zeros(1, 2, 2, 2)
         >>> spans = torch.zeros(35, 2, dtype=torch.long)
@@ -172,7 +174,9 @@ def brackets_of(heads: Tensor, lengths: Tensor, order: str = "right") -> Tensor:
     Each arc makes one constituent. If heads take the children on their right first, a child on the right goes to its
     head without anything on its left, and a child on the left to its head with all that is on its right.
 
+    >>> import torch
     >>> from pyro_unsup.distributions.bracketing import constituents
+    >>> from pyro_unsup.distributions.headed_bracketing import brackets_of
     >>> lengths, heads = torch.tensor([3]), torch.tensor([2, 0, 2])
     >>> constituents(brackets_of(heads, lengths), lengths).tolist()[3:]  # without single words
     [[0, 1, 3], [0, 0, 3]]

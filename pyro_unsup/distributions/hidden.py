@@ -25,7 +25,8 @@ class Hidden(TorchDistribution):
 
     Two trees explain a sentence of two words, here with the same weight::
 
-        >>> from pyro_unsup.distributions import Dependency
+        >>> import torch
+        >>> from pyro_unsup.distributions import Dependency, Hidden
         >>> trees = Dependency(torch.zeros(1), torch.zeros(1, 2, 1), torch.zeros(1, 2, 2, 2), torch.tensor([2]))
         >>> Hidden(trees, torch.tensor([0, 0])).log_prob(torch.tensor([0, 1])).exp()  # the first word is the root
         tensor(0.5000)

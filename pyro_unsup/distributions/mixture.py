@@ -39,6 +39,8 @@ class Mixture(Structured):
 
     Example, three clusters with all weights 1, so that p(x) counts them::
 
+        >>> import torch
+        >>> from pyro_unsup.distributions import Mixture
         >>> mixture = Mixture(torch.zeros(3), torch.zeros(3, 2), torch.tensor([2, 1]))
         >>> mixture.log_prob(torch.tensor([[0, 5], [1, 2], [0, 1]])).exp()
         tensor([3., 3.])

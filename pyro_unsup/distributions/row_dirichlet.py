@@ -89,6 +89,8 @@ class RowDirichlet(TorchDistribution):
     :param concentration: (*batch, cells), all positive.
     :param row_lengths: (rows,), summing to the number of cells.
 
+    >>> import torch
+    >>> from pyro_unsup.distributions import RowDirichlet
     >>> RowDirichlet(torch.ones(3), torch.tensor([2, 1])).log_prob(torch.tensor([0.3, 0.7, 1.0])).item()
     0.0
     """

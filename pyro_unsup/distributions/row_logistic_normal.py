@@ -38,6 +38,8 @@ class RowLogisticNormal(TorchDistribution):
     :param covariance: of the etas of each row, (*batch, rows, N, N), in the upper left corner of a block that is the
         identity beyond it; N is the longest row.
 
+    >>> import torch
+    >>> from pyro_unsup.distributions import RowLogisticNormal
     >>> row = RowLogisticNormal(torch.zeros(2), torch.full((2,), 0.5), torch.tensor([2]))
     >>> row.log_prob(torch.tensor([0.5, 0.5])).exp()  # 1 / sqrt(2 pi) for the logit, times 4
     tensor(1.5958)

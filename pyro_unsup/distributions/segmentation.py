@@ -43,6 +43,8 @@ class Segmentation(Structured):
 
     Example, all weights 1, so that p(x) counts segmentations, into segments of at most two symbols::
 
+        >>> import torch
+        >>> from pyro_unsup.distributions import Segmentation
         >>> lengths = torch.tensor([1, 2, 3, 4, 5])
         >>> cells = torch.zeros(15, 2, dtype=torch.long)
         >>> cells[[0, 1, 3, 6, 10], 1] = -1  # two symbols cannot end at the first
@@ -170,6 +172,8 @@ class Segmentation(Structured):
 def segments_of(structure: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # (symbols,), (B,)
     """The segments of a segmentation from left to right: the last symbol, the length and the sentence of each.
 
+    >>> import torch
+    >>> from pyro_unsup.distributions.segmentation import segments_of
     >>> [x.tolist() for x in segments_of(torch.tensor([1, 0, 1, 0, 1]), torch.tensor([3, 2]))]
     [[0, 2, 4], [1, 2, 2], [0, 0, 1]]
     """

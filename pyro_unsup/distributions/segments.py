@@ -9,6 +9,8 @@ from torch import Tensor
 def row_index(row_lengths: Tensor) -> Tensor:  # (rows,) -> (cells,)
     """The row of each cell.
 
+    >>> import torch
+    >>> from pyro_unsup.distributions.segments import row_index
     >>> row_index(torch.tensor([2, 1])).tolist()
     [0, 0, 1]
     """

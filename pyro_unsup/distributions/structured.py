@@ -32,6 +32,7 @@ Array = np.ndarray[Any, Any]
 class Posterior:
     """What is known about the hidden structure, given the data. Shapes follow the structure; batches are ragged.
 
+    >>> import torch
     >>> import pyro_unsup as pu
     >>> emission = torch.tensor([[0.9, 0.1], [0.2, 0.8]]).log()
     >>> chain = pu.Chain(torch.zeros(2), torch.zeros(2, 2), emission, torch.tensor([3]), flat=True)
@@ -91,9 +92,10 @@ class Structured(TorchDistribution):
     Every one has its own ``expand`` that keeps its type: inside a plate Pyro expands a distribution before handlers
     see it, and a generic wrapper would hide what it is.
 
+    >>> import torch
     >>> import pyro_unsup as pu
     >>> chain = pu.Chain(torch.zeros(2), torch.zeros(2, 2), torch.zeros(2, 3), torch.tensor([3]), flat=True)
-    >>> isinstance(chain, Structured), sorted(chain.weights)
+    >>> isinstance(chain, pu.distributions.Structured), sorted(chain.weights)
     (True, ['emission', 'start', 'transition'])
     >>> chain.log_prob(torch.tensor([0, 1, 2])).exp().round()  # all weights one: the number of structures
     tensor([8.])

@@ -15,6 +15,7 @@ from ..tables import Declaration
 class Estimator(Protocol):
     """One table's M step. A new estimator is a file with a class of these two methods.
 
+    >>> import torch
     >>> import pyro_unsup as pu
     >>> class Cautious:
     ...     def weights(self, declaration, counts, old):
@@ -40,7 +41,7 @@ class Additive(Protocol):
     Engines that update a few counts at a time then read single weights, where other estimators look at whole tables.
 
     >>> import pyro_unsup as pu
-    >>> isinstance(pu.AddLambda(0.1), Additive), isinstance(pu.LogLinear(), Additive)
+    >>> isinstance(pu.AddLambda(0.1), pu.estimate.Additive), isinstance(pu.LogLinear(), pu.estimate.Additive)
     (True, False)
     """
 
@@ -61,7 +62,7 @@ class Parametric(Protocol):
     generator)``, the memory with noise on it and everything else in it as goes with that, for annealing.
 
     >>> import pyro_unsup as pu
-    >>> isinstance(pu.LogisticNormal(), Parametric), isinstance(pu.AddLambda(0.1), Parametric)
+    >>> isinstance(pu.LogisticNormal(), pu.estimate.Parametric), isinstance(pu.AddLambda(0.1), pu.estimate.Parametric)
     (True, False)
     """
 
@@ -87,8 +88,8 @@ class Differentiable(Parametric, Protocol):
     """One whose memory can be climbed directly, by the gradient of the log marginal.
 
     >>> import pyro_unsup as pu
-    >>> isinstance(pu.LogLinear(), Differentiable), isinstance(pu.LogisticNormal(), Differentiable)
-    (True, False)
+    >>> [isinstance(one, pu.estimate.Differentiable) for one in (pu.LogLinear(), pu.LogisticNormal())]
+    [True, False]
     """
 
     def gradient(

@@ -20,10 +20,11 @@ class AddLambda:
     The same as Dirichlet MAP with concentration ``1 + amount``, so the monotone objective is
     log-likelihood + amount * (sum of the log-weights).
 
-    >>> from pyro_unsup.tables import Layout
-    >>> table = Declaration("t", Layout.dense(2, 2), torch.tensor(1.0))
+    >>> import torch
+    >>> import pyro_unsup as pu
+    >>> table = pu.tables.Declaration("t", pu.tables.Layout.dense(2, 2), torch.tensor(1.0))
     >>> counts = torch.tensor([[1.0, 3.0], [0.0, 0.0]])
-    >>> AddLambda(1.0).weights(table, counts, old=table.layout.uniform()).exp()
+    >>> pu.AddLambda(1.0).weights(table, counts, old=table.layout.uniform()).exp()
     tensor([[0.3333, 0.6667],
             [0.5000, 0.5000]])
     """
@@ -37,7 +38,8 @@ class AddLambda:
     def scaled(self, fraction: float) -> AddLambda:
         """The same strength on a part of the data: counts are a fraction of those of the whole, and so is the amount.
 
-        >>> AddLambda(0.1).scaled(0.25)
+        >>> import pyro_unsup as pu
+        >>> pu.AddLambda(0.1).scaled(0.25)
         AddLambda(amount=0.025)
         """
         return AddLambda(self.amount * fraction)
@@ -63,10 +65,11 @@ class DirichletMAP:
     :param concentration: at least 1 (below 1 the density has no mode inside the simplex); None takes the prior that
         the model declared for the table.
 
-    >>> from pyro_unsup.tables import Layout
-    >>> table = Declaration("t", Layout.dense(2, 2), torch.tensor(2.0))
+    >>> import torch
+    >>> import pyro_unsup as pu
+    >>> table = pu.tables.Declaration("t", pu.tables.Layout.dense(2, 2), torch.tensor(2.0))
     >>> counts = torch.tensor([[1.0, 3.0], [0.0, 0.0]])
-    >>> DirichletMAP().weights(table, counts, old=table.layout.uniform()).exp()
+    >>> pu.DirichletMAP().weights(table, counts, old=table.layout.uniform()).exp()
     tensor([[0.3333, 0.6667],
             [0.5000, 0.5000]])
     """

@@ -33,10 +33,11 @@ class EmpiricalDirichlet:
     :param per: one concentration for a ``"table"``, or one for each ``"outcome"`` of it.
     :param start: the concentration to begin with; None takes the prior that the model declared for the table.
 
-        >>> from pyro_unsup.tables import Layout
-        >>> layout = Layout.dense(2, 3)
-        >>> tables = {"t": Declaration("t", layout, torch.tensor(1.0, dtype=torch.float64))}
-        >>> how = EmpiricalDirichlet()
+        >>> import torch
+        >>> import pyro_unsup as pu
+        >>> layout = pu.tables.Layout.dense(2, 3)
+        >>> tables = {"t": pu.tables.Declaration("t", layout, torch.tensor(1.0, dtype=torch.float64))}
+        >>> how = pu.EmpiricalDirichlet()
         >>> memory = how.begin(tables, {"t": layout.uniform()}, torch.Generator())
         >>> counts = {"t": torch.tensor([[40.0, 1, 0], [0, 60, 2]], dtype=torch.float64)}
         >>> how.update(tables, counts, memory)["t.concentration"]

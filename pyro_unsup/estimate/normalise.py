@@ -16,10 +16,11 @@ from .base import normalise_rows
 class Normalise:
     """Relative frequencies of the expected counts; with batch counts this is plain EM.
 
-    >>> from pyro_unsup.tables import Layout
-    >>> table = Declaration("t", Layout.dense(2, 2), torch.tensor(1.0))
+    >>> import torch
+    >>> import pyro_unsup as pu
+    >>> table = pu.tables.Declaration("t", pu.tables.Layout.dense(2, 2), torch.tensor(1.0))
     >>> counts = torch.tensor([[1.0, 3.0], [2.0, 2.0]])
-    >>> Normalise().weights(table, counts, old=table.layout.uniform()).exp()
+    >>> pu.Normalise().weights(table, counts, old=table.layout.uniform()).exp()
     tensor([[0.2500, 0.7500],
             [0.5000, 0.5000]])
     """

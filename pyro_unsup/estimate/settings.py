@@ -12,6 +12,7 @@ from torch import Tensor
 def is_number(x: object) -> bool:
     """Whether it can be compared with one: a plain number or a tensor with a single one, not its spelling.
 
+    >>> from pyro_unsup.estimate.settings import is_number
     >>> is_number(0.5), is_number("0.5"), is_number(True)
     (True, False, False)
     """
@@ -23,6 +24,7 @@ def is_number(x: object) -> bool:
 def to_tensor(x: object) -> Tensor | None:
     """A tensor, an array or nested lists as a tensor of doubles of their own; None if they are no numbers.
 
+    >>> from pyro_unsup.estimate.settings import to_tensor
     >>> to_tensor([[1, 0], [0, 1]])
     tensor([[1., 0.],
             [0., 1.]], dtype=torch.float64)

@@ -35,9 +35,11 @@ class DirichletVB:
 
     :param concentration: of the prior, positive; None takes the one that the model declared for the table.
 
-        >>> layout = Layout.dense(3)
-        >>> table = Declaration("coin", layout, torch.tensor(0.5, dtype=torch.float64))
-        >>> w = DirichletVB().weights(table, torch.tensor([5.0, 2.0, 0.0], dtype=torch.float64), layout.uniform())
+        >>> import torch
+        >>> import pyro_unsup as pu
+        >>> layout = pu.tables.Layout.dense(3)
+        >>> table = pu.tables.Declaration("coin", layout, torch.tensor(0.5, dtype=torch.float64))
+        >>> w = pu.DirichletVB().weights(table, torch.tensor([5.0, 2.0, 0.0], dtype=torch.float64), layout.uniform())
         >>> w.exp()
         tensor([0.6256, 0.2524, 0.0175], dtype=torch.float64)
 

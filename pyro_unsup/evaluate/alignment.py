@@ -30,9 +30,12 @@ def alignment_error_rate(gold: Links, predicted: Links | Array) -> float:
 
     :param predicted: links, or rows for them, shape (links, 3): pair, source place, target place.
 
-    >>> gold = Links(1, [[0, 0, 0], [0, 1, 1]], [True, False])
-    >>> alignment_error_rate(gold, [[0, 0, 0], [0, 1, 1]]), alignment_error_rate(gold, [[0, 0, 1], [0, 1, 1]])
-    (0.0, 0.6666666666666667)
+    >>> import pyro_unsup as pu
+    >>> gold = pu.data.Links(1, [[0, 0, 0], [0, 1, 1]], [True, False])
+    >>> pu.evaluate.alignment_error_rate(gold, [[0, 0, 0], [0, 1, 1]])
+    0.0
+    >>> pu.evaluate.alignment_error_rate(gold, [[0, 0, 1], [0, 1, 1]])
+    0.6666666666666667
     """
     return _error_rate(_overlap(gold, predicted))
 
@@ -42,8 +45,9 @@ def alignment_report(gold: Links, predicted: Links | Array) -> dict[str, float]:
 
     Of no links at all the precision is 1, and so is the recall of no sure links.
 
-    >>> gold = Links(1, [[0, 0, 0], [0, 1, 1]], [True, False])
-    >>> alignment_report(gold, [[0, 1, 1]])
+    >>> import pyro_unsup as pu
+    >>> gold = pu.data.Links(1, [[0, 0, 0], [0, 1, 1]], [True, False])
+    >>> pu.evaluate.alignment_report(gold, [[0, 1, 1]])
     {'aer': 0.5, 'precision': 1.0, 'recall': 0.0}
     """
     found = _overlap(gold, predicted)

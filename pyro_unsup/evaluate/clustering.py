@@ -17,6 +17,7 @@ def clustering_report(
     :param log_likelihood: of the words of these documents, natural logarithm; needs ``tokens``.
     :param tokens: how many words those are.
 
+    >>> from pyro_unsup.evaluate import clustering_report
     >>> clustering_report([0, 0, 1, 1], [2, 2, 2, 0], log_likelihood=-40.0, tokens=10)["loglik_per_token"]
     -4.0
     >>> clustering_report([0, 0, 1, 1], [2, 2, 2, 0])["accuracy"]

@@ -41,6 +41,7 @@ class HeadCounts:
     :param undirected: words whose head is the gold head or a gold child.
     :param ned: words whose head is the gold head, a gold child or the gold grandparent.
 
+    >>> from pyro_unsup.evaluate import head_counts
     >>> counts = head_counts([2, 0, 0, 1], [2, 0, 2, 0], [2, 2])
     >>> counts.directed.tolist(), counts.undirected.tolist(), counts.select([0]).scores()["directed"]
     ([2, 0], [2, 1], 1.0)
@@ -91,6 +92,7 @@ def head_scores(gold: Array, predicted: Array, lengths: Array, count_root: bool 
     :param count_root: also score words whose gold head is the root. Most papers do; scores without compare with none
         of theirs.
 
+    >>> from pyro_unsup.evaluate import head_scores
     >>> head_scores([2, 0, 2, 3], [0, 1, 2, 3], [4])  # a tree of four words with one arc turned round
     {'directed': 0.5, 'undirected': 0.75, 'ned': 1.0, 'sentences': 1, 'words': 4}
     """
@@ -100,6 +102,7 @@ def head_scores(gold: Array, predicted: Array, lengths: Array, count_root: bool 
 def head_counts(gold: Array, predicted: Array, lengths: Array, count_root: bool = True) -> HeadCounts:
     """The counts behind :func:`head_scores`, sentence by sentence: for sign tests, and to resample.
 
+    >>> from pyro_unsup.evaluate import head_counts
     >>> head_counts([2, 0, -1, 1], [2, 0, 0, 1], [2, 2]).scored.tolist()
     [2, 1]
     """
@@ -127,6 +130,7 @@ def sign_test_heads(
     :param measure: what is right.
     :param count_root: also compare words whose gold head is the root.
 
+    >>> from pyro_unsup.evaluate import sign_test_heads
     >>> sign_test_heads([2, 0, 0, 1], [2, 0, 0, 1], [0, 1, 0, 1], [2, 2])
     SignTest(wins=1, losses=0, ties=1, p_value=1.0)
     """
@@ -146,6 +150,7 @@ def sign_test_heads(
 def chain_to_next(lengths: Array) -> Ids:  # (sentences,) -> (words,)
     """Every word hangs on the next one, and the last is the root: hard to beat for English.
 
+    >>> from pyro_unsup.evaluate import chain_to_next
     >>> chain_to_next([3, 1]).tolist()
     [2, 3, 0, 0]
     """
@@ -158,6 +163,7 @@ def chain_to_next(lengths: Array) -> Ids:  # (sentences,) -> (words,)
 def chain_to_previous(lengths: Array) -> Ids:  # (sentences,) -> (words,)
     """Every word hangs on the one before it, and the first is the root.
 
+    >>> from pyro_unsup.evaluate import chain_to_previous
     >>> chain_to_previous([3, 1]).tolist()
     [0, 1, 2, 0]
     """

@@ -77,6 +77,7 @@ def contingency(gold: Array, predicted: Array, gold_size: int | None = None, pre
     :param predicted_size: number of clusters C; by default the largest id plus 1.
     :returns: counts, shape (G, C).
 
+    >>> from pyro_unsup.evaluate import contingency
     >>> contingency([0, 0, 1, 1], [2, 2, 2, 0]).tolist()
     [[0, 0, 2], [1, 0, 1]]
     """
@@ -122,6 +123,7 @@ def relabel(gold: Array, predicted: Array, how: Map = "many_to_one", predicted_s
     :param predicted_size: number of clusters C; by default the largest id plus 1.
     :returns: mapping, shape (C,); -1 for a cluster that shares no token with a tag of its own.
 
+    >>> from pyro_unsup.evaluate import relabel
     >>> relabel([0, 0, 1, 1], [2, 2, 2, 0]).tolist()
     [1, -1, 0]
     """
@@ -138,6 +140,7 @@ class Confusion:
     :param clusters: cluster id of each column, shape (C,).
     :param mapping: gold tag id of each column, -1 for none, shape (C,).
 
+    >>> from pyro_unsup.evaluate import confusion
     >>> found = confusion([0, 0, 1, 1], [2, 2, 2, 0], ["noun", "verb"])
     >>> found.counts.tolist(), found.mapping.tolist()
     ([[2, 0, 0], [1, 1, 0]], [0, 1, -1])
@@ -167,6 +170,7 @@ def confusion(
     :param predicted_labels: names of the clusters, C of them; by default their numbers.
     :param how: see :func:`relabel`.
 
+    >>> from pyro_unsup.evaluate import confusion
     >>> confusion([0, 0, 1, 1], [2, 2, 2, 0], ["noun", "verb"]).predicted_labels
     ('2', '0', '1')
     """

@@ -57,6 +57,7 @@ class BracketCounts:
     :param crossing: predicted brackets that cross a gold one.
     :param variant: the convention they were counted by.
 
+    >>> from pyro_unsup.evaluate import bracket_counts
     >>> counts = bracket_counts([[0, 0, 2], [1, 1, 3]], [[0, 1, 3], [1, 1, 3]], [3, 3])
     >>> counts.matched.tolist(), counts.crossing.tolist(), counts.select([1]).scores()["f1"]
     ([0, 1], [1, 0], 1.0)
@@ -118,6 +119,7 @@ def bracket_scores(
     :param lengths: words in each sentence, shape (sentences,).
     :param variant: the convention.
 
+    >>> from pyro_unsup.evaluate import bracket_scores
     >>> scores = bracket_scores([[0, 0, 4], [0, 1, 3]], [[0, 0, 4], [0, 1, 4], [0, 1, 3]], [4])
     >>> scores["recall"], scores["precision"], scores["crossing"]
     (1.0, 0.5, 0.0)
@@ -130,6 +132,7 @@ def bracket_counts(
 ) -> BracketCounts:
     """The counts behind :func:`bracket_scores`, sentence by sentence: for sign tests, and to resample.
 
+    >>> from pyro_unsup.evaluate import bracket_counts
     >>> bracket_counts([[0, 0, 4], [0, 1, 3]], [[0, 1, 4], [0, 1, 3]], [4]).predicted.tolist()
     [2]
     """
@@ -159,6 +162,7 @@ def sign_test_parses(
         one. Brackets of one sentence are not independent, so the first two are safer.
     :param variant: what counts, see :func:`bracket_scores`.
 
+    >>> from pyro_unsup.evaluate import sign_test_parses
     >>> sign_test_parses([[0, 0, 2], [1, 1, 3]], [[0, 0, 2], [1, 1, 3]], [[0, 1, 3], [1, 1, 3]], [3, 3])
     SignTest(wins=1, losses=0, ties=1, p_value=1.0)
     """
@@ -177,6 +181,7 @@ def sign_test_parses(
 def left_branching(lengths: Array) -> Rows:  # (sentences,) -> (brackets, 3)
     """Every bracket from the start of its sentence on: the tree of a language that puts heads last.
 
+    >>> from pyro_unsup.evaluate import left_branching
     >>> left_branching([4]).tolist()
     [[0, 0, 2], [0, 0, 3], [0, 0, 4]]
     """
@@ -187,6 +192,7 @@ def left_branching(lengths: Array) -> Rows:  # (sentences,) -> (brackets, 3)
 def right_branching(lengths: Array) -> Rows:  # (sentences,) -> (brackets, 3)
     """Every bracket to the end of its sentence: hard to beat for English.
 
+    >>> from pyro_unsup.evaluate import right_branching
     >>> right_branching([4]).tolist()
     [[0, 0, 4], [0, 1, 4], [0, 2, 4]]
     """
@@ -201,6 +207,7 @@ def upper_bound(gold: Array, lengths: Array) -> Rows:  # (brackets, 3), (sentenc
     Their recall is 1; their precision shows how flat the gold trees are. Flat brackets branch to the right here, which
     no score notices.
 
+    >>> from pyro_unsup.evaluate import upper_bound
     >>> upper_bound([[0, 0, 5], [0, 1, 3]], [5]).tolist()
     [[0, 0, 5], [0, 1, 3], [0, 1, 5], [0, 3, 5]]
     """

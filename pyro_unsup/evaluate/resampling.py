@@ -21,6 +21,7 @@ class Jackknife:
 
     :param values: the scores, one for each part.
 
+    >>> from pyro_unsup.evaluate import Jackknife
     >>> found = Jackknife((0.6, 0.7, 0.8))
     >>> round(found.mean, 4), round(found.deviation, 4), round(found.standard_error, 4)
     (0.7, 0.1, 0.1155)
@@ -54,6 +55,7 @@ def random_parts(n: int, parts: int, seed: int = 0) -> list[Ids]:
     :param parts: how many to make.
     :param seed: deals the examples out.
 
+    >>> from pyro_unsup.evaluate import random_parts
     >>> [part.tolist() for part in random_parts(5, 2)]
     [[2, 3, 4], [0, 1]]
     """
@@ -71,6 +73,8 @@ def jackknife(score: Callable[[Ids], float], n: int, parts: int | None = None, s
     :param parts: deal them out into this many parts at random; by default each example is a part.
     :param seed: deals the examples out.
 
+    >>> import numpy as np
+    >>> from pyro_unsup.evaluate import jackknife
     >>> found = jackknife(lambda kept: float(np.mean(kept)), 5)
     >>> found.mean, round(found.standard_error, 12)  # of a mean: its usual standard error
     (2.0, 0.707106781187)

@@ -23,6 +23,7 @@ def segmentation_report(gold: Array, predicted: Array, symbols: Array, lengths: 
     :param symbols: symbol ids, shape (symbols,), which tell whether two words are the same.
     :param lengths: symbols in each sentence, shape (sentences,).
 
+    >>> from pyro_unsup.evaluate import segmentation_report
     >>> report = segmentation_report(  # the dog / a dog, found as thed og / a dog
     ...     gold=[0, 0, 1, 0, 0, 1, 1, 0, 0, 1],
     ...     predicted=[0, 0, 0, 1, 0, 1, 1, 0, 0, 1],

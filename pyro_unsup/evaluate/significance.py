@@ -28,6 +28,7 @@ class SignTest:
     :param ties: units on which they are equal; the test leaves them out.
     :param p_value: probability of a split at least this uneven if both systems were equally good.
 
+    >>> from pyro_unsup.evaluate import sign_test_tokens
     >>> found = sign_test_tokens([0, 1, 1, 0], [0, 1, 1, 0], [1, 1, 0, 0])
     >>> found.wins, found.losses, found.ties, found.p_value
     (2, 0, 2, 0.5)
@@ -46,6 +47,7 @@ def sign_test_tokens(gold: Array, first: Array, second: Array) -> SignTest:
     :param first: tags predicted by the first system, shape (tokens,); map clusters to tags first, -1 is wrong.
     :param second: tags predicted by the second system, shape (tokens,).
 
+    >>> from pyro_unsup.evaluate import sign_test_tokens
     >>> sign_test_tokens([0, 0, 1, 1], [0, 0, 1, 0], [1, 1, 0, 0])
     SignTest(wins=3, losses=0, ties=1, p_value=0.25)
     """
@@ -60,6 +62,7 @@ def sign_test_sentences(gold: Array, first: Array, second: Array, offsets: Array
     :param second: tags predicted by the second system, shape (tokens,).
     :param offsets: where sentences start, and the end of the last, shape (sentences + 1,).
 
+    >>> from pyro_unsup.evaluate import sign_test_sentences
     >>> sign_test_sentences([0, 0, 1, 1], [0, 0, 1, 0], [1, 1, 0, 0], offsets=[0, 2, 4])
     SignTest(wins=2, losses=0, ties=0, p_value=0.5)
     """

@@ -35,6 +35,7 @@ def symmetrise(
         neighbours that one has and that have a word without a link, and at last by links between two words that have
         none (``"grow-diag-final-and"``); or those of one direction.
 
+    >>> from pyro_unsup.evaluate import symmetrise
     >>> symmetrise([True, False, True, False], [True, False, False, True], [2], [2], "union").tolist()
     [True, False, True, True]
     """
@@ -71,6 +72,7 @@ def above_threshold(
     :param combine: ``"mean"`` and ``"max"`` are soft and hard unions; ``"product"`` (or ``"geometric"``, its root) and
         ``"min"`` soft and hard intersections.
 
+    >>> from pyro_unsup.evaluate import above_threshold
     >>> above_threshold([0.9, 0.2], [0.4, 0.1], 0.5).tolist()
     [True, False]
     """
@@ -96,6 +98,7 @@ def competitive(
     :param source_lengths: (pairs,) words in each source sentence.
     :param target_lengths: (pairs,) words in each target sentence.
 
+    >>> from pyro_unsup.evaluate import competitive
     >>> competitive([0.9, 0.6, 0.1, 0.7], [0.9, 0.6, 0.1, 0.7], [1], [4]).tolist()
     [True, True, False, False]
     """
@@ -129,6 +132,7 @@ def _combined(forward: Array, backward: Array, combine: Combine) -> NDArray[np.f
 def link_rows(chosen: Array, source_lengths: Array, target_lengths: Array) -> NDArray[np.int64]:  # (cells,) -> (n, 3)
     """The pair, source place and target place of each link.
 
+    >>> from pyro_unsup.evaluate import link_rows
     >>> link_rows([False, True, True], [1, 1], [2, 1]).tolist()
     [[0, 0, 1], [1, 0, 0]]
     """

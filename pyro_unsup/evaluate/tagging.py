@@ -70,6 +70,7 @@ def _v_measure(table: Ids) -> float:
 def many_to_one(gold: Array, predicted: Array) -> float:  # (tokens,), (tokens,)
     """Accuracy when each cluster takes its most frequent gold tag. Never falls when a cluster is split.
 
+    >>> from pyro_unsup.evaluate import many_to_one
     >>> many_to_one([0, 0, 1, 1], [0, 0, 0, 1])
     0.75
     """
@@ -79,6 +80,7 @@ def many_to_one(gold: Array, predicted: Array) -> float:  # (tokens,), (tokens,)
 def one_to_one(gold: Array, predicted: Array) -> float:  # (tokens,), (tokens,)
     """Accuracy under the best matching of clusters to gold tags, each used at most once (the Hungarian method).
 
+    >>> from pyro_unsup.evaluate import one_to_one
     >>> one_to_one([0, 0, 1, 1], [0, 1, 2, 2])
     0.75
     """
@@ -88,6 +90,7 @@ def one_to_one(gold: Array, predicted: Array) -> float:  # (tokens,), (tokens,)
 def v_measure(gold: Array, predicted: Array) -> float:  # (tokens,), (tokens,)
     """Harmonic mean of homogeneity, 1 - H(gold | predicted) / H(gold), and completeness, the other way round [1].
 
+    >>> from pyro_unsup.evaluate import v_measure
     >>> v_measure([0, 0, 1, 1], [5, 5, 2, 2]), v_measure([0, 0, 1, 1], [0, 1, 0, 1])
     (1.0, 0.0)
     """
@@ -99,6 +102,7 @@ def variation_of_information(gold: Array, predicted: Array) -> float:  # (tokens
 
     Never quote it alone: all tokens in one cluster score H(gold), which beats many a useful tagging.
 
+    >>> from pyro_unsup.evaluate import variation_of_information
     >>> variation_of_information([0, 0, 1, 1], [0, 1, 0, 1])
     2.0
     """
@@ -108,6 +112,7 @@ def variation_of_information(gold: Array, predicted: Array) -> float:  # (tokens
 def clusters_used(predicted: Array) -> int:  # (tokens,)
     """The number of different clusters that occur.
 
+    >>> from pyro_unsup.evaluate import clusters_used
     >>> clusters_used([7, 7, 0, 3])
     3
     """
@@ -117,6 +122,7 @@ def clusters_used(predicted: Array) -> int:  # (tokens,)
 def accuracy(gold: Array, predicted: Array) -> float:  # (tokens,), (tokens,)
     """Share of tokens with the right tag; both sides number the same tags. A prediction of -1 (no tag) is wrong.
 
+    >>> from pyro_unsup.evaluate import accuracy
     >>> accuracy([0, 0, 1, 1], [0, 1, 1, -1])
     0.5
     """
@@ -131,6 +137,8 @@ def accuracy_ambiguous(gold: Array, predicted: Array, ambiguous: Array) -> float
     :param predicted: likewise, shape (tokens,); -1 is wrong.
     :param ambiguous: which tokens those are, boolean, shape (tokens,).
 
+    >>> import numpy as np
+    >>> from pyro_unsup.evaluate import accuracy_ambiguous
     >>> accuracy_ambiguous([0, 0, 1, 1], [0, 1, 1, 1], np.array([False, True, True, False]))
     0.5
     """
@@ -155,6 +163,8 @@ def bits_per_word(log_likelihood: float, tokens: int) -> float:
     :param log_likelihood: of the whole text, natural logarithm.
     :param tokens: number of words in that text.
 
+    >>> import math
+    >>> from pyro_unsup.evaluate import bits_per_word
     >>> round(bits_per_word(-math.log(8), tokens=2), 12)
     1.5
     """
@@ -170,6 +180,7 @@ def tag_entropy(marginals: Array) -> float:
 
     :param marginals: posterior probability of each tag at each token, shape (tokens, K).
 
+    >>> from pyro_unsup.evaluate import tag_entropy
     >>> tag_entropy([[0.5, 0.5], [1.0, 0.0]])
     0.5
     """
@@ -208,6 +219,7 @@ def tagging_report(
     :param ambiguous: tokens whose word has several tags, boolean, shape (tokens,); needs ``same_tags``.
     :param log_likelihood: of exactly these tokens, natural logarithm.
 
+    >>> from pyro_unsup.evaluate import tagging_report
     >>> report = tagging_report([0, 0, 1, 1], [1, 1, 0, 0])
     >>> report["many_to_one"], report["vi_bits"], report["clusters_used"]
     (1.0, 0.0, 2)

@@ -34,6 +34,7 @@ class SeedVariance:
     :param order_alone: the part of ``order`` that is the same for every start.
     :param interaction: the rest of it.
 
+    >>> from pyro_unsup.evaluate import seed_variance
     >>> found = seed_variance([[0.5, 0.6], [0.7, 0.8]])  # two starts, two orders each
     >>> round(found.mean, 3), round(found.initial, 3), round(found.order, 3)
     (0.65, 0.1, 0.05)
@@ -56,6 +57,7 @@ def seed_variance(scores: Array | Mapping[tuple[int, int], float]) -> SeedVarian
     :param scores: shape (starts, orders); or by pairs of seeds (start, order), every start with every order. Batch EM
         has but one order.
 
+    >>> from pyro_unsup.evaluate import seed_variance
     >>> print(seed_variance([[50.0, 52.0], [54.0, 56.0]]))
     53 ±2, 1
     """

@@ -68,7 +68,7 @@ def both(*components: Component) -> Both:
     """All of several components at once.
 
     >>> import pyro_unsup as pu
-    >>> both(pu.components.short_dependencies(4), pu.components.verb_as_root(["VB"]))
+    >>> pu.components.both(pu.components.short_dependencies(4), pu.components.verb_as_root(["VB"]))
     both(short_dependencies(limit=4), verb_as_root(tags=['VB']))
     """
     if not components:

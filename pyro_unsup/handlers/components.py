@@ -3,7 +3,8 @@
 A component is a function from the parts of the data to truth values, and anyone can write one. Those here have a name
 and settings besides, so that fits under them can be saved. They combine, by ``both`` or ``&``:
 
-    >>> short_dependencies(limit=4) & verb_as_root(["VERB", "AUX"])
+    >>> import pyro_unsup as pu
+    >>> pu.components.short_dependencies(limit=4) & pu.components.verb_as_root(["VERB", "AUX"])
     both(short_dependencies(limit=4), verb_as_root(tags=['VERB', 'AUX']))
 
 The first six are those of Cohen & Smith for dependency trees.
@@ -78,7 +79,7 @@ def right_attach(parts: Arcs) -> Tensor:
 
     >>> import pyro_unsup as pu
     >>> sentences = [[0, 1, 1, 2]]
-    >>> model = pu.constrain(pu.models.DMV(tags=3), right_attach())
+    >>> model = pu.constrain(pu.models.DMV(tags=3), pu.components.right_attach())
     >>> heads = pu.EM(model, init=pu.uniform()).run(sentences, iterations=0).posterior(sentences).mode()
     >>> all(head == 0 or head > child for child, head in enumerate(heads, 1))
     True
@@ -91,7 +92,7 @@ def all_right(parts: Arcs) -> Tensor:
     """The last word is the head of all others.
 
     >>> import pyro_unsup as pu
-    >>> model = pu.constrain(pu.models.DMV(tags=3), all_right())
+    >>> model = pu.constrain(pu.models.DMV(tags=3), pu.components.all_right())
     >>> pu.EM(model, init=pu.uniform()).run([[0, 1, 1, 2]], iterations=0).posterior([[0, 1, 1, 2]]).mode()
     tensor([4, 4, 4, 0])
     """
@@ -103,7 +104,7 @@ def left_chain(parts: Arcs) -> Tensor:
     """Every word's head is the next one.
 
     >>> import pyro_unsup as pu
-    >>> model = pu.constrain(pu.models.DMV(tags=3), left_chain())
+    >>> model = pu.constrain(pu.models.DMV(tags=3), pu.components.left_chain())
     >>> pu.EM(model, init=pu.uniform()).run([[0, 1, 1, 2]], iterations=0).posterior([[0, 1, 1, 2]]).mode()
     tensor([2, 3, 4, 0])
     """
@@ -117,7 +118,7 @@ def verb_as_root(parts: Arcs, tags: Any) -> Tensor:
     :param tags: of verbs.
 
     >>> import pyro_unsup as pu
-    >>> model = pu.constrain(pu.models.DMV(tags=pu.data.Vocab(["DT", "NN", "VB"])), verb_as_root("VB"))
+    >>> model = pu.constrain(pu.models.DMV(tags=pu.data.Vocab(["DT", "NN", "VB"])), pu.components.verb_as_root("VB"))
     >>> pu.EM(model, init=pu.uniform()).run([[0, 2, 1]], iterations=0).posterior([[0, 2, 1]]).mode()[1]  # VB
     tensor(0)
     """
@@ -131,7 +132,7 @@ def noun_sequence(parts: Arcs, tags: Any = "NN") -> Tensor:
     :param tags: of nouns.
 
     >>> import pyro_unsup as pu
-    >>> model = pu.constrain(pu.models.DMV(tags=pu.data.Vocab(["DT", "NN", "VB"])), noun_sequence("NN"))
+    >>> model = pu.constrain(pu.models.DMV(tags=pu.data.Vocab(["DT", "NN", "VB"])), pu.components.noun_sequence("NN"))
     >>> heads = pu.EM(model, init=pu.uniform()).run([[1, 1, 1, 2]], iterations=0).posterior([[1, 1, 1, 2]]).mode()
     >>> heads[:2]  # of the first two nouns: the third
     tensor([3, 3])
@@ -150,7 +151,7 @@ def short_dependencies(parts: Arcs, limit: int = 4) -> Tensor:
     """No word is further from its head than so many words. The root may be anywhere.
 
     >>> import pyro_unsup as pu
-    >>> model = pu.constrain(pu.models.DMV(tags=3), short_dependencies(1))
+    >>> model = pu.constrain(pu.models.DMV(tags=3), pu.components.short_dependencies(1))
     >>> heads = pu.EM(model, init=pu.uniform()).run([[0, 1, 1, 2]], iterations=0).posterior([[0, 1, 1, 2]]).mode()
     >>> max(abs(int(head) - child) for child, head in enumerate(heads, 1) if head)
     1
@@ -169,7 +170,7 @@ def fragments(parts: Brackets, separators: Any) -> Tensor:
 
     >>> import pyro_unsup as pu
     >>> sentences = pu.data.Corpus([0, 1, 2, 0, 1], [0, 5], pu.data.Vocab(["DT", "NN", ","]))
-    >>> model = pu.constrain(pu.models.CCM.of(sentences), fragments(","))
+    >>> model = pu.constrain(pu.models.CCM.of(sentences), pu.components.fragments(","))
     >>> posterior = pu.EM(model).run(sentences, iterations=0).posterior(sentences)
     >>> posterior.marginals[5:9].round(decimals=4)  # of the four spans of two words
     tensor([1., 0., 0., 1.], dtype=torch.float64)
@@ -201,7 +202,7 @@ def word_tags(parts: States, tags: Any) -> Tensor:
 
     >>> import pyro_unsup as pu
     >>> words, tags = pu.data.Vocab(["the", "dog"]), pu.data.Vocab(["DT", "NN"])
-    >>> model = pu.constrain(pu.models.Tagger(tags=tags, vocab=words), word_tags({"the": "DT"}))
+    >>> model = pu.constrain(pu.models.Tagger(tags=tags, vocab=words), pu.components.word_tags({"the": "DT"}))
     >>> pu.EM(model).run([[0, 1]], iterations=0).posterior([[0, 1]]).marginals[0].round(decimals=4)
     tensor([1., 0.], dtype=torch.float64)
     """
@@ -220,7 +221,7 @@ def spelled_with(parts: Pieces, symbols: Any) -> Tensor:
 
     >>> import pyro_unsup as pu
     >>> text = pu.data.Corpus([0, 1, 2, 3, 4, 5], [0, 6], pu.data.Vocab(["t", "h", "e", "d", "o", "g"]))
-    >>> model = pu.constrain(pu.models.Segmenter.of(text), spelled_with("eo"))
+    >>> model = pu.constrain(pu.models.Segmenter.of(text), pu.components.spelled_with("eo"))
     >>> ends = pu.EM(model).run(text, iterations=0).posterior(text).mode()
     >>> int(ends.sum())  # the vowels allow two words at most
     2
@@ -238,7 +239,7 @@ def near_diagonal(parts: Links, width: float = 0.25) -> Tensor:
     >>> import pyro_unsup as pu
     >>> pairs = pu.data.toy.bitext(5, seed=1)
     >>> free = pu.models.Aligner.of(pairs, agreement=None)
-    >>> near = pu.constrain(free, near_diagonal(0.3))
+    >>> near = pu.constrain(free, pu.components.near_diagonal(0.3))
     >>> first, second = (pu.EM(model, init=pu.uniform()).run(pairs, iterations=0).objective for model in (free, near))
     >>> first > second, near.fallbacks
     (True, 0)
@@ -256,7 +257,7 @@ def seeds(parts: Clusters, words: Any) -> Tensor:
     >>> import pyro_unsup as pu
     >>> documents = pu.data.toy.documents(5, seed=1).corpus
     >>> first = documents.sentence(0)[0]
-    >>> model = pu.constrain(pu.models.Clusterer(2, documents.vocab), seeds({1: [first]}))
+    >>> model = pu.constrain(pu.models.Clusterer(2, documents.vocab), pu.components.seeds({1: [first]}))
     >>> pu.EM(model).run(documents, iterations=0).posterior(documents).mode()[0]
     tensor(1)
     """

@@ -116,7 +116,7 @@ class ConstrainMessenger(PartsMessenger):
 
     >>> import pyro_unsup as pu
     >>> fit = pu.EM(pu.models.DMV(tags=3), init=pu.uniform()).run([[0, 1, 2]], iterations=0)
-    >>> with ConstrainMessenger(pu.components.left_chain()):
+    >>> with pu.handlers.ConstrainMessenger(pu.components.left_chain()):
     ...     heads = fit.posterior([[0, 1, 2]]).mode()
     >>> heads
     tensor([2, 3, 0])
@@ -238,7 +238,7 @@ def constrain(model: Callable[..., Any], component: Component) -> ConstrainedMod
     >>> def short(parts):
     ...     return parts.distance <= 2
     >>> sentences = [[0, 1, 1, 2], [2, 1, 0]]
-    >>> model = constrain(pu.models.DMV(tags=3), short)
+    >>> model = pu.constrain(pu.models.DMV(tags=3), short)
     >>> fit = pu.EM(model, pu.AddLambda(0.1), init=pu.uniform()).run(sentences, iterations=5)
     >>> model.fallbacks, float(fit.posterior(sentences).marginals[4])  # of the fourth word as head of the first
     (0, 0.0)

@@ -19,6 +19,7 @@ class Counting(DeclaredMessenger):
     Only the touched part of a table becomes a leaf, so the gradient of a mini-batch is as small as the mini-batch.
 
         >>> import pyro, torch
+        >>> from pyro_unsup.handlers import Counting
         >>> from pyro_unsup.tables import multinomial
         >>> weights = {"coin": torch.tensor([0.3, 0.7]).log()}
         >>> with Counting(weights) as counting:

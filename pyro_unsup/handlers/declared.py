@@ -17,7 +17,7 @@ class DeclaredMessenger(Messenger):
     """Records every table that a model declares, and answers with uniform rows.
 
     >>> import pyro_unsup as pu
-    >>> with DeclaredMessenger() as tables:
+    >>> with pu.handlers.DeclaredMessenger() as tables:
     ...     answer = pu.multinomial("sides", 2, prior=0.5)
     >>> answer.exp(), tables.found["sides"].prior
     (tensor([0.5000, 0.5000], dtype=torch.float64), tensor(0.5000, dtype=torch.float64))
@@ -54,7 +54,7 @@ def declared(model: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[str, 
     >>> import pyro_unsup as pu
     >>> def coin(n):
     ...     return pu.multinomial("sides", n, prior=0.5)
-    >>> declared(coin, 2)["sides"].layout.shape
+    >>> pu.handlers.declared(coin, 2)["sides"].layout.shape
     torch.Size([2])
     """
     with DeclaredMessenger() as tables:

@@ -35,7 +35,7 @@ class FeaturedMessenger(GivenMessenger):
 
     >>> import pyro_unsup as pu
     >>> model = pu.models.Tagger(2, 3)
-    >>> with FeaturedMessenger(pu.Features(model.declarations()), kappa=0.5):
+    >>> with pu.handlers.FeaturedMessenger(pu.Features(model.declarations()), kappa=0.5):
     ...     table = pu.tables.declare(model.declarations()["transition"])
     >>> table.shape
     torch.Size([2, 2])
@@ -76,10 +76,10 @@ def featured(model: Callable[..., Any], features: Features, kappa: float) -> Han
         meaning.
     :param kappa: strength of the prior, positive.
 
-    >>> import pyro_unsup as pu
     >>> from pyro import poutine
+    >>> import pyro_unsup as pu
     >>> model = pu.models.Tagger(2, 3)
-    >>> lifted = featured(model, pu.Features(model.declarations()), kappa=0.5)
+    >>> lifted = pu.featured(model, pu.Features(model.declarations()), kappa=0.5)
     >>> trace = poutine.trace(lifted).get_trace([[0, 1, 2], [2, 1]])
     >>> {name: tuple(site["value"].shape) for name, site in trace.nodes.items() if site["type"] == "sample"}
     {'features': (12,), 'sentences': (2,), 'words': (5,)}

@@ -19,7 +19,7 @@ class GivenMessenger(Messenger):
     Tables that are not named keep their meaning. Rows need not sum to one.
 
     >>> import torch, pyro_unsup as pu
-    >>> with GivenMessenger({"share": torch.tensor([0.25, 0.75]).log()}):
+    >>> with pu.handlers.GivenMessenger({"share": torch.tensor([0.25, 0.75]).log()}):
     ...     share = pu.multinomial("share", 2)
     >>> share.exp()
     tensor([0.2500, 0.7500])
@@ -64,8 +64,8 @@ def given(model: Callable[..., Any], weights: Mapping[str, Tensor | LazyTable]) 
     :param weights: by table, log-weights or a :class:`.LazyTable`.
 
     >>> import torch
-    >>> from pyro_unsup.tables import multinomial
-    >>> fixed = given(lambda: multinomial("coin", 2), {"coin": torch.tensor([0.3, 0.7]).log()})
+    >>> import pyro_unsup as pu
+    >>> fixed = pu.given(lambda: pu.multinomial("coin", 2), {"coin": torch.tensor([0.3, 0.7]).log()})
     >>> fixed().exp()
     tensor([0.3000, 0.7000])
     """

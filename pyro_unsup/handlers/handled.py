@@ -32,6 +32,7 @@ class Handled:
 def bare(model: Callable[..., Any]) -> Callable[..., Any]:
     """The model without the handlers around it.
 
+    >>> from pyro_unsup.handlers import Handled, bare
     >>> bare(Handled(Handled(len, None), None)) is len
     True
     """

@@ -78,7 +78,7 @@ class HardenMessenger(Messenger):
 
     >>> import pyro_unsup as pu
     >>> fit = pu.EM(pu.models.Tagger(tags=2, vocab=2)).run([[0, 1, 1]], iterations=0)
-    >>> with HardenMessenger():
+    >>> with pu.handlers.HardenMessenger():
     ...     best = fit.log_likelihood([[0, 1, 1]])
     >>> best < fit.log_likelihood([[0, 1, 1]])
     True
@@ -119,7 +119,7 @@ def harden(model: Callable[..., Any]) -> Handled:
     the data together with those structures, and never falls.
 
     >>> import pyro_unsup as pu
-    >>> fit = pu.EM(harden(pu.models.Tagger(2, 3)), pu.AddLambda(0.1)).run([[0, 1, 2], [2, 1]])
+    >>> fit = pu.EM(pu.harden(pu.models.Tagger(2, 3)), pu.AddLambda(0.1)).run([[0, 1, 2], [2, 1]])
     >>> fit.report.converged
     True
     """

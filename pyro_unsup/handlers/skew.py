@@ -34,7 +34,7 @@ class SkewMessenger(TemperMessenger):
 
     >>> import torch, pyro_unsup as pu
     >>> mine, reference = {"share": torch.tensor([0.36, 0.64]).log()}, {"share": torch.tensor([0.25, 0.25]).log()}
-    >>> with pu.handlers.GivenMessenger(mine), SkewMessenger(0.5, toward=reference):
+    >>> with pu.handlers.GivenMessenger(mine), pu.handlers.SkewMessenger(0.5, toward=reference):
     ...     weights = pu.multinomial("share", 2)
     >>> weights.exp()  # half way in logs
     tensor([0.3000, 0.4000])
@@ -107,7 +107,7 @@ def skew(model: Callable[..., Any], beta: float, toward: Mapping[str, Tensor] | 
     >>> import torch, pyro_unsup as pu
     >>> model, sentences = pu.models.Tagger(2, 2), [[0, 1, 1]]
     >>> start = pu.EM(model).run(sentences, iterations=0)
-    >>> near = pu.EM(skew(model, 1e-6, toward=start)).run(sentences, iterations=0, seed=1)
+    >>> near = pu.EM(pu.skew(model, 1e-6, toward=start)).run(sentences, iterations=0, seed=1)
     >>> torch.allclose(near.posterior(sentences).marginals, start.posterior(sentences).marginals, atol=1e-4)
     True
     """

@@ -31,7 +31,7 @@ class TemperMessenger(Messenger):
     >>> import pyro_unsup as pu
     >>> model = pu.models.Tagger(tags=2, vocab=2)
     >>> fit = pu.EM(model).run([[0, 1, 1]], iterations=0)
-    >>> with TemperMessenger(1e-6):
+    >>> with pu.handlers.TemperMessenger(1e-6):
     ...     flat = fit.posterior([[0, 1, 1]]).marginals
     >>> flat.round(decimals=4)
     tensor([[0.5000, 0.5000],
@@ -80,8 +80,9 @@ def temper(model: Callable[..., Any], beta: float) -> Handled:
 
     >>> import torch, pyro
     >>> from pyro import poutine
-    >>> coin = lambda: pyro.sample("x", Categorical(torch.tensor([0.25, 0.75]).log()), obs=torch.tensor(1))
-    >>> poutine.trace(temper(coin, 0.5)).get_trace().log_prob_sum().exp()  # nothing hidden: nothing changes
+    >>> import pyro_unsup as pu
+    >>> coin = lambda: pyro.sample("x", pu.Categorical(torch.tensor([0.25, 0.75]).log()), obs=torch.tensor(1))
+    >>> poutine.trace(pu.temper(coin, 0.5)).get_trace().log_prob_sum().exp()  # nothing hidden: nothing changes
     tensor(0.7500)
     """
     return Handled(model, TemperMessenger(beta))

@@ -48,13 +48,13 @@ class Anneal(EM):
 
         >>> import pyro_unsup as pu
         >>> sentences = [[0, 1], [0, 1, 1], [1, 0, 1]]
-        >>> fit = Anneal(pu.models.Tagger(tags=2, vocab=2), schedule=geometric(0.1, 2)).run(sentences)
+        >>> fit = pu.Anneal(pu.models.Tagger(tags=2, vocab=2), schedule=pu.geometric(0.1, 2)).run(sentences)
         >>> fit.history.beta.unique().tolist()
         [0.1, 0.2, 0.4, 0.8, 1.0]
 
     In a loop of your own, say when to raise beta::
 
-        >>> engine = Anneal(pu.models.Tagger(tags=2, vocab=2), schedule=[0.5, 1.0])
+        >>> engine = pu.Anneal(pu.models.Tagger(tags=2, vocab=2), schedule=[0.5, 1.0])
         >>> engine.start([[0, 1], [0, 1, 1]])
         >>> before = engine.look().beta
         >>> engine.advance()

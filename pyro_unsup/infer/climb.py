@@ -11,6 +11,8 @@ from torch import Tensor
 def climb(parameters: Sequence[Tensor], objective: Callable[[], Tensor], steps: int) -> None:
     """Move leaf tensors in place towards a maximum of the objective; steps that do not raise it are undone.
 
+    >>> import torch
+    >>> from pyro_unsup.infer.climb import climb
     >>> x = torch.tensor(0.0, requires_grad=True)
     >>> climb([x], lambda: -((x - 3) ** 2), steps=20)
     >>> round(x.item(), 6)

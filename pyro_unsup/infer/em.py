@@ -33,13 +33,13 @@ class EM(Engine):
 
         >>> import pyro_unsup as pu
         >>> sentences = [[0, 1], [0, 1, 1], [1, 0, 1]]
-        >>> fit = EM(pu.models.Tagger(tags=2, vocab=2)).run(sentences, iterations=20)
+        >>> fit = pu.EM(pu.models.Tagger(tags=2, vocab=2)).run(sentences, iterations=20)
         >>> fit.predict([[0, 1, 1]]).shape
         torch.Size([3])
 
     In a loop of your own::
 
-        >>> engine = EM(pu.models.Tagger(tags=2, vocab=2))
+        >>> engine = pu.EM(pu.models.Tagger(tags=2, vocab=2))
         >>> engine.start(sentences, seed=1)
         >>> for _ in range(3):
         ...     info = engine.look()  # the E step

@@ -68,7 +68,7 @@ class CollapsedGibbs(MCMCKernel):
 
         >>> import pyro_unsup as pu
         >>> corpus = pu.data.toy.sentences(50, seed=1)
-        >>> kernel = CollapsedGibbs(pu.models.Tagger(tags=5, vocab=corpus.vocab), hyper="shared")
+        >>> kernel = pu.CollapsedGibbs(pu.models.Tagger(tags=5, vocab=corpus.vocab), hyper="shared")
         >>> samples = kernel.run(corpus, sweeps=40, burn_in=20, chains=2, seed=0, progress=False)
         >>> samples.labels.shape == (2, 20, corpus.tokens)
         True
@@ -201,7 +201,7 @@ class CollapsedGibbs(MCMCKernel):
         """How it samples, in plain values.
 
         >>> import pyro_unsup as pu
-        >>> CollapsedGibbs(pu.models.Tagger(tags=2, vocab=2), alpha=0.5).settings()["alpha"]
+        >>> pu.CollapsedGibbs(pu.models.Tagger(tags=2, vocab=2), alpha=0.5).settings()["alpha"]
         0.5
         """
         t = self._temperature

@@ -54,13 +54,13 @@ class Gradient(Engine):
 
         >>> import pyro_unsup as pu
         >>> sentences = [[0, 1], [0, 1, 1], [1, 0, 1]]
-        >>> fit = Gradient(pu.models.Tagger(tags=2, vocab=2), pu.LogLinear(kappa=0.1)).run(sentences, iterations=20)
+        >>> fit = pu.Gradient(pu.models.Tagger(tags=2, vocab=2), pu.LogLinear(kappa=0.1)).run(sentences, iterations=20)
         >>> fit.report.iterations <= 20 and int(fit.history.evaluations.iloc[-1]) > fit.report.iterations
         True
 
     The gradient itself, for another optimiser::
 
-        >>> engine = Gradient(pu.models.Tagger(tags=2, vocab=2), pu.LogLinear(kappa=0.1))
+        >>> engine = pu.Gradient(pu.models.Tagger(tags=2, vocab=2), pu.LogLinear(kappa=0.1))
         >>> {name: tuple(slope.shape) for name, slope in engine.gradient([[0, 1], [0, 1, 1]]).items()}
         {'features': (10,)}
 

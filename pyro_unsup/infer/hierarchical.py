@@ -68,7 +68,7 @@ class HierarchicalEM(EM):
 
         >>> import pyro_unsup as pu
         >>> sentences = [[0, 1, 1, 2], [2, 1, 0], [0, 1, 2]]
-        >>> fit = HierarchicalEM(pu.models.DMV(tags=3)).run(sentences, iterations=5, tolerance=0)
+        >>> fit = pu.HierarchicalEM(pu.models.DMV(tags=3)).run(sentences, iterations=5, tolerance=0)
         >>> bool((fit.history.objective.diff()[1:] > 0).all())
         True
         >>> sorted(fit.memory)[:2]

@@ -31,6 +31,8 @@ class Hyperprior(Protocol):
 class Gamma:
     """Proportional to x^(shape - 1) exp(-rate x).
 
+    >>> import numpy as np
+    >>> from pyro_unsup.infer import Gamma
     >>> Gamma(2.0, 1.0).log_density(np.array([1.0]))
     array([-1.])
     """
@@ -50,6 +52,8 @@ class Gamma:
 class LogUniform:
     """Proportional to 1 / x between two bounds.
 
+    >>> import numpy as np
+    >>> from pyro_unsup.infer import LogUniform
     >>> LogUniform(0.1, 10.0).log_density(np.array([0.01, 1.0]))
     array([-inf,  -0.])
     """
@@ -74,6 +78,8 @@ class Flat:
     As the concentration grows, the probability of the tags tends to a positive constant, so a long chain wanders off
     without end. It serves a short search for good tags, never an estimate of the concentration.
 
+    >>> import numpy as np
+    >>> from pyro_unsup.infer import Flat
     >>> Flat().log_density(np.array([0.01, 100.0]))
     array([0., 0.])
     """

@@ -43,13 +43,13 @@ class IncrementalEM(Online):
 
         >>> import pyro_unsup as pu
         >>> data, model = [[0, 1], [0, 1, 1], [1, 0, 1], [0, 0, 1]], pu.models.Tagger(tags=2, vocab=2)
-        >>> fit = IncrementalEM(model).run(data, iterations=5)
+        >>> fit = pu.IncrementalEM(model).run(data, iterations=5)
         >>> fit.objective <= fit.log_likelihood(data)  # a bound
         True
 
     In a loop of your own::
 
-        >>> data, engine = [[0, 1], [0, 1, 1], [1, 0, 1]], IncrementalEM(pu.models.Tagger(tags=2, vocab=2))
+        >>> data, engine = [[0, 1], [0, 1, 1], [1, 0, 1]], pu.IncrementalEM(pu.models.Tagger(tags=2, vocab=2))
         >>> engine.memory(data) > 0  # bytes that the counts of all mini-batches will take
         True
         >>> info = engine.look()

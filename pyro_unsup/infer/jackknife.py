@@ -42,7 +42,7 @@ class Trials:
     ...     return pu.EM(pu.models.Tagger(tags=2, vocab=sentences.vocab))
     >>> def score(fit, mine, rest):
     ...     return fit.objective / mine.tokens
-    >>> trials = jackknife_fits(make, sentences, score, parts=3, processes=1, progress=False, iterations=2)
+    >>> trials = pu.infer.jackknife_fits(make, sentences, score, parts=3, processes=1, progress=False, iterations=2)
     >>> [len(numbers) for numbers in trials.trained_on], len(trials.scores["score"].values)
     ([8, 8, 8], 3)
     """
@@ -84,7 +84,9 @@ def jackknife_fits(
     >>> def make(part):
     ...     model = pu.models.CCM.of(part, vocab=corpus.vocab)
     ...     return pu.EM(model, pu.AddLambda(1.0), model.split_start(part))
-    >>> found = jackknife_fits(make, corpus, lambda fit, part, rest: fit.evaluate(part), 3, processes=1, iterations=5)
+    >>> def score(fit, part, rest):
+    ...     return fit.evaluate(part)
+    >>> found = pu.infer.jackknife_fits(make, corpus, score, parts=3, processes=1, iterations=5)
     >>> len(found.fits), 0 < found.scores["f1"].mean < 1, found.scores["f1"].deviation < 0.2
     (3, True, True)
     """

@@ -61,7 +61,7 @@ class MixtureEM(EM):
         >>> import pyro_unsup as pu
         >>> sentences = [[0, 1, 1, 2], [2, 1, 0], [0, 1, 2]]
         >>> near = pu.components.short_dependencies(limit=1)
-        >>> engine = MixtureEM(pu.models.DMV(tags=3), [near], pu.DirichletVB(), polytope=Loosen(0.5, 0.9, 0.1))
+        >>> engine = pu.MixtureEM(pu.models.DMV(tags=3), [near], pu.DirichletVB(), polytope=pu.Loosen(0.5, 0.9, 0.1))
         >>> fit = engine.run(sentences, iterations=6)
         >>> fit.history.lambda_0.round(2).tolist()
         [0.5, 0.6, 0.7, 0.8, 0.9, 0.9, 0.9]

@@ -20,7 +20,8 @@ class Polytope:
     :param upper: rows of ``size`` numbers a, each with its bound b.
     :param equal: the same.
 
-    >>> Polytope(2, upper=[([1, 0], 0.9)]).best([-5.0, -7.0])  # as much as may be of the first
+    >>> import pyro_unsup as pu
+    >>> pu.Polytope(2, upper=[([1, 0], 0.9)]).best([-5.0, -7.0])  # as much as may be of the first
     array([0.9, 0.1])
     """
 
@@ -86,7 +87,8 @@ class Loosen:
     :param even: let all other components have the same coefficient, so that none of them is left out.
     :param exactly: let the unconstrained component have that coefficient, and not less.
 
-    >>> how = Loosen(0.85, 0.95, 0.01)
+    >>> import pyro_unsup as pu
+    >>> how = pu.Loosen(0.85, 0.95, 0.01)
     >>> [how(iteration, 2).upper[0][1] for iteration in (0, 1, 10, 19)]
     [0.85, 0.86, 0.95, 0.95]
 
@@ -122,9 +124,10 @@ class Loosen:
 def fixed(free: float, even: bool = False) -> Loosen:
     """The unconstrained component has this share, in all iterations.
 
-    >>> fixed(0.9)
+    >>> import pyro_unsup as pu
+    >>> pu.fixed(0.9)
     Loosen(start=0.9, end=0.9, step=0.01, even=False, exactly=True)
-    >>> fixed(0.9)(7, 3).equal
+    >>> pu.fixed(0.9)(7, 3).equal
     (((1.0, 0.0, 0.0), 0.9),)
     """
     return Loosen(free, free, even=even, exactly=True)

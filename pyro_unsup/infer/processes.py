@@ -27,7 +27,8 @@ _Result = TypeVar("_Result")
 class LostProcess(FitError):
     """Another process of the run is gone, so this one cannot go on.
 
-    >>> issubclass(LostProcess, FitError)
+    >>> import pyro_unsup as pu
+    >>> issubclass(pu.infer.LostProcess, pu.FitError)
     True
     """
 
@@ -35,6 +36,7 @@ class LostProcess(FitError):
 def rank_and_size() -> tuple[int, int]:
     """Which of how many processes this is; (0, 1) for one on its own.
 
+    >>> from pyro_unsup.infer.processes import rank_and_size
     >>> rank_and_size()
     (0, 1)
     """
@@ -133,8 +135,9 @@ def group(rank: int, size: int, meeting: str, patience: float = PATIENCE) -> Ite
 
 
 def _device() -> torch.device:
-    """Where the processes exchange tensors."""
-    return torch.device("cuda", torch.cuda.current_device()) if dist.get_backend() == "nccl" else torch.device("cpu")
+    """Where the processes exchange tensors: on the CPU, unless they have nothing for it."""
+    for_cpu = "cpu:" in dist.get_backend_config()
+    return torch.device("cpu") if for_cpu else torch.device("cuda", torch.cuda.current_device())
 
 
 @contextmanager

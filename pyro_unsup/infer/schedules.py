@@ -20,7 +20,8 @@ def geometric(start: float = 1e-4, factor: float = 1.2, end: float = 1.0) -> lis
     :param factor: what each is multiplied by.
     :param end: the last beta.
 
-    >>> [round(beta, 3) for beta in geometric(0.01, 1.5)]
+    >>> import pyro_unsup as pu
+    >>> [round(beta, 3) for beta in pu.geometric(0.01, 1.5)]
     [0.01, 0.015, 0.022, 0.034, 0.051, 0.076, 0.114, 0.171, 0.256, 0.384, 0.577, 0.865, 1.0]
     """
     _positive(start=start, end=end)
@@ -46,7 +47,8 @@ def linear(start: float, steps: int, end: float = 1.0) -> list[float]:
     :param steps: how many there are, the first and the last included.
     :param end: the last beta.
 
-    >>> linear(0.25, 4)
+    >>> import pyro_unsup as pu
+    >>> pu.linear(0.25, 4)
     [0.25, 0.5, 0.75, 1.0]
     """
     _positive(start=start, end=end)
@@ -58,7 +60,8 @@ def linear(start: float, steps: int, end: float = 1.0) -> list[float]:
 def quench(end: float = 4.0, factor: float = 1.5) -> list[float]:
     """Betas above 1, to go on with after a schedule: posteriors get ever more certain, as in Viterbi EM.
 
-    >>> geometric(0.5, 2) + quench(4, 2)
+    >>> import pyro_unsup as pu
+    >>> pu.geometric(0.5, 2) + pu.quench(4, 2)
     [0.5, 1.0, 2.0, 4.0]
     """
     return geometric(1.0, factor, end)[1:]

@@ -39,7 +39,7 @@ class Selection:
     >>> sentences = pu.data.toy.sentences(20, seed=1)
     >>> model = pu.models.Tagger(tags=2, vocab=sentences.vocab)
     >>> grid = {"powers": [0.6, 0.9], "batch_sizes": [5], "iterations": 2}
-    >>> found = select_steps(model, sentences, **grid, processes=1, progress=False)
+    >>> found = pu.select_steps(model, sentences, **grid, processes=1, progress=False)
     >>> len(found.rows), found.best["power"] in (0.6, 0.9), found.fit.report.iterations
     (2, True, 2)
     """
@@ -89,7 +89,7 @@ def select_steps(
 
         >>> import pyro_unsup as pu
         >>> data, model = [[0, 1], [0, 1, 1], [1, 0, 1], [0, 0, 1]], pu.models.Tagger(tags=2, vocab=2)
-        >>> found = select_steps(model, data, powers=[0.6, 1.0], batch_sizes=[1, 2], iterations=3, processes=1)
+        >>> found = pu.select_steps(model, data, powers=[0.6, 1.0], batch_sizes=[1, 2], iterations=3, processes=1)
         >>> found.best["log_likelihood"] == max(row["log_likelihood"] for row in found.rows)
         True
     """

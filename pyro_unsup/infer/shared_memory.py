@@ -49,7 +49,9 @@ class SharedSum:
 def shared_sum(numbers: Tensor) -> SharedSum | None:
     """Where these numbers are to be added up, if that is memory: all processes of the group get the same answer."""
     n = numbers.numel()
-    if not WORTH <= n <= MOST or numbers.dtype != torch.float64 or numbers.dim() != 1 or dist.get_backend() != "gloo":
+    if not WORTH <= n <= MOST or numbers.dtype != torch.float64 or numbers.dim() != 1:
+        return None
+    if "cpu:gloo" not in dist.get_backend_config():
         return None
     tried = _tried.setdefault(dist.group.WORLD, {})
     if n not in tried:

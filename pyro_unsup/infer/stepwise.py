@@ -63,14 +63,14 @@ class StepwiseEM(Online):
 
         >>> import pyro_unsup as pu
         >>> data, model = [[0, 1], [0, 1, 1], [1, 0, 1], [0, 0, 1]], pu.models.Tagger(tags=2, vocab=2)
-        >>> quick = StepwiseEM(model, batch_size=2).run(data, iterations=5)
+        >>> quick = pu.StepwiseEM(model, batch_size=2).run(data, iterations=5)
         >>> fit = pu.EM(model, init=pu.from_weights(quick)).run(data)
         >>> fit.objective > quick.log_likelihood(data)
         True
 
     In a loop of your own, or on a stream::
 
-        >>> engine = StepwiseEM(pu.models.Tagger(tags=2, vocab=2), batch_size=1)
+        >>> engine = pu.StepwiseEM(pu.models.Tagger(tags=2, vocab=2), batch_size=1)
         >>> losses = [engine.step([sentence]) for sentence in ([0, 1], [0, 1, 1], [1, 0, 1])]
         >>> engine.partial_fit([[0, 0, 1]]).result().report.iterations, round(engine.step_size(0), 3)
         (4, 0.616)
@@ -127,9 +127,9 @@ class StepwiseEM(Online):
     def guide(self, *args: Any, **kwargs: Any) -> None:
         """The tables as they are now, each a point mass at the site that the model has for it.
 
-        >>> import pyro_unsup as pu
         >>> from pyro import poutine
-        >>> engine = StepwiseEM(pu.models.Tagger(tags=2, vocab=2), batch_size=1)
+        >>> import pyro_unsup as pu
+        >>> engine = pu.StepwiseEM(pu.models.Tagger(tags=2, vocab=2), batch_size=1)
         >>> loss = engine.step([[0, 1, 1]])
         >>> sorted(poutine.trace(engine.guide).get_trace([[0, 1]]).stochastic_nodes)
         ['emission', 'start', 'transition']

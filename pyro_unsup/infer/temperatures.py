@@ -19,7 +19,8 @@ class Cooling:
 
     Goldwater & Griffiths (2007) cool from 2 to 0.08.
 
-    >>> [round(Cooling()(sweep, 5), 3) for sweep in range(5)]
+    >>> import pyro_unsup as pu
+    >>> [round(pu.Cooling()(sweep, 5), 3) for sweep in range(5)]
     [2.0, 0.894, 0.4, 0.179, 0.08]
     """
 

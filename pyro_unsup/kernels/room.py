@@ -27,6 +27,7 @@ _waiting: deque[Array] = deque(maxlen=WAITING)
 def room(size: int, dtype: Any = np.float64) -> Array:  # -> (size,)
     """An array of anything, as ``np.empty``; its memory waits for another one when no view of it is left.
 
+    >>> from pyro_unsup.kernels.room import room
     >>> room(3).shape
     (3,)
     """

@@ -22,6 +22,8 @@ _Result = TypeVar("_Result")
 def even_cuts(sizes: np.ndarray, shards: int) -> np.ndarray:  # (n,) -> (shards + 1,)
     """Cut a sequence of items into runs of about the same total size.
 
+    >>> import numpy as np
+    >>> from pyro_unsup.kernels.threads import even_cuts
     >>> even_cuts(np.array([5, 1, 1, 1, 1, 1]), 2).tolist()
     [0, 1, 6]
     """

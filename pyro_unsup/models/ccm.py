@@ -59,10 +59,11 @@ class CCM:
         too (Klein 2005). They are distituents of every tree, so they tell which symbols no constituent comes between.
         In variant 1 their yield is one more column, the last one; in variant 2 it is certain.
 
+        >>> import torch
         >>> import pyro_unsup as pu
         >>> from pyro_unsup.distributions.bracketing import constituents
         >>> sentences = [[0, 1, 2], [3, 2, 0, 1], [0, 1, 2, 0, 1], [2, 0, 1]]  # determiner, noun, verb, pronoun
-        >>> model = CCM.of(sentences, vocab=4)
+        >>> model = pu.models.CCM.of(sentences, vocab=4)
         >>> fit = pu.EM(model, pu.AddLambda(0.1), init=model.split_start(sentences)).run(sentences)
         >>> tree = fit.predict([[2, 0, 1]])
         >>> constituents(tree, torch.tensor([3])).tolist()  # sentence, start, end

@@ -66,7 +66,7 @@ class Clusterer:
 
         >>> import pyro_unsup as pu
         >>> documents = [[0, 1, 0, 0], [0, 0, 1], [2, 3, 3], [3, 2, 2, 3, 1]]
-        >>> fit = pu.EM(Clusterer(clusters=2, vocab=4)).run(documents, iterations=20)
+        >>> fit = pu.EM(pu.models.Clusterer(clusters=2, vocab=4)).run(documents, iterations=20)
         >>> first, second, third, fourth = fit.posterior(documents).mode().tolist()
         >>> first == second, second != third, third == fourth
         (True, True, True)

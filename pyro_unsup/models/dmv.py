@@ -44,7 +44,7 @@ class DMV:
 
         >>> import pyro_unsup as pu
         >>> corpus = pu.data.short_tag_sequences(pu.data.toy.sentences(300, seed=1), max_length=8, drop=["PUNCT"])
-        >>> model = DMV.of(corpus)
+        >>> model = pu.models.DMV.of(corpus)
         >>> fit = pu.EM(model, pu.AddLambda(0.1), init=model.harmonic_start(corpus)).run(corpus)
         >>> corpus.sentence(0), fit.posterior(corpus).mbr()[:5].tolist()  # heads: 0 is the root, k the k-th word
         (['PROPN', 'AUX', 'VERB', 'DET', 'NOUN'], [2, 3, 0, 3, 4])

@@ -68,7 +68,7 @@ class DMVCCM:
 
         >>> import pyro_unsup as pu
         >>> corpus = pu.data.short_tag_sequences(pu.data.toy.sentences(300, seed=1), max_length=8, drop=["PUNCT"])
-        >>> model = DMVCCM.of(corpus)
+        >>> model = pu.models.DMVCCM.of(corpus)
         >>> fit = pu.EM(model, pu.AddLambda(0.1), init=model.start(corpus)).run(corpus, iterations=10)
         >>> corpus.sentence(0), fit.posterior(corpus).mbr()[:5].tolist()  # heads: 0 is the root, k the k-th word
         (['PROPN', 'AUX', 'VERB', 'DET', 'NOUN'], [2, 3, 0, 3, 4])

@@ -44,6 +44,8 @@ class Inventory:
     :param yields: (Y, 2).
     :param contexts: (X, 2).
 
+    >>> import torch
+    >>> from pyro_unsup.models.inventory import Inventory
     >>> known = Inventory.of(torch.tensor([1, 0, 1]), torch.tensor([3]), symbols=2)
     >>> known.yields.tolist()  # 1, 0; 10, 01; 101
     [[-1, 1], [-1, 0], [0, 0], [1, 1], [2, 1]]

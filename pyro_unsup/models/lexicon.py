@@ -30,6 +30,8 @@ class Lexicon:
     :param sizes: (source,) how many target words each source word meets.
     :param met: (P,) int32, those target words, in order for each source word.
 
+    >>> import torch
+    >>> from pyro_unsup.models.lexicon import Lexicon
     >>> words, lengths = torch.tensor([0, 1, 0]), torch.tensor([2, 1])
     >>> lexicon = Lexicon.of(words, lengths, torch.tensor([0, 2, 0]), torch.tensor([2, 1]), 2, 3)
     >>> lexicon.sizes.tolist(), lexicon.met.tolist()
@@ -196,6 +198,8 @@ class _Joined(torch.autograd.Function):
 def join(one: Tensor, other: Tensor, shared: int) -> tuple[Tensor, Tensor]:  # (*batch, C), (*batch, C')
     """Two tables of log-weights whose first cells stand for the same: each gets the sum there, and keeps its others.
 
+    >>> import torch
+    >>> from pyro_unsup.models.lexicon import join
     >>> join(torch.tensor([1, 2, 3]), torch.tensor([10, 20, 30]), 2)
     (tensor([11, 22,  3]), tensor([11, 22, 30]))
     """

@@ -58,6 +58,8 @@ class SegmentTypes:
     :param nodes: (N, 2) int64.
     :param chosen: (S,) int64, the nodes that are segments, in the order of their numbers; all of them if not given.
 
+    >>> import torch
+    >>> from pyro_unsup.models.segment_types import SegmentTypes
     >>> known, segments = SegmentTypes.of(torch.tensor([1, 0, 1]), torch.tensor([3]), symbols=2, longest=2)
     >>> known.nodes.tolist()  # 1, 10, 0, 01
     [[-1, 1], [0, 0], [-1, 0], [2, 1]]

@@ -48,7 +48,7 @@ class Segmenter:
         >>> text = ["thedog", "adog", "seethedog", "thecat", "acat", "seeacat", "see"]
         >>> vocab = pu.data.Vocab(sorted(set("".join(text))))
         >>> sentences = [vocab.encode(line) for line in text]
-        >>> fit = pu.EM(Segmenter.of(sentences, vocab=vocab), init=pu.uniform()).run(sentences)
+        >>> fit = pu.EM(pu.models.Segmenter.of(sentences, vocab=vocab), init=pu.uniform()).run(sentences)
         >>> fit.predict([vocab.encode("seethecat")]).tolist()  # 1 where a segment ends: see the cat
         [0, 0, 1, 0, 0, 1, 0, 0, 1]
     """
@@ -126,7 +126,7 @@ class Segmenter:
         :param vocab: the symbols, all that occur in the segments among them.
 
         >>> import pyro_unsup as pu
-        >>> Segmenter.listed(["the", "dog", "do"], pu.data.Vocab(list("thedog")))
+        >>> pu.models.Segmenter.listed(["the", "dog", "do"], pu.data.Vocab(list("thedog")))
         Segmenter(vocab=6, 3 types, max_length=3, penalty=1.6)
         """
         number = {name: k for k, name in enumerate(vocab)}  # type: ignore[arg-type, var-annotated]

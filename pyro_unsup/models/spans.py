@@ -84,6 +84,8 @@ def with_gaps(
 def runs(starts: Tensor, sizes: Tensor) -> Tensor:  # (n,), (n,) -> (sum of sizes,)
     """Runs of numbers, end to end.
 
+    >>> import torch
+    >>> from pyro_unsup.models.spans import runs
     >>> runs(torch.tensor([5, 0]), torch.tensor([2, 3])).tolist()
     [5, 6, 0, 1, 2]
     """

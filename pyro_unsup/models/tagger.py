@@ -45,6 +45,7 @@ class Tagger:
     Runs under EM and its relatives, and unchanged under stock Pyro::
 
         >>> import pyro, pyro.poutine as poutine
+        >>> from pyro_unsup.models import Tagger
         >>> pyro.set_rng_seed(0)
         >>> tagger = Tagger(tags=2, vocab=3)
         >>> print(poutine.trace(tagger).get_trace([[0, 1, 2], [2, 1]]).format_shapes())

@@ -35,7 +35,7 @@ def alignment_grid(bitext: Bitext, predicted: Any = None, pair: int = 0, ax: Axe
 
     >>> import pyro_unsup as pu
     >>> pairs = pu.data.toy.bitext(1, seed=1)
-    >>> ax = alignment_grid(pairs)
+    >>> ax = pu.plot.alignment_grid(pairs)
     >>> len(ax.get_xticklabels()), len(ax.get_yticklabels()), len(pairs.source.words), len(pairs.target.words)
     (6, 6, 6, 6)
     """
@@ -71,7 +71,7 @@ def alignment_svg(bitext: Bitext, predicted: Any = None, pair: int = 0) -> Svg:
 
     >>> import pyro_unsup as pu
     >>> pairs = pu.data.toy.bitext(1, seed=1)
-    >>> str(alignment_svg(pairs))[:4]
+    >>> str(pu.plot.alignment_svg(pairs))[:4]
     '<svg'
     """
     source, target, found = _pair(bitext, predicted, pair)

@@ -40,6 +40,7 @@ def confusion_matrix(
     :param predicted_labels: names of the clusters, by id; by default those of the fit, or numbers.
     :param how: the map that orders the columns, ``"many_to_one"`` or ``"one_to_one"``.
 
+    >>> from pyro_unsup.plot import confusion_matrix
     >>> confusion_matrix([0, 0, 1, 1], [2, 2, 0, 0], ["noun", "verb"]).get_ylabel()
     'gold tag'
     """

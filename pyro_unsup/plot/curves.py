@@ -38,7 +38,7 @@ def learning_curve(history: HasRows | History, score: str | None = None, ax: Axe
 
     >>> import pyro_unsup as pu
     >>> fit = pu.EM(pu.models.Tagger(tags=2, vocab=2)).run([[0, 1], [1, 1]], iterations=3)
-    >>> len(learning_curve(fit).lines[0].get_xdata())
+    >>> len(pu.plot.learning_curve(fit).lines[0].get_xdata())
     4
     """
     table = _table(history)
@@ -98,7 +98,7 @@ def learning_curves(
     >>> import pyro_unsup as pu
     >>> model, data = pu.models.Tagger(tags=2, vocab=2), [[0, 1], [1, 1]]
     >>> runs = {f"seed {seed}": pu.EM(model).run(data, iterations=3, seed=seed) for seed in (0, 1)}
-    >>> [line.get_label() for line in learning_curves(runs, x="iteration")[0].lines]
+    >>> [line.get_label() for line in pu.plot.learning_curves(runs, x="iteration")[0].lines]
     ['seed 0', 'seed 1']
     """
     names = [*([] if score is None else [score]), value]

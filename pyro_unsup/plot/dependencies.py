@@ -69,6 +69,7 @@ def dependency_diagram(
     :param tags: a second line below the words.
     :param title: above the picture.
 
+    >>> from pyro_unsup.plot import dependency_diagram
     >>> len(dependency_diagram(["the", "dog", "barks"], [2, 3, 0]).patches)
     3
     """
@@ -121,6 +122,7 @@ def dependency_svg(
     """The same picture as :func:`dependency_diagram` as SVG, which a notebook shows in the place of a figure.
 
     >>> from pyro_unsup.data import toy
+    >>> from pyro_unsup.plot import dependency_svg
     >>> picture = dependency_svg(toy.sentences(1, seed=7))  # picture.save("arcs.svg")
     >>> str(picture)[:39]
     '<svg xmlns="http://www.w3.org/2000/svg"'

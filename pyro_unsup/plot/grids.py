@@ -37,6 +37,7 @@ def heat_map(
     :param ax: where to draw; by default a new figure, sized to the table.
     :param digits: significant digits of the numbers.
 
+    >>> from pyro_unsup.plot import heat_map
     >>> rows = [{"power": 0.6, "batch_size": 1, "score": 0.5}, {"power": 0.6, "batch_size": 10, "score": 0.7}]
     >>> [text.get_text() for text in heat_map(rows, "score").texts]
     ['0.500', '0.700']

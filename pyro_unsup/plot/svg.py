@@ -75,6 +75,7 @@ def _attributes(given: dict[str, object]) -> str:
 def clean(text: str) -> str:
     """A text as XML spells it; what it cannot hold becomes a replacement character.
 
+    >>> from pyro_unsup.plot.svg import clean
     >>> clean("a < b" + chr(27))
     'a &lt; b\N{REPLACEMENT CHARACTER}'
     """

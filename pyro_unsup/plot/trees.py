@@ -45,6 +45,7 @@ def tree_diagram(
     :param tags: a second line below the words.
     :param title: above the picture.
 
+    >>> from pyro_unsup.plot import tree_diagram
     >>> [text.get_text() for text in tree_diagram(["the", "dog", "barks"], [[0, 2]]).texts][:3]
     ['the', 'dog', 'barks']
     """

@@ -49,6 +49,7 @@ def top_words(
     :param label: the title, by default the state's name in the fit, or its number.
 
     >>> import torch
+    >>> from pyro_unsup.plot import top_words
     >>> weights = torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.1, 0.8]]).log()
     >>> [label.get_text() for label in top_words(weights, ["the", "a", "dog"], state=1, n=2).get_yticklabels()]
     ['dog', 'the']
@@ -82,6 +83,7 @@ def top_words_grid(
     :returns: one axes a state, shape (states,).
 
     >>> import torch
+    >>> from pyro_unsup.plot import top_words_grid
     >>> weights = torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.1, 0.8]]).log()
     >>> top_words_grid(weights, ["the", "a", "dog"], n=2, labels=["DT", "NN"]).shape
     (2,)

@@ -28,6 +28,7 @@ PAPERS: tuple[str, ...] = (
 def paper(name: str) -> Paper:
     """A paper by its name, with hyphens or underscores.
 
+    >>> from pyro_unsup.reproduce import paper
     >>> paper("smith-eisner-2004").name
     'smith-eisner-2004'
     """

@@ -117,6 +117,8 @@ class Corpora:
 
     :param folder: where the files are.
 
+    >>> from pathlib import Path
+    >>> from pyro_unsup.reproduce import Corpora
     >>> Corpora(Path("nowhere"))
     Corpora(folder=PosixPath('nowhere'))
     """

@@ -28,6 +28,7 @@ class Column:
     :param title: as shown.
     :param digits: after the point.
 
+    >>> from pyro_unsup.reproduce import Column
     >>> Column("accuracy", "accuracy, %", digits=2)
     Column(name='accuracy', title='accuracy, %', digits=2)
     """
@@ -46,6 +47,7 @@ class Curve:
     :param y: what goes up the side.
     :param log: count along the bottom by factors.
 
+    >>> from pyro_unsup.reproduce import Curve
     >>> Curve("bits", x="passes", y="bits a word", log=True).name
     'bits'
     """
@@ -67,6 +69,7 @@ class Row:
     :param trials: how many seeds there are: 1 where nothing is left to chance, 10 where seeds number parts of the text.
         None is as many as are asked for.
 
+    >>> from pyro_unsup.reproduce import Row
     >>> def run(corpora, seed, small):
     ...     return {"accuracy": 50.0 + seed}
     >>> Row("EM", run, needs=("wsj",), published={"accuracy": 51.0}).trials is None
@@ -94,6 +97,7 @@ class Table:
     :param bars: columns to draw as bars; by default those with published numbers.
     :param curves: figures beside it.
 
+    >>> from pyro_unsup.reproduce import Column, Row, Table
     >>> def run(corpora, seed, small):
     ...     return {"accuracy": 50.0 + seed}
     >>> rows = (Row("EM", run, needs=("wsj",), published={"accuracy": 51.0}),)

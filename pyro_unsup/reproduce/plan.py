@@ -38,7 +38,7 @@ class Plan:
     :param left_out: why rows cannot be run, by the names of their table and their own.
 
     >>> from pathlib import Path
-    >>> from pyro_unsup.reproduce import paper
+    >>> from pyro_unsup.reproduce import Corpora, Plan, paper
     >>> try:
     ...     Plan.of(paper("smith-eisner-2004"), Corpora(Path("nowhere")))
     ... except ValueError as error:
@@ -68,8 +68,18 @@ class Plan:
         errors = {key: error for key, error in gone.items() if error is not None}
         if errors and len(errors) == len(gone):
             raise next(iter(errors.values()))
-        seeds = seeds or (1 if small else paper.seeds)
+        seeds = seeds or _usual(paper, small)
         return Plan(paper, tables, corpora, seeds, small, {key: str(error) for key, error in errors.items()})
+
+    @property
+    def command(self) -> str:
+        """What is to be given on the command line for it."""
+        given = ["pyro-unsup reproduce", self.paper.name, "--data DIR"]
+        if self.tables != self.paper.tables:
+            given += [f"--only {table.name}" for table in self.tables]
+        if self.seeds != _usual(self.paper, self.small):
+            given.append(f"--seeds {self.seeds}")
+        return " ".join([*given, *(["--small"] if self.small else [])])
 
     @property
     def jobs(self) -> list[Job]:
@@ -102,3 +112,8 @@ class Plan:
             "version": __version__,
             "data": self.corpora.digest(job.row.needs),
         }
+
+
+def _usual(paper: Paper, small: bool) -> int:
+    """Runs of a row, if nothing is said."""
+    return 1 if small else paper.seeds

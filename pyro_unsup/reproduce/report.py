@@ -52,6 +52,7 @@ def found_in(state: Finished, table: Table) -> dict[str, dict[int, Found]]:
 def mean_and_deviation(values: Sequence[Any]) -> Published | None:
     """Of numbers, their mean and the standard deviation of a sample; one number, or a text, stays what it is.
 
+    >>> from pyro_unsup.reproduce.report import mean_and_deviation
     >>> mean_and_deviation([1.0, 3.0]), mean_and_deviation([2]), mean_and_deviation(["inf", "inf"])
     ((2.0, 1.4142135623730951), 2.0, 'inf')
     """
@@ -67,7 +68,7 @@ def mean_and_deviation(values: Sequence[Any]) -> Published | None:
 def markdown(state: Finished) -> str:
     """All tables, the figures of the paper and how far ours are from them below each row."""
     plan = state.plan
-    told = [f"# {plan.paper.title}", "", f"By pyro_unsup {__version__}, `pyro-unsup reproduce {plan.paper.name}`."]
+    told = [f"# {plan.paper.title}", "", f"By pyro_unsup {__version__}, `{plan.command}`."]
     if plan.small:
         told += ["", "**A small part of the text and few iterations: to see that it runs, not for the figures.**"]
     if plan.paper.about:

@@ -43,7 +43,8 @@ class Finished:
     :param latest: the run that has just ended, if one has.
 
     >>> import tempfile
-    >>> from pyro_unsup.reproduce import Column, Paper, Row, Table
+    >>> from pathlib import Path
+    >>> from pyro_unsup.reproduce import Column, Corpora, Paper, Plan, Row, Table, run
     >>> def ten(corpora, seed, small):
     ...     return {"accuracy": 10.0 + seed}
     >>> row = Row("ten", ten, needs=(), trials=2)
@@ -88,7 +89,8 @@ def run(plan: Plan, out: Path, processes: int = 1) -> Generator[Finished, None, 
     :param processes: how many runs at a time, each on one thread. One runs in this process.
 
     >>> import tempfile
-    >>> from pyro_unsup.reproduce import Column, Paper, Row, Table
+    >>> from pathlib import Path
+    >>> from pyro_unsup.reproduce import Column, Corpora, Paper, Plan, Row, Table, run
     >>> def ten(corpora, seed, small):
     ...     return {"accuracy": 10.0 + seed}
     >>> rows = (Row("ten", ten, needs=(), trials=2),)

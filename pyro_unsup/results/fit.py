@@ -97,6 +97,7 @@ class Fit:
     def trained(self, *args: Any, **kwargs: Any) -> Any:
         """The model with everything that was learned put in: itself a Pyro program.
 
+        >>> from pyro import poutine
         >>> import pyro_unsup as pu
         >>> fit = pu.EM(pu.models.Tagger(tags=2, vocab=2)).run([[0, 1]], iterations=1)
         >>> list(poutine.trace(fit.trained).get_trace([[0, 1, 1]]).nodes)

@@ -160,10 +160,10 @@ class Contents:
             if not stat.S_ISREG(found.st_mode):  # a device or a pipe may have no end
                 raise InputError("not a plain file", file)
             if found.st_size > limit:
-                raise InputError(f"larger than {limit} bytes, which no {self.what.removeprefix('a ')} is", file)
+                raise InputError(f"larger than {limit} bytes, too large for {self.what}", file)
             return file.read_bytes()
         except FileNotFoundError:
-            what = f"missing: the folder does not hold a whole {self.what.removeprefix('a ')}"
+            what = f"missing: the folder holds no whole {self.what.removeprefix('a ')}"
             raise InputError(what, file) from None
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror or error}", file) from error

@@ -60,7 +60,7 @@ class Samples:
     ((2, 2), True)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     samples.save(folder + "/samples")
-    ...     Samples.load(folder + "/samples").best_log_joint == samples.best_log_joint
+    ...     pu.Samples.load(folder + "/samples").best_log_joint == samples.best_log_joint
     array([ True,  True])
     """
 
@@ -212,7 +212,8 @@ class Samples:
     def explain() -> str:
         """What R-hat of labels would mean, and what is given instead.
 
-        >>> print(Samples.explain()[:60])
+        >>> import pyro_unsup as pu
+        >>> print(pu.Samples.explain()[:60])
         R-hat compares the spread of a number within chains with its
         """
         return R_HAT_OF_LABELS

@@ -35,7 +35,7 @@ def load(folder: str | PathLike[str], model: Callable[..., Any] | None = None) -
     >>> fit = pu.EM(pu.models.Tagger(tags=2, vocab=2)).run([[0, 1]], iterations=1)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     fit.save(folder + "/tagger")
-    ...     load(folder + "/tagger").model
+    ...     pu.load(folder + "/tagger").model
     Tagger(tags=2, vocab=2, order=1)
     """
     record, tensors, file = FIT.get(folder)

@@ -26,6 +26,7 @@ class Axis:
     :param labels: see :data:`Labels`.
     :param cells: (cells,) of the decision in a ragged table, or a function that makes them.
 
+    >>> from pyro_unsup.tables import Axis
     >>> Axis("tag", 3).labels, Axis("word", ["the", "dog"]).labels
     (range(0, 3), ['the', 'dog'])
     """

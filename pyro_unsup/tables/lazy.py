@@ -34,6 +34,8 @@ class LazyTable:
     :param extra: pseudo-counts, broadcastable to the layout's shape; structural zeros get none.
     :param unit: what a count is worth against pseudo-counts.
 
+    >>> import torch
+    >>> from pyro_unsup.tables import Layout, LazyTable
     >>> table = LazyTable(Layout.dense(1, 3), torch.tensor([[1.0, 1.0, 2.0]]))
     >>> table.update(torch.tensor([[2.0]]), step=0.5, touched=torch.tensor([0]))
     >>> table.log_weights().exp()

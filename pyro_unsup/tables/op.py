@@ -34,6 +34,8 @@ class Declaration:
     :param touched: (n,) the only columns (dense) or cells (ragged) this call needs; None means all of them.
     :param axes: what rows and outcomes are called (:class:`.Axis`), for features that look at them.
 
+    >>> import torch
+    >>> from pyro_unsup.tables import Declaration, Layout
     >>> emission = Declaration("emission", Layout.dense(2, 3), prior=torch.tensor(0.5))
     >>> emission.layout.shape, emission.concentration(torch.float64).shape
     (torch.Size([2, 3]), torch.Size([2, 3]))
@@ -95,10 +97,12 @@ def multinomial(
         list of :class:`.Axis`.
     :return: log-weights, ``shape`` (or ``(cells,)``; or the touched part). Rows need not sum to one under a handler.
 
+    >>> import pyro
+    >>> import pyro_unsup as pu
     >>> pyro.set_rng_seed(0)
-    >>> multinomial("emission", 3, 5).exp().sum(-1)
+    >>> pu.multinomial("emission", 3, 5).exp().sum(-1)
     tensor([1.0000, 1.0000, 1.0000])
-    >>> multinomial("translation", row_lengths=[2, 4]).shape
+    >>> pu.multinomial("translation", row_lengths=[2, 4]).shape
     torch.Size([6])
     """
     if not isinstance(prior, Tensor):
@@ -117,6 +121,9 @@ def multinomial(
 def declare(declaration: Declaration) -> Tensor:
     """Declare a table whose layout has been made before, as a model that is called often will want to.
 
+    >>> import pyro
+    >>> import torch
+    >>> from pyro_unsup.tables import Declaration, Layout, declare
     >>> pyro.set_rng_seed(0)
     >>> declare(Declaration("share", Layout.dense(4), torch.tensor(1.0))).shape
     torch.Size([4])
@@ -146,6 +153,8 @@ def _multinomial(declaration: Declaration) -> Tensor:
 def take(log_weights: Tensor, touched: Tensor | None) -> Tensor:  # (..., outcomes), (n,) -> (..., n)
     """The touched columns (or flat cells) of a table; all of it for None.
 
+    >>> import torch
+    >>> from pyro_unsup.tables import take
     >>> take(torch.tensor([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]]), torch.tensor([0, 2]))
     tensor([[0.1000, 0.3000],
             [0.4000, 0.6000]])

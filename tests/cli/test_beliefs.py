@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from inspect import signature
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,85 +12,15 @@ import pytest
 import torch
 
 import pyro_unsup as pu
-from pyro_unsup.cli.knowledge import PARTS, WRITTEN, component_of
-from pyro_unsup.data import (
-    read_bitext,
-    read_brackets,
-    read_conllu,
-    read_documents,
-    read_segmented,
-    read_tagged,
-    short_tag_sequences,
-    toy,
-    write_brackets,
-    write_tagged,
-)
 
+from .beliefs_cases import TEXTS, model_of, small_texts
 from .conftest import Run, contents
 from .test_bad_input import refusal
-from .test_dmv import conllu
-from .test_kinds import refusal_after_reading
-
-SIZE, LENGTH = 25, 6
-TEXTS: dict[str, tuple[object, ...]] = {
-    "tagger": ("text.tagged", "--tags", 3),
-    "ccm": ("trees.mrg", "--max-length", LENGTH),
-    "dmv": ("text.conllu", "--max-length", LENGTH, "--tags", "upos"),
-    "dmv-ccm": ("text.conllu", "--max-length", LENGTH, "--tags", "upos"),
-    "clusterer": ("documents.txt", "--clusters", 3, "--drop-frequent", 4, "--min-count", 2),
-    "segmenter": ("lines.txt", "--max-length", 5),
-    "aligner": ("pairs.txt",),
-}
 
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a small text for every kind of model."""
-    folder = tmp_path_factory.mktemp("texts")
-    corpus = toy.sentences(SIZE, seed=3)
-    write_tagged(corpus, None, folder / "text.tagged")
-    (folder / "text.conllu").write_text(conllu(corpus))
-    write_brackets(corpus, None, folder / "trees.mrg")
-    (folder / "lines.txt").write_text("".join(f"{line}\n" for line in toy.utterances(SIZE, seed=3).segmented))
-    words, labels, topics = toy.documents(SIZE, seed=3, topics=3)
-    rows = (f"{topics[label]}\t{' '.join(words.sentence(i))}\n" for i, label in enumerate(labels))
-    (folder / "documents.txt").write_text("".join(rows))
-    pairs = toy.bitext(SIZE, seed=3)
-    sides = ([" ".join(side.sentence(i)) for i in range(SIZE)] for side in (pairs.source, pairs.target))
-    (folder / "pairs.txt").write_text("".join(f"{one} ||| {other}\n" for one, other in zip(*sides, strict=True)))
-    return folder
-
-
-def model_of(kind: str, texts: Path) -> tuple[Any, Any, Any]:
-    """Data, model and start, as the command line should make them."""
-    file = texts / str(TEXTS[kind][0])
-    data: Any
-    model: Any
-    if kind == "tagger":
-        data = read_tagged(file)
-        return data, pu.models.Tagger(3, data.vocab), None
-    if kind == "ccm":
-        data = short_tag_sequences(read_brackets(file), LENGTH, ["PUNCT"])
-        model = pu.models.CCM.of(data, prior=(3.0, 9.0))
-        return data, model, model.split_start(data, estimate=pu.DirichletMAP())
-    if kind == "dmv":
-        data = short_tag_sequences(read_conllu(file, "upos", drop_upos=["PUNCT"]), LENGTH, ())
-        return data, (model := pu.models.DMV.of(data)), model.harmonic_start(data)
-    if kind == "dmv-ccm":
-        data = short_tag_sequences(read_conllu(file, "upos", drop_upos=["PUNCT"]), LENGTH, ())
-        prior: Any = {
-            **dict.fromkeys(("root", "attach", "stop"), 1.0),
-            **dict.fromkeys(("yield", "context"), (3.0, 9.0)),
-        }
-        return data, (model := pu.models.DMVCCM.of(data, prior=prior)), model.start(data, estimate=pu.DirichletMAP())
-    if kind == "clusterer":
-        data = read_documents(file).drop_frequent(4).drop_rare(2)
-        return data, pu.models.Clusterer(3, data.vocab), pu.noise(1e-3)
-    if kind == "segmenter":
-        data = read_segmented(file)
-        return data, pu.models.Segmenter.of(data, max_length=5), pu.uniform()
-    data = read_bitext(file)
-    return data, pu.models.Aligner.of(data), pu.uniform()
+    return small_texts(tmp_path_factory.mktemp("texts"))
 
 
 def translations(kappa: float, **options: Any) -> dict[str, pu.LogLinear]:
@@ -312,163 +241,3 @@ def test_fits_are_used_as_others_are(tmp_path: Path, texts: Path, run: Run, how:
     shown = json.loads(run("show", tmp_path / "m", "--json").stdout)
     assert shown["config"]["engine"] == ("MixtureEM" if how[0] == "--know" else "EM")
     assert "likeliest to the left" in run("show", tmp_path / "m").stdout
-
-
-def test_nouns_and_verbs(tmp_path: Path, texts: Path, run: Run) -> None:
-    fit = ("fit", "dmv", texts / "text.conllu", "--features", 1, "--iterations", 1)
-    upos = run(*fit, "--tags", "upos", "--out", tmp_path / "upos").stderr.splitlines()
-    assert upos[1].startswith("features: nouns are ")
-    nouns, verbs = (set(part.split(" are ")[1].split(", ")) for part in upos[1].split("; "))
-    assert (nouns, verbs) == ({"NOUN", "PROPN", "PRON"}, {"VERB", "AUX"})
-    needs = "error: --features needs nouns and verbs, and the text does not have both by "
-    says = "; say which tags are, by --classes NOUN,NOUN:VERB,VERB"
-    for options, which in (((), "penn, upos, ctb"), (("--classes", "penn"), "--classes penn")):  # tags in lower case
-        assert refusal_after_reading(run(*fit, *options, "--out", tmp_path / "m")) == f"{needs}{which}{says}"
-    own = run(*fit, "--classes", "noun,propn:verb", "--out", tmp_path / "own").stderr.splitlines()
-    assert own[1] in (
-        "features: nouns are noun, propn; verbs are verb",
-        "features: nouns are propn, noun; verbs are verb",
-    )
-
-
-def test_ties_between_tag_sets(tmp_path: Path, run: Run) -> None:
-    """Penn's tags and those of the Chinese Treebank both have NN; verbs tell them apart."""
-    (tmp_path / "zh.txt").write_text("NN VV NN\nNN MD VV PRP\nVV NNP PRP\n")
-    fit = ("fit", "dmv", tmp_path / "zh.txt", "--format", "lines", "--features", 1, "--iterations", 1)
-    assert "features: nouns are NN; verbs are VV" in run(*fit, "--out", tmp_path / "m").stderr
-
-
-def test_every_component_can_be_named() -> None:
-    listed = set()
-    for name in set(pu.components.__all__) - {"both"}:
-        make, spelled = getattr(pu.components, name), name.replace("_", "-")
-        assert (spelled in WRITTEN) == bool(signature(make).parameters)
-        listed.add(spelled)
-    assert WRITTEN.keys() <= listed
-    found = set()
-    for kind in PARTS:
-        with pytest.raises(pu.errors.UnsupError, match="nothing by this name is known") as caught:
-            component_of("?", kind)
-        found |= set(str(caught.value).rpartition("but ")[2].split(", "))
-    assert found == listed
-
-
-def test_marks_without_their_meaning() -> None:
-    assert component_of(r"fragments=\,,\:", "ccm").settings == {"separators": [",", ":"]}
-    found = component_of(r"word-tags=10\:30:CD,a\|b:X|Y,10\:30:NN", "tagger")
-    assert found.settings == {"tags": [["10:30", ["CD", "NN"]], ["a|b", ["X", "Y"]]]}
-
-
-def test_symbols_of_several_letters(tmp_path: Path, run: Run) -> None:
-    (tmp_path / "t.txt").write_text("aa-b b-aa\naa b-o\n")
-    fit = ("fit", "segmenter", tmp_path / "t.txt", "--symbol-separator", "-", "--iterations", 1)
-    assert run(*fit, "--know", "spelled-with=aa,o", "--out", tmp_path / "m").exit_code == 0
-    assert pu.load(tmp_path / "m").config["components"] == ["spelled_with(symbols=['aa', 'o'])"]
-
-
-WAYS = "; give one of them"
-REFUSED: dict[str, tuple[tuple[object, ...], str]] = {
-    "vb": (("--vb", "x"), "--vb is a positive number or 'fitted', actual 'x'"),
-    "vb zero": (("--vb", 0), "--vb is a positive number or 'fitted', actual '0'"),
-    "kappa": (("--features", "inf"), "--features must be a finite number, actual inf"),
-    "two": (("--vb", 1, "--features", 1), f"--vb and --features are two ways to make weights of counts{WAYS}"),
-    "smooth": (
-        ("--logistic-normal", "--smooth", 0),
-        f"--logistic-normal and --smooth are two ways to make weights of counts{WAYS}",
-    ),
-    "gradient": (("--gradient",), "--gradient belongs to --features; add that, or leave it out"),
-    "engines": (("--features", 0, "--gradient", "--anneal"), f"--gradient and --anneal are two ways to learn{WAYS}"),
-    "stepwise": (("--know", "all-right", "--stepwise"), f"--know and --stepwise are two ways to learn{WAYS}"),
-    "viterbi": (("--know", "all-right", "--viterbi"), f"--know and --viterbi are two ways to learn{WAYS}"),
-    "both": (
-        ("--know", "all-right", "--features", 1, "--gradient"),
-        f"--know and --gradient are two ways to learn{WAYS}",
-    ),
-    "free": (("--free", 0.9), "--free belongs to --know; add that, or leave it out"),
-    "evenly": (("--evenly",), "--evenly belongs to --know; add that, or leave it out"),
-    "share": (
-        ("--know", "all-right", "--free", "0.9:0.8"),
-        "--free is a share between 0 and 1, or two of which the second is no less, such as 0.85:0.95, actual '0.9:0.8'",
-    ),
-    "name": (
-        ("--know", "near-diagonal=1"),
-        "--know near-diagonal: nothing by this name is known of a dmv, but all-right, left-chain, noun-sequence, "
-        "right-attach, short-dependencies, verb-as-root",
-    ),
-    "no values": (("--know", "right-attach=1"), "--know right-attach has no values, actual '1'"),
-    "values": (("--know", "verb-as-root"), "--know verb-as-root needs tags, as in --know verb-as-root=TAG,TAG"),
-    "empty": (
-        ("--know", "verb-as-root=VERB,"),
-        "--know verb-as-root needs tags, as in --know verb-as-root=TAG,TAG, actual 'VERB,'",
-    ),
-    "number": (
-        ("--know", "short-dependencies=0"),
-        "--know short-dependencies needs limit, as in --know short-dependencies=N, actual '0'",
-    ),
-    "classes": (("--classes", "penn"), "--classes belongs to --features; add that, or leave it out"),
-    "tag set": (
-        ("--features", 1, "--classes", "brown"),
-        "--classes is one of penn, upos, ctb, or NOUN,NOUN:VERB,VERB, actual 'brown'",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_options_that_are_refused(tmp_path: Path, texts: Path, run: Run, case: str) -> None:
-    options, what = REFUSED[case]
-    assert refusal(run("fit", "dmv", texts / "text.conllu", *options, "--out", tmp_path / "m")) == what
-    assert not any(tmp_path.iterdir())
-
-
-def test_smoothing_of_constituents_is_refused_too(tmp_path: Path, texts: Path, run: Run) -> None:
-    for kind, name in (("ccm", "--smooth-distituents"), ("dmv-ccm", "--smooth-constituents")):
-        text, *options = TEXTS[kind]
-        fit = ("fit", kind, texts / str(text), *options, "--vb", 1, name, 2, "--out", tmp_path / "m")
-        assert refusal(run(*fit)) == f"--vb and {name} are two ways to make weights of counts{WAYS}"
-
-
-LABELS: dict[str, tuple[str, str, str]] = {
-    "tag": ("dmv", "verb-as-root=VB", "--know verb-as-root: the text that is learned from has no VB, but such as "),
-    "default": ("dmv", "noun-sequence", "--know noun-sequence: the text that is learned from has no NN, but such as "),
-    "dropped": ("ccm", "fragments=PUNCT", "--know fragments: the text that is learned from has no PUNCT, but such as "),
-    "number": (
-        "tagger",
-        "word-tags=the:DT",
-        "--know word-tags: without a dictionary tags are numbers, 0 to 2, actual ",
-    ),
-    "range": ("tagger", "word-tags=the:3", "--know word-tags: without a dictionary tags are numbers, 0 to 2, actual "),
-    "cluster": ("clusterer", "seeds=3:rope", "none of ['3'] is known as 'cluster': there are [0, 1, 2]"),
-}
-
-
-@pytest.mark.parametrize("case", LABELS)
-def test_labels_that_are_not_there(tmp_path: Path, texts: Path, run: Run, case: str) -> None:
-    kind, known, what = LABELS[case]
-    text, *options = TEXTS[kind]
-    message = refusal_after_reading(
-        run("fit", kind, texts / str(text), *options, "--know", known, "--out", tmp_path / "m")
-    )
-    assert message.startswith(f"error: {what}")
-    assert not any(tmp_path.iterdir())
-
-
-def test_some_labels_are_not_there(tmp_path: Path, texts: Path, run: Run) -> None:
-    text, *options = TEXTS["dmv"]
-    fit = ("fit", "dmv", texts / str(text), *options, "--know", "verb-as-root=VERB,VB,MD", "--iterations", 1)
-    result = run(*fit, "--out", tmp_path / "m")
-    assert result.exit_code == 0
-    assert "warning: --know verb-as-root: the text that is learned from has no VB, MD\n" in result.stderr
-
-
-def test_advice(tmp_path: Path, texts: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise pu.errors.FitError(said)
-
-    monkeypatch.setattr("pyro_unsup.EM.run", fail)
-    fit = ("fit", "tagger", texts / "text.tagged", "--out", tmp_path / "m")
-    for options, said, advice in (
-        (("--features", 0), "raise kappa", ". On the command line, kappa is the number after --features"),
-        (("--vb", 1), "bad luck", ""),
-        ((), "bad luck", ". On the command line, --smooth 0.1 often helps"),
-    ):
-        assert refusal_after_reading(run(*fit, *options)) == f"error: {said}{advice}"

@@ -1,7 +1,8 @@
 """Every public name is documented: in words, with the shapes of its arrays, fully typed, and by an example that runs.
 
 Public is what ``__all__`` names, in the modules of ``public_modules()``; CONTRIBUTING.md says the same in words. The
-rules are mechanical, and every failure names the offender. That examples run is the business of ``--doctest-modules``.
+rules are mechanical, and every failure names the offender. That examples run is the business of ``--doctest-modules``,
+and that they import what they use, of ``conftest.py`` at the root: it leaves them nothing of their module.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ ENGINES += (pu.CollapsedGibbs,)
 #: Where methods are documented that others implement under the same name.
 CONTRACTS = (pu.distributions.Structured, pu.distributions.Posterior, pu.estimate.Estimator, pu.estimate.Additive)
 CONTRACTS += (pu.estimate.Parametric, pu.estimate.Differentiable)
+#: Examples that are shown but not run, by the path of their name, each with the reason.
+SKIPPED: dict[str, str] = {}
 #: What is an array in a signature, alone or with None.
 ARRAYS = re.compile(r"(\w+\.)?(Tensor|NDArray\[.*\]|ArrayLike|Array|\w+Array|Ids|Rows|Ends|Int|Float)( \| None)?")
 #: What says a shape: ``(B, T)``, or the word.
@@ -180,6 +183,11 @@ def shows(text: str) -> str:
     return "".join(one.source for one in doctest.DocTestParser().get_examples(text))
 
 
+def skips(text: str) -> bool:
+    """Whether some of the examples of a docstring are not run."""
+    return any(one.options.get(doctest.SKIP) for one in doctest.DocTestParser().get_examples(text))
+
+
 def none(offenders: Iterable[str]) -> None:
     """Fail with the names of all offenders."""
     found = list(offenders)
@@ -200,6 +208,22 @@ def test_every_public_name_is_documented() -> None:
 
 def test_every_public_name_has_an_example() -> None:
     none(one.path for one in NAMES if not shows(one.doc))
+
+
+def test_every_example_runs() -> None:
+    skipped = {one.path for one in (*NAMES, *METHODS) if skips(one.doc)}
+    skipped |= {path for path, module in public_modules().items() if skips(module.__doc__ or "")}
+    none(skipped ^ SKIPPED.keys())
+
+
+def test_every_example_is_found() -> None:
+    """By doctest, which looks for functions and classes of a module, and not behind every decorator."""
+    wanted = [one for one in (*NAMES, *METHODS) if shows(one.doc)]
+    modules = {getattr(one.value, "__module__", None) or one.code.__module__ for one in wanted}  # type: ignore[union-attr]
+    finder, found = doctest.DocTestFinder(), set()
+    for module in modules:
+        found |= {inspect.cleandoc(one.docstring) for one in finder.find(sys.modules[module])}
+    none(one.path for one in wanted if one.doc not in found)
 
 
 def test_every_method_of_the_main_classes_is_shown() -> None:

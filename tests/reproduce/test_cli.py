@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -14,6 +15,7 @@ from rich.console import Console
 
 from pyro_unsup import reproduce
 from pyro_unsup.reproduce import PAPERS, Corpora, Paper, paper
+from pyro_unsup.reproduce.corpora import SOURCES
 
 from ..cli.conftest import run_command
 from . import fake
@@ -32,6 +34,7 @@ def test_a_paper(tmp_path: Path, corpora: Corpora) -> None:
     result = run_command(*asked)
     assert result.exit_code == 0, result.stderr
     assert result.stdout == (out / "tables.md").read_text()
+    assert "`pyro-unsup reproduce fake-2000 --data DIR`" in result.stdout
     assert "1 of 5  first: one, seed 0  0.0 s" in result.stderr
     assert f"written: {out}/tables.md, {out}/results.json, {out}/first.png" in result.stderr
     result = run_command(*asked, "--only", "first", "--seeds", 3)
@@ -86,6 +89,7 @@ def test_tables_one_after_the_other(tmp_path: Path, corpora: Corpora, monkeypatc
     asked = ("reproduce", "fake-2000", "--data", corpora.folder, "--out", tmp_path / "out", "--seeds", 2)
     assert "The second" not in run_command(*asked, "--only", table.name).stdout
     result = run_command(*asked, "--only", "second")
+    assert "`pyro-unsup reproduce fake-2000 --data DIR --only second`" in result.stdout
     assert result.stdout.index(f"## {table.title}") < result.stdout.index("## The second")
     found = json.loads((tmp_path / "out" / "results.json").read_text())
     assert [len(one["rows"][0]["runs"]) for one in found["tables"]] == [2, 2]
@@ -100,11 +104,26 @@ def test_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "wsj_nltk.mrg: not there" in run_command("reproduce", PAPERS[0], "--data", tmp_path).stderr
 
 
-def test_list() -> None:
+def test_list_on_a_narrow_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     result = run_command("reproduce")
     assert result.exit_code == 0
     for one in map(paper, PAPERS):
         assert one.name in result.stdout
+        for file in (file for table in one.tables for name in table.needs for file in SOURCES[name].files):
+            assert re.search(rf"^ +{re.escape(file)} *$", result.stdout, re.MULTILINE), file
+
+
+def test_options_want_a_paper(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PYRO_UNSUP_DATA", str(tmp_path))  # which is no option
+    assert run_command("reproduce").exit_code == 0
+    options = {"--data": "x", "--only": "ccm", "--seeds": 5, "--processes": 1, "--out": "x", "--small": None}
+    for option, value in options.items():
+        result = run_command("reproduce", option, *([] if value is None else [value]))
+        assert result.exit_code == 2
+        assert result.stdout == ""
+        assert f"error: {option}: for which PAPER? Expected one of smith-eisner-2004, " in result.stderr
+    assert "error: --only, --small: for which" in run_command("reproduce", "--small", "--only", "ccm").stderr
 
 
 @pytest.mark.parametrize("name", PAPERS)

@@ -16,7 +16,7 @@ from .conftest import finish
 GOLDEN = f"""\
 # Fake & Fake (2000)
 
-By pyro_unsup {pu.__version__}, `pyro-unsup reproduce fake-2000`.
+By pyro_unsup {pu.__version__}, `pyro-unsup reproduce fake-2000 --data DIR`.
 
 ## Table 1: fakes
 
@@ -47,6 +47,7 @@ def test_what_is_missing_is_said(tmp_path: Path, corpora: Corpora) -> None:
         Row("two", partial(fake.score, 1.0), ("wsj",)),
     )
     told = markdown(finish(Plan.of(fake.paper(*rows), corpora, small=True, seeds=2), tmp_path))
+    assert "`pyro-unsup reproduce fake-2000 --data DIR --seeds 2 --small`" in told
     assert "**A small part of the text and few iterations" in told
     assert "| bad (1 of 2 runs) |" in told
     assert " inf |" in told

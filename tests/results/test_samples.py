@@ -214,6 +214,9 @@ def test_saved_and_loaded(samples: Samples, tmp_path: Path) -> None:
     record.write_text(record.read_text().replace('"seed": 0', '"seed": 1'))
     with pytest.raises(InputError, match="altered or cut short"):
         Samples.load(tmp_path / "out")
+    record.unlink()
+    with pytest.raises(InputError, match=r"samples\.json: missing: the folder holds no whole samples$"):
+        Samples.load(tmp_path / "out")
     with pytest.raises(InputError, match="no such folder"):
         Samples.load(tmp_path / "none")
 

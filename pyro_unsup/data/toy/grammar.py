@@ -99,6 +99,7 @@ class Rule:
     :param head: which child is the head, from 0.
     :param probability: among the rules of ``left``.
 
+    >>> from pyro_unsup.data.toy import GRAMMAR
     >>> rule = GRAMMAR.rules[0]
     >>> str(rule), rule.head, rule.probability
     ('ROOT -> S* stop', 0, 0.88)
@@ -159,6 +160,7 @@ class Grammar:
     def expected(self) -> dict[str, float]:
         """The mean number of each symbol in a sentence: sums over phrases solve a linear system.
 
+        >>> from pyro_unsup.data.toy import CLASSES, GRAMMAR
         >>> round(sum(mean for symbol, mean in GRAMMAR.expected().items() if symbol in CLASSES), 1)  # words a sentence
         7.9
         """

@@ -65,6 +65,7 @@ class WordClass:
     :param shift: the probability of the word of rank r = 1, 2, ... goes with 1 / (r + shift). Zipf's law is shift 0;
         open classes are flatter, so that no single noun takes a fifth of all nouns.
 
+    >>> from pyro_unsup.data.toy import CLASSES
     >>> CLASSES["noun.pl"].words[:2], CLASSES["noun.pl"].lemmas[:2], round(sum(CLASSES["noun.pl"].probabilities), 6)
     (('men', 'women'), ('man', 'woman'), 1.0)
     """
@@ -150,6 +151,7 @@ WORDS: tuple[str, ...] = tuple(dict.fromkeys(word for entry in CLASSES.values() 
 def tag_dictionary() -> dict[str, tuple[str, ...]]:
     """The true tags of every word.
 
+    >>> from pyro_unsup.data.toy import tag_dictionary
     >>> tag_dictionary()["walk"], tag_dictionary()["that"]
     (('NOUN', 'VERB'), ('DET', 'PRON', 'COMP'))
     """

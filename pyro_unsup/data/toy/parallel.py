@@ -30,6 +30,7 @@ Options = tuple[tuple[float, tuple[str, ...]], ...]
 def invent(number: int) -> str:
     """The ``number``-th invented word: all of two syllables, and all different.
 
+    >>> from pyro_unsup.data.toy.parallel import invent
     >>> invent(0), invent(1), invent(2)
     ('gegi', 'sisu', 'tuke')
     """
@@ -76,6 +77,7 @@ def bitext(n: int, seed: int = 0) -> Bitext:
     :param n: number of sentence pairs.
     :param seed: same seed, same pairs.
 
+    >>> from pyro_unsup.data.toy import bitext
     >>> text = bitext(10, seed=7)
     >>> " ".join(text.source.sentence(0)), " ".join(text.target.sentence(0))
     ('the happy woman would almost walk on .', 'lo gegi figa noni vuke lo nuso vise kuto sina .')

@@ -44,6 +44,7 @@ _RULES = (
 def phonemes(word: str) -> str:
     """How a word sounds, one character a phoneme.
 
+    >>> from pyro_unsup.data.toy import phonemes
     >>> phonemes("Knight"), phonemes("the"), phonemes("house"), phonemes("teacher")
     ('kn9t', 'Te', 'hQs', 'tiCer')
     """
@@ -56,6 +57,7 @@ def phonemes(word: str) -> str:
 class Utterances(Segmented):
     """Utterances without word boundaries, one phoneme a symbol, and the boundaries apart.
 
+    >>> from pyro_unsup.data.toy import utterances
     >>> text = utterances(1, seed=1)
     >>> text.segmented, text.unsegmented
     (['mark must kuk Te woman'], ['markmustkukTewoman'])
@@ -91,6 +93,7 @@ def utterances(n: int, seed: int = 0) -> Utterances:
     :param n: number of utterances.
     :param seed: same seed, same utterances.
 
+    >>> from pyro_unsup.data.toy import utterances
     >>> heard = utterances(10, seed=7)
     >>> heard.unsegmented[0], heard.segmented[0]
     ('TehapiwomanwQldalmostwalkon', 'Te hapi woman wQld almost walk on')

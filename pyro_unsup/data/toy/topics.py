@@ -35,6 +35,7 @@ SHORTEST, LONGEST = 20, 100
 def topic_words(topics: int = len(TOPICS)) -> Float:
     """(topics, words) the distribution over the vocabulary of each topic: what ``documents`` draws from.
 
+    >>> from pyro_unsup.data.toy import VOCAB, topic_words
     >>> topic_words(2).shape == (2, len(VOCAB)), topic_words(2).sum(1).round(6).tolist()
     (True, [1.0, 1.0])
     """
@@ -58,6 +59,7 @@ class Documents(NamedTuple):
     :param labels: (documents,) index into ``topics``.
     :param topics: names.
 
+    >>> from pyro_unsup.data.toy import documents
     >>> found = documents(3, seed=1, topics=2)
     >>> len(found.corpus), found.labels.shape, found.bags
     (3, (3,), Documents(3 documents, 170 tokens, 755 types, 2 labels))
@@ -81,6 +83,7 @@ def documents(n: int, seed: int = 0, topics: int = len(TOPICS)) -> Documents:
     :param seed: same seed, same documents.
     :param topics: how many topics, all equally likely.
 
+    >>> from pyro_unsup.data.toy import documents
     >>> corpus, labels, topics = documents(100, seed=7)
     >>> topics[labels[0]], " ".join(corpus.sentence(0)[:8])
     ('war', 'sang suns guard brave soldiers fight knight moons')

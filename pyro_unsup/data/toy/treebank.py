@@ -94,6 +94,7 @@ def sentences(n: int, seed: int = 0) -> Corpus:
     :param n: number of sentences; they have 3 to 40 tokens, 8 on average, the last one a punctuation mark.
     :param seed: same seed, same sentences.
 
+    >>> from pyro_unsup.data.toy import sentences
     >>> corpus = sentences(1000, seed=7)
     >>> " ".join(corpus.sentence(0))
     'the happy woman would almost walk on .'

@@ -18,6 +18,8 @@ from .base import InSentences
 class Arcs(InSentences):
     """Of dependency trees. All are (cells,), in the order of :func:`.arcs_of`.
 
+    >>> import torch
+    >>> from pyro_unsup.distributions.parts.trees import Arcs
     >>> arcs = Arcs(torch.tensor([4, 7]), torch.tensor([2]))
     >>> arcs.head.tolist(), arcs.child.tolist(), arcs.distance.tolist()
     ([0, 1, 2, 0, 1, 2], [1, 1, 1, 2, 2, 2], [0, 0, 1, 0, 1, 0])

@@ -101,6 +101,7 @@ class Family:
 class FeatureNames:
     """The features of all templates.
 
+    >>> import torch
     >>> import pyro_unsup as pu
     >>> model = pu.models.Tagger(tags=2, vocab=pu.data.Vocab(["the", "dog"]))
     >>> first = pu.Template("emission", "first letter", tag=pu.same, word=lambda word: word[0])

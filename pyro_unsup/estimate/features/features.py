@@ -30,10 +30,11 @@ class Features:
 
     Structural zeros are zeros whatever the features say: they are no features but the base measure.
 
-        >>> from pyro_unsup.estimate import same
-        >>> from pyro_unsup.models import Tagger
-        >>> tables = Tagger(2, ["dog", "dogs", "cats"]).declarations()
-        >>> features = Features(tables, [Template("emission", "ending", tag=same, word=lambda word: word[-1])])
+        >>> import torch
+        >>> import pyro_unsup as pu
+        >>> tables = pu.models.Tagger(2, ["dog", "dogs", "cats"]).declarations()
+        >>> endings = pu.Template("emission", "ending", tag=pu.same, word=lambda word: word[-1])
+        >>> features = pu.Features(tables, [endings])
         >>> len(features)  # start 2, transition 4, emission 2 x (g, s)
         10
         >>> features.log_weights(torch.zeros(10))["emission"].exp()

@@ -38,6 +38,8 @@ class LBFGS:
     :param size: how many of them are kept.
     :param scale: (n,) a guess of the inverse curvature by coordinate, to start with; by default all alike.
 
+    >>> import numpy as np
+    >>> from pyro_unsup.estimate.features.lbfgs import LBFGS, Point
     >>> def bowl(x):
     ...     return Point(x, -float(((x - 3) ** 2).sum()), -2 * (x - 3))
     >>> climber, here = LBFGS(), bowl(np.zeros(2))

@@ -55,7 +55,7 @@ class LogLinear:
         >>> words = ["dog", "dogs", "cat", "cats"]
         >>> ending = pu.Template("emission", "ending", tag=pu.same, word=lambda word: word[-1])
         >>> model = pu.models.Tagger(tags=2, vocab=pu.data.Vocab(words))
-        >>> fit = pu.EM(model, LogLinear([ending], kappa=0.1)).run([[0, 1], [2, 3, 1]], iterations=5)
+        >>> fit = pu.EM(model, pu.LogLinear([ending], kappa=0.1)).run([[0, 1], [2, 3, 1]], iterations=5)
         >>> fit.top_features("emission", n=2, tag=0).columns.tolist()
         ['template', 'tag', 'word', 'weight']
 

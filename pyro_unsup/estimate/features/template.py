@@ -16,7 +16,8 @@ Function = Callable[..., Any]
 def same(label: Any) -> Any:
     """The label itself: a feature for each of them.
 
-    >>> Template("emission", "identity", tag=same, word=same)
+    >>> import pyro_unsup as pu
+    >>> pu.Template("emission", "identity", tag=pu.same, word=pu.same)
     Template('emission', 'identity', tag, word)
     """
     return label
@@ -39,9 +40,10 @@ class Template:
         returns one value a cell (None for no feature).
     :param functions: by axis.
 
-    >>> Template("emission", "digit", tag=same, word=lambda word: any(c.isdigit() for c in word))
+    >>> import pyro_unsup as pu
+    >>> pu.Template("emission", "digit", tag=pu.same, word=lambda word: any(c.isdigit() for c in word))
     Template('emission', 'digit', tag, word)
-    >>> Template("translation", "same length", cells=lambda e, f: len(e) == len(f), axes=("source", "target"))
+    >>> pu.Template("translation", "same length", cells=lambda e, f: len(e) == len(f), axes=("source", "target"))
     Template('translation', 'same length', cells of source, target)
     """
 

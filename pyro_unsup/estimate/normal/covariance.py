@@ -34,6 +34,7 @@ def families(
     :param labels: of the outcomes, in their order.
     :param members: by label, the name of its family.
 
+    >>> from pyro_unsup.estimate import families
     >>> families(["NN", "NNS", "VB"], {"NN": "noun", "NNS": "noun", "VB": "verb"})
     tensor([[1.0000, 0.5000, 0.0000],
             [0.5000, 1.0000, 0.0000],

@@ -47,10 +47,11 @@ class LogisticNormal:
         they share (:mod:`.sharing`). Families are those of the labels of rows.
     :param strict: check the bound after every coordinate step.
 
-        >>> from pyro_unsup.tables import Layout
-        >>> layout = Layout.dense(3)
-        >>> tables = {"coin": Declaration("coin", layout, torch.tensor(1.0, dtype=torch.float64))}
-        >>> how = LogisticNormal()
+        >>> import torch
+        >>> import pyro_unsup as pu
+        >>> layout = pu.tables.Layout.dense(3)
+        >>> tables = {"coin": pu.tables.Declaration("coin", layout, torch.tensor(1.0, dtype=torch.float64))}
+        >>> how = pu.LogisticNormal()
         >>> memory = how.begin(tables, {"coin": layout.uniform()}, torch.Generator())
         >>> counts = {"coin": torch.tensor([5.0, 2.0, 0.0], dtype=torch.float64)}
         >>> how.tables(tables, how.update(tables, counts, memory))["coin"].exp()

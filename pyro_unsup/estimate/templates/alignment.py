@@ -35,7 +35,8 @@ def alignment(
     :param characters: a feature for each character of the target word: for scripts where characters have meanings.
     :param edit_distance: a feature for each Levenshtein distance: for languages that share words.
 
-    >>> [template.name for template in alignment("t", stem=None)]
+    >>> import pyro_unsup as pu
+    >>> [template.name for template in pu.templates.alignment("t", stem=None)]
     ['basic t', 'prefix t', 'character t', 'edit distance t']
     """
     find = porter() if stem == "porter" else stem
@@ -77,6 +78,8 @@ def porter() -> Callable[[str], str]:
 def edit_distances(source: Array, target: Array) -> list[int | None]:  # (n,), (n,) -> n
     """Levenshtein distances of pairs of words; None where one is empty, as the null word is.
 
+    >>> import numpy as np
+    >>> from pyro_unsup.estimate.templates.alignment import edit_distances
     >>> edit_distances(np.array(["house", "", "nation"]), np.array(["maison", "la", "nation"]))
     [5, None, 0]
     """

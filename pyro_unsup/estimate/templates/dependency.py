@@ -34,7 +34,8 @@ def dependency(
     :param back_off: whether to back off.
     :param only_true: a feature fires where a tag is of a class, and none where it is not.
 
-    >>> [template.name for template in dependency(back_off=False) if template.table == "stop"]
+    >>> import pyro_unsup as pu
+    >>> [template.name for template in pu.templates.dependency(back_off=False) if template.table == "stop"]
     ['stop', 'stop noun', 'stop verb', 'stop noun-verb']
     """
     if isinstance(classes, str) and classes not in TAG_CLASSES:

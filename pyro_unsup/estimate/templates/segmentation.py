@@ -25,7 +25,8 @@ def segmentation(
     :param table: with the axis ``segment``.
     :param vowel: what the class of vowels is called.
 
-    >>> [template.name for template in segmentation()]
+    >>> import pyro_unsup as pu
+    >>> [template.name for template in pu.templates.segmentation()]
     ['basic', 'length', 'vowels', 'prefix 6', 'suffix 6', 'prefix 2', 'suffix 2']
     """
 

@@ -19,7 +19,8 @@ def tagging(
         suffixes induce better tags.)
     :param longest: the most characters in an n-gram.
 
-    >>> [template.name for template in tagging()]
+    >>> import pyro_unsup as pu
+    >>> [template.name for template in pu.templates.tagging()]
     ['basic', 'digit', 'hyphen', 'capital', 'suffix']
     """
     if ngram not in ("suffix", "any", None):
@@ -49,6 +50,7 @@ def is_capital(word: str) -> bool:
 def suffixes(word: str, longest: int) -> list[str]:
     """Its last characters, one, two, ...
 
+    >>> from pyro_unsup.estimate.templates.tagging import suffixes
     >>> suffixes("dogs", 3)
     ['s', 'gs', 'ogs']
     """
@@ -58,6 +60,7 @@ def suffixes(word: str, longest: int) -> list[str]:
 def ngrams(word: str, longest: int) -> list[str]:
     """All sequences of so many characters in it, each once.
 
+    >>> from pyro_unsup.estimate.templates.tagging import ngrams
     >>> ngrams("noon", 2)
     ['n', 'o', 'no', 'oo', 'on']
     """

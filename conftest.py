@@ -1,0 +1,13 @@
+"""The examples in docstrings run as a reader would run them: with nothing but what they import themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+
+def pytest_collection_modifyitems(items: Iterable[pytest.Item]) -> None:
+    for item in items:
+        if isinstance(item, pytest.DoctestItem) and item.dtest.globs["__name__"].startswith("pyro_unsup"):
+            item.dtest.globs = {"__name__": "__main__"}
