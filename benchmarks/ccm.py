@@ -1,15 +1,13 @@
-"""One E step of the constituent-context model: against supar, tempered against plain, and as it grows.
+"""One E step of the constituent-context model: against posteriors alone, tempered against plain, and as it grows.
 
     python -m benchmarks.ccm                   # all of it
     python -m benchmarks.ccm --quick           # the ratios only
     python -m benchmarks.ccm --only growth     # or ratios
     python -m benchmarks.ccm --plot growth.png # also draw how time grows
 
-7,000 random tag sequences of length 1 to 10, 47,835 tags. The peer is supar's constituency CRF (``pip install supar``;
-without it that row is left out): marginals of all spans, sentences batched by length so that nothing is padded. First
-on the same problem, one weight for each pair of first and last tag, where both must find the same sum; then a whole E
-step of the model, whose tables have 98,638 yields and 1,226 contexts, through Pyro, in float64. On a busy machine set
-``OMP_NUM_THREADS=1``: the peer's many small products wait for each other's threads.
+7,000 random tag sequences of length 1 to 10. A whole E step of the model, with its tables of nearly 100,000 yields,
+through Pyro, in float64, is compared with posteriors of all spans from one weight for each pair of first and last tag,
+which is the part that other libraries have: ``python -m benchmarks.peers --only binary``.
 
 What it learns: ``pyro-unsup reproduce smith-eisner-2004``.
 """
@@ -17,7 +15,6 @@ What it learns: ``pyro-unsup reproduce smith-eisner-2004``.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -26,63 +23,17 @@ import torch
 
 import pyro_unsup as pu
 from pyro_unsup.distributions import Bracketing
-from pyro_unsup.distributions.bracketing_sum import spans_of
 from pyro_unsup.models import CCM
 
-from .common import arguments, figure, peers_data, report, side_by_side
+from .common import arguments, figure, report, side_by_side
+from .peers.texts import TAGS, Arrays, offsets, tag_sequences
+from .peers.trees import our_brackets
 
 
-def problem() -> tuple[pu.data.Corpus, torch.Tensor]:
-    """The tag sequences, and a log-weight for each pair of first and last tag."""
-    raw = np.load(peers_data() / "tree.npz")
-    vocab = pu.data.Vocab(str(k) for k in range(int(raw["T"])))
-    corpus = pu.data.Corpus(raw["tokens"], np.concatenate([[0], np.cumsum(raw["lens"])]), vocab)
-    return corpus, torch.from_numpy(raw["span"])
-
-
-def supar_marginals(corpus: pu.data.Corpus, span: torch.Tensor) -> Callable[[], float] | None:
-    """Marginals by supar, for the log-weights of the pair of tags at either end of a span; gives the sum of log Z."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            from supar.structs import ConstituencyCRF
-    except ImportError:
-        return None
-    batches = []
-    for n in range(2, 11):  # supar has no trees of one word
-        rows = np.flatnonzero(corpus.lengths == n)
-        starts = corpus.offsets[rows][:, None] + np.arange(n)
-        batches.append(torch.from_numpy(corpus.words[starts]).long())
-    single = span.float()
-
-    def run() -> float:
-        total = 0.0
-        for x in batches:
-            scores = torch.zeros(len(x), x.shape[1] + 1, x.shape[1] + 1)
-            scores[:, :-1, 1:] = single[x[:, :, None], x[:, None, :]]
-            crf = ConstituencyCRF(scores, torch.full((len(x),), x.shape[1]))
-            _ = crf.marginals
-            total += float(crf.log_partition.detach().sum())
-        return total
-
-    return run
-
-
-def same_problem(corpus: pu.data.Corpus, span: torch.Tensor) -> Callable[[], float]:
-    lengths = torch.from_numpy(corpus.lengths)
-    owner, start, end = spans_of(lengths)
-    words, offsets = torch.from_numpy(corpus.words).long(), torch.from_numpy(corpus.offsets)
-    pair = words[offsets[owner] + start] * len(span) + words[offsets[owner] + end - 1]
-    value = torch.stack([pair, torch.zeros_like(pair)], 1)
-    yields = torch.stack([torch.zeros(span.numel(), dtype=span.dtype), span.reshape(-1)])
-    trees = Bracketing(yields, torch.zeros(2, 1, dtype=span.dtype), lengths)
-
-    def run() -> float:
-        posterior = trees.posterior(value)
-        assert len(posterior.marginals) == len(value)
-        return float(posterior.log_partition[lengths > 1].sum())
-
-    return run
+def problem() -> tuple[pu.data.Corpus, Arrays]:
+    """The tag sequences, also as arrays, with log-weights of what trees are made of."""
+    made = tag_sequences(7_000, 0, single=True)
+    return pu.data.Corpus(made["tags"], offsets(made["lengths"]), pu.data.Vocab(str(k) for k in range(TAGS))), made
 
 
 def e_step(corpus: pu.data.Corpus, model: Callable[..., Any], start: Any) -> pu.EM:
@@ -93,24 +44,21 @@ def e_step(corpus: pu.data.Corpus, model: Callable[..., Any], start: Any) -> pu.
 
 
 def ratios() -> None:
-    corpus, span = problem()
+    corpus, made = problem()
     ccm = CCM.of(corpus)
     start = ccm.split_start(corpus)
     plain, tempered = e_step(corpus, ccm, start), e_step(corpus, pu.temper(ccm, 0.5), start)
-    ours = same_problem(corpus, span)
-    runs: dict[str, Callable[[], Any]] = {"ours": ours, "plain": plain.look}
-    peer = supar_marginals(corpus, span)
-    if peer is None:
-        figure("supar is not installed: its rows are left out (pip install supar)")
-    else:
-        found = ours(), peer()
-        assert abs(found[0] - found[1]) < 1e-5 * abs(found[0]), found
-        runs["supar"] = peer
-    seconds = side_by_side(runs, repeats=31)
+    seconds = side_by_side({"plain": plain.look, "posteriors": our_brackets(made).run}, repeats=31)
     about = {"threads": torch.get_num_threads(), "sentences": len(corpus), "tokens": corpus.tokens}
-    if peer is not None:
-        report("span posteriors, the same weights", seconds["ours"], "supar", seconds["supar"], **about)
-        report("CCM E step", seconds["plain"], "supar", seconds["supar"], **about, yields=len(ccm.inventory.yields))
+    report(
+        "CCM E step",
+        seconds["plain"],
+        "span posteriors alone",
+        seconds["posteriors"],
+        **about,
+        yields=len(ccm.inventory.yields),
+        times_the_posteriors=round(seconds["plain"] / seconds["posteriors"], 2),
+    )
     pair = side_by_side({"plain": plain.look, "tempered": tempered.look}, repeats=101)
     report("CCM tempered E step", pair["tempered"], "plain E step", pair["plain"], **about)
 

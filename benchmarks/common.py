@@ -1,4 +1,4 @@
-"""Timing side by side, jobs in processes, tables, and where the inputs come from."""
+"""Timing side by side, jobs in processes, tables, options, and where real corpora are."""
 
 from __future__ import annotations
 
@@ -6,22 +6,21 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-ROOT = Path(__file__).resolve().parents[1]
-#: Real corpora.
-DATA = Path(os.environ.get("PYRO_UNSUP_DATA", ROOT.parent / "shared" / "data"))
+if TYPE_CHECKING:
+    from pyro_unsup.reproduce import Corpora
 
 Job = tuple[str, Callable[..., Any], tuple[Any, ...]]
+
+#: What ``--help`` says of options whose default says nothing.
+MEANINGS = {"data": "folder of real corpora (default: that in PYRO_UNSUP_DATA)"}
 
 #: Pause before each timed run: BLAS threads of the one before keep a core busy for a while after they are done.
 SETTLE = 0.25
@@ -60,23 +59,22 @@ def figure(name: str, **values: Any) -> None:
     print(json.dumps({"name": name, **values, "load": round(os.getloadavg()[0], 2)}), flush=True)
 
 
-def peers_data() -> Path:
-    """The folder of benchmark inputs, made once by the generator in ``PYRO_UNSUP_PEERS`` (``../shared/peers``)."""
-    scripts = Path(os.environ.get("PYRO_UNSUP_PEERS", ROOT.parent / "shared" / "peers"))
-    made = Path(tempfile.gettempdir()) / "pyro_unsup_benchmarks"
-    if not (made / "done").exists():
-        if not (scripts / "gen_data.py").exists():
-            sys.exit(f"no gen_data.py in {scripts}: set PYRO_UNSUP_PEERS to the folder that has it")
-        made.mkdir(exist_ok=True)
-        subprocess.run(
-            [sys.executable, "gen_data.py"],
-            cwd=scripts,
-            check=True,
-            stdout=subprocess.DEVNULL,
-            env={**os.environ, "PEERS_DATA": str(made), "PYTHONDONTWRITEBYTECODE": "1"},
-        )
-        (made / "done").touch()
-    return made
+def corpora(folder: str, *needs: str) -> Corpora:
+    """Real corpora. Where there are none, or one that is needed is missing, the benchmark ends, and says so in a line.
+
+    :param folder: where they are, or nothing: in that of ``PYRO_UNSUP_DATA``.
+    :param needs: names of corpora, as ``pyro_unsup.reproduce`` has them.
+    """
+    from pyro_unsup.errors import UnsupError
+    from pyro_unsup.reproduce.corpora import corpora_in
+
+    try:
+        found = corpora_in(folder)
+        if missing := found.missing(needs):
+            raise missing
+    except UnsupError as error:
+        sys.exit(str(error))
+    return found
 
 
 def in_processes(jobs: Sequence[Job], processes: int) -> Iterator[tuple[str, Any]]:
@@ -126,7 +124,8 @@ def arguments(doc: str | None, choices: Sequence[str] = (), **defaults: Any) -> 
     said = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in defaults.items():
         how: dict[str, Any] = {"action": "store_true"} if default is False else {"type": type(default)}
-        said.add_argument(f"--{name.replace('_', '-')}", default=default, help=f"default: {default}", **how)
+        meaning = f"one of {', '.join(choices)}" if name == "only" else MEANINGS.get(name, f"default: {default}")
+        said.add_argument(f"--{name.replace('_', '-')}", default=default, help=meaning, **how)
     found = said.parse_args()
     if choices and getattr(found, "only", "") not in ("", *choices):
         said.error(f"--only {found.only}: expected one of {', '.join(choices)}")

@@ -1,20 +1,19 @@
-"""One E step of the dependency model with valence: against supar, and as it grows.
+"""One E step of the dependency model with valence: against posteriors alone and with features, and as it grows.
 
     python -m benchmarks.dmv                    # all of it
     python -m benchmarks.dmv --quick            # the ratios only
     python -m benchmarks.dmv --only growth      # or ratios
 
-7,000 random tag sequences of length 1 to 10, 47,835 tags. The peer is supar's dependency CRF (``pip install supar``;
-without it those rows are left out): marginals of all arcs, sentences batched by length so that nothing is padded. It
-has no valence: a tree weighs the product of its arcs. First the same problem, stops that weigh nothing, where both must
-find the same sum; then a whole E step of the model, with stops, through Pyro, in float64. With one thread, then two.
+7,000 random tag sequences of length 1 to 10. A whole E step of the model, with stops, through Pyro, in float64, is
+compared with posteriors of all arcs where stops weigh nothing, which is the part that other libraries have: ``python -m
+benchmarks.peers --only dependency``. With one thread, then two.
+
 What is learned: ``pyro-unsup reproduce berg-kirkpatrick-2010 --only grammar-wsj``, and ``cohen-smith-2010``.
 """
 
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -22,64 +21,11 @@ import numpy as np
 import torch
 
 import pyro_unsup as pu
-from pyro_unsup.distributions import Dependency
 from pyro_unsup.models import DMV
 
-from .common import arguments, figure, peers_data, report, side_by_side
-
-Tables = tuple[torch.Tensor, torch.Tensor]
-
-
-def problem() -> tuple[pu.data.Corpus, Tables]:
-    """The tag sequences; log-weights of roots (K,), and of arcs (K, 2, K) by head, direction and child."""
-    raw = np.load(peers_data() / "tree.npz")
-    vocab = pu.data.Vocab(str(k) for k in range(int(raw["T"])))
-    corpus = pu.data.Corpus(raw["tokens"], np.concatenate([[0], np.cumsum(raw["lens"])]), vocab)
-    return corpus, (torch.from_numpy(raw["root"]), torch.from_numpy(raw["arc"]).transpose(1, 2).contiguous())
-
-
-def supar_marginals(corpus: pu.data.Corpus, tables: Tables) -> Callable[[], float] | None:
-    """Marginals of arcs by supar; gives the sum of log Z, of sentences of more than a word."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            from supar.structs import DependencyCRF
-    except ImportError:
-        return None
-    root, arc = (table.float() for table in tables)
-    batches = []
-    for n in range(2, int(corpus.lengths.max()) + 1):
-        starts = corpus.offsets[:-1][corpus.lengths == n][:, None] + np.arange(n)
-        batches.append(torch.from_numpy(corpus.words[starts]).long())
-
-    def run() -> float:
-        total = 0.0
-        for tags in batches:
-            size, n = tags.shape
-            place = torch.arange(n)
-            right = (place[None, :] < place[:, None]).long()  # by child and head: does the head come first?
-            scores = torch.zeros(size, n + 1, n + 1)  # likewise, after a root
-            scores[:, 1:, 0] = root[tags]
-            scores[:, 1:, 1:] = arc[tags[:, None, :], right, tags[:, :, None]]
-            crf = DependencyCRF(scores, torch.full((size,), n), multiroot=False)
-            _ = crf.marginals
-            total += float(crf.log_partition.detach().sum())
-        return total
-
-    return run
-
-
-def same_problem(corpus: pu.data.Corpus, tables: Tables) -> Callable[[], float]:
-    lengths, tags = torch.from_numpy(corpus.lengths), torch.from_numpy(corpus.words).long()
-    trees = Dependency(*tables, torch.zeros(len(tables[0]), 2, 2, 2, dtype=torch.float64), lengths)
-    cells = int((lengths * (lengths + 1)).sum())
-
-    def run() -> float:
-        posterior = trees.posterior(tags)
-        assert len(posterior.marginals) == cells
-        return float(posterior.log_partition[lengths > 1].sum())
-
-    return run
+from .ccm import problem
+from .common import arguments, figure, report, side_by_side
+from .peers.trees import our_dependencies
 
 
 def e_step(corpus: pu.data.Corpus, engine: pu.EM | pu.Gradient) -> Callable[[], Any]:
@@ -89,31 +35,24 @@ def e_step(corpus: pu.data.Corpus, engine: pu.EM | pu.Gradient) -> Callable[[], 
 
 
 def ratios() -> None:
-    corpus, tables = problem()
+    corpus, made = problem()
     model = DMV.of(corpus)
     start = model.harmonic_start(corpus)
     classes = ({str(k) for k in range(6)}, {str(k) for k in range(6, 12)})  # as many nouns and verbs as Penn tags have
     featured = pu.LogLinear(pu.templates.dependency(classes), kappa=1, fit_start=True)
-    ours, peer = same_problem(corpus, tables), supar_marginals(corpus, tables)
     runs = {
-        "ours": ours,
+        "posteriors": our_dependencies(made).run,
         "E step": e_step(corpus, pu.EM(model, init=start)),
         "gradient": e_step(corpus, pu.Gradient(model, featured, start)),
     }
-    if peer is None:
-        figure("supar is not installed: its rows are left out (pip install supar)")
-    else:
-        found = ours(), peer()
-        assert abs(found[0] - found[1]) < 1e-5 * abs(found[0]), found
-        runs["supar"] = peer
     before = torch.get_num_threads()
     for threads in (1, 2):
         torch.set_num_threads(threads)
         seconds = side_by_side(runs, repeats=31)
         about = {"threads": threads, "sentences": len(corpus), "tokens": corpus.tokens}
-        if peer is not None:
-            report("arc posteriors, the same weights", seconds["ours"], "supar", seconds["supar"], **about)
-            report("DMV E step", seconds["E step"], "supar", seconds["supar"], **about)
+        alone = seconds["posteriors"]
+        times = round(seconds["E step"] / alone, 2)
+        report("DMV E step", seconds["E step"], "arc posteriors alone", alone, **about, times_the_posteriors=times)
         report("DMV direct gradient with features", seconds["gradient"], "DMV E step", seconds["E step"], **about)
     torch.set_num_threads(before)
 

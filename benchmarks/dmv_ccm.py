@@ -1,9 +1,9 @@
 """The product of dependency and constituent-context model, beside each of the two alone: what they learn, and time.
 
     python -m benchmarks.dmv_ccm                    # all of it
-    python -m benchmarks.dmv_ccm --only learning    # or speed
+    python -m benchmarks.dmv_ccm --only speed       # or learning
 
-What is learned is measured on the WSJ sample (in ``PYRO_UNSUP_DATA``, or ``../shared/data``): tags of at most ten words
+What is learned is measured on the WSJ sample (in ``--data`` or ``PYRO_UNSUP_DATA``): tags of at most ten words
 without punctuation, 555 sentences, with heads and brackets of the same words. EM from the harmonic start (heads) and
 random splits (brackets), the text learned from is the text that is scored. Klein & Manning (2004) report, on ten times
 as much text, 43.2 directed and 63.7 undirected for the dependency model alone, 71.9 F for the constituent-context model
@@ -30,21 +30,18 @@ from pyro_unsup.distributions.headed_bracketing import brackets_of
 from pyro_unsup.evaluate import bracket_scores, head_scores
 from pyro_unsup.models import CCM, DMV, DMVCCM
 
-from .common import DATA, arguments, figure, in_processes, markdown, peers_data, plain, report, side_by_side
+from .ccm import problem
+from .common import arguments, corpora, figure, in_processes, markdown, plain, report, side_by_side
 
 ARCS, SPANS = ("root", "attach", "stop"), ("yield", "context")
 SMOOTHING = ((2.0, 8.0), (0.5, 2.0))  # of constituents and distituents
 ITERATIONS = (20, 40)
 
 
-def treebank() -> pu.data.Corpus | None:
+def treebank(data: str) -> pu.data.Corpus:
     """Short sentences with heads and brackets."""
-    files = DATA / "wsj_nltk_dep.conll.xz", DATA / "wsj_nltk.mrg.xz"
-    if not all(file.exists() for file in files):
-        figure(f"the WSJ sample is not in {DATA}: set PYRO_UNSUP_DATA")
-        return None
-    heads = short_tag_sequences(pu.data.read_conllu(files[0]))
-    trees = short_tag_sequences(pu.data.read_brackets(files[1]))
+    found = corpora(data, "wsj-heads", "wsj")
+    heads, trees = (short_tag_sequences(found[name]) for name in ("wsj-heads", "wsj"))
     assert [heads.sentence(i) for i in range(len(heads))] == [trees.sentence(i) for i in range(len(trees))]
     return replace(heads, spans=trees.spans, span_offsets=trees.span_offsets)
 
@@ -84,10 +81,8 @@ def scores(corpus: pu.data.Corpus, structure: torch.Tensor, order: str, brackets
     return {**found, "f1_inner": bracket_scores(gold, rows, corpus.lengths)["f1"]}
 
 
-def learning(processes: int) -> None:
-    corpus = treebank()
-    if corpus is None:
-        return
+def learning(processes: int, data: str) -> None:
+    corpus = treebank(data)
     figure("WSJ sample, <= 10", sentences=len(corpus), tokens=corpus.tokens, tags=len(corpus.vocab))
     keys: list[tuple[str, str, float, tuple[float, float], int]] = []
     for iterations in ITERATIONS:
@@ -127,9 +122,7 @@ def step(corpus: pu.data.Corpus, model: Any, start: Any) -> pu.EM:
 
 
 def speed() -> None:
-    raw = np.load(peers_data() / "tree.npz")
-    vocab = pu.data.Vocab(str(k) for k in range(int(raw["T"])))
-    corpus = pu.data.Corpus(raw["tokens"], np.concatenate([[0], np.cumsum(raw["lens"])]), vocab)
+    corpus, _ = problem()
     dmv, ccm, both = DMV.of(corpus), CCM.of(corpus), DMVCCM.of(corpus)
     engines = {
         "DMV": step(corpus, dmv, dmv.harmonic_start(corpus)),
@@ -153,12 +146,12 @@ def speed() -> None:
 
 
 def main() -> None:
-    asked = arguments(__doc__, ("learning", "speed"), only="", processes=2)
+    asked = arguments(__doc__, ("speed", "learning"), only="", processes=2, data="")
     figure("machine", cores=os.cpu_count(), threads=torch.get_num_threads(), torch=torch.__version__)
-    if asked.only in ("", "learning"):
-        learning(asked.processes)
     if asked.only in ("", "speed"):
         speed()
+    if asked.only in ("", "learning"):
+        learning(asked.processes, asked.data)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """What log-linear features cost: a direct gradient of the tagger against an iteration of EM without features.
 
-    python -m benchmarks.features
+    python -m benchmarks.features --data FOLDER
 
+The text is the one that EM is timed on, its words spelled like those of the WSJ sample, which has to be in the folder.
 What is learned: ``pyro-unsup reproduce berg-kirkpatrick-2010``.
 """
 
@@ -9,23 +10,21 @@ from __future__ import annotations
 
 import os
 
-import numpy as np
 import torch
 
 import pyro_unsup as pu
 from pyro_unsup.models import Tagger
-from pyro_unsup.reproduce import Corpora
 
-from .common import DATA, arguments, figure, report, side_by_side
+from .common import arguments, corpora, figure, report, side_by_side
 from .hmm_em import problem
+from .peers.texts import offsets
 
 
-def speed() -> None:
-    """On the text that EM is timed on, its words spelled like those of the WSJ sample."""
-    words, lengths, weights, _ = problem()
+def speed(data: str) -> None:
+    words, lengths, weights = problem()
     K, V = weights["emission"].shape
-    vocab = pu.data.Vocab(Corpora(DATA)["wsj"].vocab.types[:V])
-    corpus = pu.data.Corpus(words.numpy(), np.concatenate([[0], np.cumsum(lengths.numpy())]), vocab)
+    vocab = pu.data.Vocab(corpora(data, "wsj")["wsj"].vocab.types[:V])
+    corpus = pu.data.Corpus(words.numpy(), offsets(lengths.numpy()), vocab)
     em = pu.EM(Tagger(K, vocab), init=pu.from_weights(weights))
     em.start(corpus)
     for ngram in ("suffix", "any"):
@@ -46,6 +45,6 @@ def speed() -> None:
 
 
 if __name__ == "__main__":
-    arguments(__doc__)
+    asked = arguments(__doc__, data="")
     figure("machine", cores=os.cpu_count(), threads=torch.get_num_threads(), torch=torch.__version__)
-    speed()
+    speed(asked.data)

@@ -1,20 +1,19 @@
-"""Collapsed Gibbs sampling: tags drawn a second, against topics drawn by ``lda``, and how long the paper's runs take.
+"""Collapsed Gibbs sampling: tags drawn a second, chains side by side, and how long the paper's runs take.
 
-    python -m benchmarks.gibbs           # a minute or two
-    python -m benchmarks.gibbs --whole   # also all 20,000 sweeps of Goldwater & Griffiths (2007), by BHMM1
+    python -m benchmarks.gibbs                 # a minute or two
+    python -m benchmarks.gibbs --only updates  # or chains, paper
+    python -m benchmarks.gibbs --whole         # also all 20,000 sweeps of Goldwater & Griffiths (2007), by BHMM1
 
 24,000 tokens. With a dictionary: 45 tags, 2.3 of them a token and 55% of the tokens ambiguous, as in the paper (random
-tags are added to a random dictionary until it has so many). Without: 17 tags, all of them open to every word. The peer
-is the PyPI package ``lda`` (``pip install lda``; without it its rows are left out), collapsed Gibbs too, on the same
-tokens with the same number of outcomes: for the dictionary 2 topics, which is fewer than 2.3. Its set-up is not timed:
-the difference of two numbers of sweeps is. An update is a token of the corpus on both sides; where a dictionary leaves
-no choice there is nothing to draw, which is part of what makes it fast, so the time for a token with a choice is told
-too. The sample of the WSJ (in ``PYRO_UNSUP_DATA``, or ``../shared/data``) has its own dictionary, of 1.7 tags a token.
+tags are added to a random dictionary until it has so many). Without: 17 tags, all of them open to every word. An update
+is a token of the corpus; where a dictionary leaves no choice there is nothing to draw, which is part of what makes it
+fast, so the time for a token with a choice is told too. Other libraries: ``python -m benchmarks.peers --only Gibbs``.
+The paper's runs are on the sample of the WSJ (in ``--data`` or ``PYRO_UNSUP_DATA``), which has its own dictionary, of
+1.7 tags a token.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import Callable
@@ -27,16 +26,16 @@ import pyro_unsup as pu
 from pyro_unsup.infer.gibbs_tags import TagState
 from pyro_unsup.models import Tagger
 
-from .common import DATA, arguments, figure, peers_data, report, side_by_side
+from .common import arguments, corpora, figure, side_by_side
+from .peers.texts import offsets, sentences
 
 SWEEPS = 20
 
 
 def text() -> pu.data.Corpus:
-    lines = [line.split() for line in (peers_data() / "gibbs.txt").read_text(encoding="utf-8").splitlines()]
-    vocab = pu.data.Vocab(sorted({word for line in lines for word in line}))
-    offsets = np.concatenate([[0], np.cumsum([len(line) for line in lines])])
-    return pu.data.Corpus(vocab.encode([word for line in lines for word in line]), offsets, vocab)
+    made = sentences(1_091, 45, 10_000, any_length=True)
+    types, words = np.unique(made["words"], return_inverse=True)
+    return pu.data.Corpus(words, offsets(made["lengths"]), pu.data.Vocab(f"w{k}" for k in types))
 
 
 def dictionary(corpus: pu.data.Corpus, tags: int = 45, per_token: float = 2.3, ambiguous: float = 0.55) -> torch.Tensor:
@@ -66,44 +65,24 @@ def sweeps(model: Tagger, corpus: pu.data.Corpus, how: Any, power: float = 1.0) 
     return run, state
 
 
-def lda_sweeps(corpus: pu.data.Corpus, topics: int) -> Callable[[int], None] | None:
-    """So many sweeps of lda, on sentences as documents."""
-    try:
-        import lda
-    except ImportError:
-        return None
-    logging.getLogger("lda").setLevel(logging.ERROR)
-    counts = np.zeros((len(corpus), len(corpus.vocab)), np.int64)
-    np.add.at(counts, (np.repeat(np.arange(len(corpus)), corpus.lengths), corpus.words), 1)
-    return lambda n: lda.LDA(topics, n_iter=n, random_state=1, refresh=10**6).fit(counts) and None
-
-
 def updates(corpus: pu.data.Corpus) -> None:
     mask = dictionary(corpus)
     models = {
-        "full dictionary": (Tagger(45, corpus.vocab, 2, mask, stop=True), 2),
-        "17 open tags": (Tagger(17, corpus.vocab, 2, stop=True), 17),
+        "full dictionary": Tagger(45, corpus.vocab, 2, mask, stop=True),
+        "17 open tags": Tagger(17, corpus.vocab, 2, stop=True),
     }
-    for name, (model, topics) in models.items():
+    for name, model in models.items():
         run, state = sweeps(model, corpus, "pointwise")
-        runs: dict[str, Callable[[], Any]] = {"ours": run}
-        peer = lda_sweeps(corpus, topics)
-        if peer is not None:
-            runs |= {"few": lambda peer=peer: peer(5), "many": lambda peer=peer: peer(5 + SWEEPS)}
-        taken = side_by_side(runs)
-        ours = taken["ours"] / SWEEPS
-        about = {
-            "updates_per_s": round(corpus.tokens / ours),
-            "tags_a_token": round(float(np.diff(state.at)[state.words].mean()), 2),
-            "ns_a_choice": round(1e9 * ours / len(state.open)),
-        }
-        if peer is None:
-            figure(f"trigram sweep, {name}", ours_s=round(ours, 6), **about)
-        else:
-            theirs = (taken["many"] - taken["few"]) / SWEEPS
-            report(f"trigram sweep, {name}", ours, f"lda, {topics} topics", theirs, **about)
+        seconds = side_by_side({"ours": run})["ours"] / SWEEPS
+        figure(
+            f"trigram sweep, {name}",
+            ours_s=round(seconds, 6),
+            updates_per_s=round(corpus.tokens / seconds),
+            tags_a_token=round(float(np.diff(state.at)[state.words].mean()), 2),
+            ns_a_choice=round(1e9 * seconds / len(state.open)),
+        )
     for how in ("blocked", "uncollapsed"):
-        for name, (model, _) in models.items():
+        for name, model in models.items():
             run, _ = sweeps(model, corpus, how)
             seconds = side_by_side({"ours": run}, repeats=1)["ours"] / SWEEPS
             figure(
@@ -122,12 +101,8 @@ def chains(corpus: pu.data.Corpus) -> None:
            speed_up=round(2 * taken["one"] / taken["two"], 2), cores=os.cpu_count())  # fmt: skip
 
 
-def paper(whole: bool) -> None:
-    path = DATA / "wsj_nltk.mrg.xz"
-    if not path.exists():
-        figure(f"the WSJ sample is not at {path}: set PYRO_UNSUP_DATA")
-        return
-    corpus = pu.data.read_brackets(path)
+def paper(whole: bool, data: str) -> None:
+    corpus: pu.data.Corpus = corpora(data, "wsj")["wsj"]
     listed = pu.data.TagDictionary.from_corpus(corpus)
     first = corpus.select(np.arange(np.searchsorted(corpus.offsets, 24_000)))
     model = Tagger(corpus.tagset, corpus.vocab, 2, listed, stop=True)  # type: ignore[arg-type]
@@ -145,10 +120,12 @@ def paper(whole: bool) -> None:
 
 
 if __name__ == "__main__":
-    asked = arguments(__doc__, whole=False)
+    asked = arguments(__doc__, ("updates", "chains", "paper"), only="", whole=False, data="")
     figure("machine", cores=os.cpu_count(), torch=torch.__version__)
-    corpus = text()
-    figure("text", tokens=corpus.tokens, types=len(corpus.vocab))
-    updates(corpus)
-    chains(corpus)
-    paper(asked.whole)
+    made = text()
+    figure("text", tokens=made.tokens, types=len(made.vocab))
+    for part in (updates, chains):
+        if asked.only in ("", part.__name__):
+            part(made)
+    if asked.only in ("", "paper"):
+        paper(asked.whole, asked.data)

@@ -5,7 +5,7 @@
     python -m benchmarks.hmm_alignment --pairs 100000 --gate      # one joint training, timed
 
 The first pairs of Hansards and the 447 + 37 sentences of the NAACL 2003 task without their links
-(``PYRO_UNSUP_DATA``, or ``../shared/data``): 5 iterations of Model 1 from uniform tables, then 5 by jumps, in float64;
+(in ``--data`` or ``PYRO_UNSUP_DATA``): 5 iterations of Model 1 from uniform tables, then 5 by jumps, in float64;
 the two directions on their own, and by agreement. Alignment error rates are in percent on the 447. Those by posteriors
 are of the mean of both directions, with the threshold in the name.
 """
@@ -21,11 +21,10 @@ import torch
 
 import pyro_unsup as pu
 from pyro_unsup.models import Aligner, HMMAligner
-from pyro_unsup.reproduce import Corpora
 from pyro_unsup.reproduce.berg_kirkpatrick_2010_alignment import errors, trained
-from pyro_unsup.reproduce.liang_klein_2009_alignment import hansards
+from pyro_unsup.reproduce.liang_klein_2009_alignment import NEEDS, hansards
 
-from .common import DATA, arguments, figure, plain
+from .common import arguments, corpora, figure, plain
 
 NULLS: tuple[float | str | None, ...] = (None, 0.1, "learn")
 
@@ -35,9 +34,9 @@ def memory() -> float:
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2)
 
 
-def learning(size: int | None, gate: bool) -> None:
+def learning(size: int | None, gate: bool, data: str) -> None:
     began = time.perf_counter()
-    text, gold = hansards(Corpora(DATA), size)
+    text, gold = hansards(corpora(data, *NEEDS), size)
     read = time.perf_counter()
     words = Aligner.of(text)
     pairs = words.index(text)
@@ -70,13 +69,13 @@ def learning(size: int | None, gate: bool) -> None:
 
 
 def main() -> None:
-    asked = arguments(__doc__, pairs="30000", gate=False)
+    asked = arguments(__doc__, pairs="30000", gate=False, data="")
     gate, sizes = asked.gate, asked.pairs.split(",")
     if len(sizes) == 1:
-        learning(None if sizes[0] == "all" else int(sizes[0]), gate)
+        learning(None if sizes[0] == "all" else int(sizes[0]), gate, asked.data)
         return
     for size in sizes:
-        command = [sys.executable, "-m", "benchmarks.hmm_alignment", "--pairs", size]
+        command = [sys.executable, "-m", "benchmarks.hmm_alignment", "--pairs", size, "--data", asked.data]
         subprocess.run(command + (["--gate"] if gate else []), check=True)
 
 

@@ -2,8 +2,8 @@
 
     python -m benchmarks.prior_knowledge
 
-UD English-EWT, tags of at most ten words without punctuation (in ``PYRO_UNSUP_DATA``, or ``../shared/data``). What is
-learned: ``pyro-unsup reproduce cohen-smith-2010``.
+UD English-EWT, tags of at most ten words without punctuation (in ``--data`` or ``PYRO_UNSUP_DATA``). What is learned:
+``pyro-unsup reproduce cohen-smith-2010``.
 """
 
 from __future__ import annotations
@@ -14,16 +14,15 @@ from typing import Any
 
 import pyro_unsup as pu
 from pyro_unsup.models import DMV
-from pyro_unsup.reproduce import Corpora
 from pyro_unsup.reproduce.berg_kirkpatrick_2010_grammar import short
 from pyro_unsup.reproduce.cohen_smith_2010 import PENN, THREE, constraints, related
 
-from .common import DATA, arguments, figure, report, side_by_side
+from .common import arguments, corpora, figure, report, side_by_side
 
 
-def speed() -> None:
+def speed(data: str) -> None:
     """Iterations on UD English-EWT: of the logistic normal and of mixtures, against plain EM."""
-    corpus = short(Corpora(DATA), "ewt-bare")
+    corpus = short(corpora(data, "ewt-bare"), "ewt-bare")
     model = DMV.of(corpus)
     init = model.harmonic_start(corpus)
     known = constraints(PENN)
@@ -49,6 +48,6 @@ def speed() -> None:
 
 
 if __name__ == "__main__":
-    arguments(__doc__)
+    asked = arguments(__doc__, data="")
     figure("machine", cores=os.cpu_count())
-    speed()
+    speed(asked.data)

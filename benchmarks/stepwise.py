@@ -9,22 +9,21 @@ liang-klein-2009``.
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 
 import pyro_unsup as pu
 
 from .common import arguments, figure, report, side_by_side
 from .hmm_em import problem
+from .peers.texts import offsets
 
 BATCH_SIZE = 3
 
 
 def speed() -> None:
-    words, lengths, weights, _ = problem()
+    words, lengths, weights = problem()
     K, V = weights["emission"].shape
-    offsets = np.concatenate([[0], np.cumsum(lengths.numpy())])
-    corpus = pu.data.Corpus(words.numpy(), offsets, pu.data.Vocab([f"w{i}" for i in range(V)]))
+    corpus = pu.data.Corpus(words.numpy(), offsets(lengths.numpy()), pu.data.Vocab([f"w{i}" for i in range(V)]))
     model, init = pu.models.Tagger(K, corpus.vocab), pu.from_weights(weights)
     batch, online = pu.EM(model, init=init), pu.StepwiseEM(model, init=init, batch_size=BATCH_SIZE)
     batch.start(corpus)

@@ -4,7 +4,7 @@
     python -m benchmarks.tagging --seeds 2
 
 Each row is the mean and standard deviation over starts that differ only in their seed; scores are on the training text,
-decoded by Viterbi. Corpora are looked for in ``PYRO_UNSUP_DATA`` (``../shared/data``).
+decoded by Viterbi. Corpora are looked for in ``--data`` or ``PYRO_UNSUP_DATA``.
 """
 
 from __future__ import annotations
@@ -15,14 +15,9 @@ import numpy as np
 
 import pyro_unsup as pu
 
-from .common import DATA, arguments, figure, spread
+from .common import arguments, corpora, figure, spread
 
-
-def corpora() -> dict[str, pu.data.Corpus]:
-    return {
-        "WSJ sample": pu.data.read_brackets(DATA / "wsj_nltk.mrg.xz"),
-        "UD English-EWT": pu.data.read_conllu(DATA / "ud" / "en_ewt-ud-train.conllu.xz"),
-    }
+TEXTS = {"WSJ sample": "wsj", "UD English-EWT": "ewt"}
 
 
 def mean_of(scores: list[dict[str, float]]) -> dict[str, str]:
@@ -40,8 +35,10 @@ def run(name: str, model: pu.models.Tagger, corpus: pu.data.Corpus, seeds: int, 
     figure(name, **mean_of(scores), starts=seeds, seconds=round(time.perf_counter() - began, 1))
 
 
-def main(seeds: int) -> None:
-    for name, corpus in corpora().items():
+def main(seeds: int, data: str) -> None:
+    found = corpora(data, *TEXTS.values())
+    for name in TEXTS:
+        corpus = found[TEXTS[name]]
         dictionary = pu.data.TagDictionary.from_corpus(corpus)
         tags_a_token, ambiguous = dictionary.ambiguity(corpus)
         figure(
@@ -79,4 +76,5 @@ def main(seeds: int) -> None:
 
 
 if __name__ == "__main__":
-    main(arguments(__doc__, seeds=5).seeds)
+    asked = arguments(__doc__, seeds=5, data="")
+    main(asked.seeds, asked.data)

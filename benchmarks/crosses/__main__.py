@@ -4,7 +4,7 @@
     python -m benchmarks.crosses --only dmv --seeds 3       # or clustering, segmentation, alignment
     python -m benchmarks.crosses --small                    # a tenth of the data, one seed: does every cell run?
 
-Corpora are looked for in ``PYRO_UNSUP_DATA`` (``../shared/data``). *From* says which paper has a method for that task:
+Corpora are looked for in ``--data`` or ``PYRO_UNSUP_DATA``. *From* says which paper has a method for that task:
 KM04 Klein & Manning, SE04 Smith & Eisner, LTK06 Liang et al., LK09 Liang & Klein, GGJ09 Goldwater et al., BK10
 Berg-Kirkpatrick et al., CS10 Cohen & Smith, RG12 Riley & Gildea. "new" is what none of the papers that the library
 follows has there. Scores are per cent, on the text that was learned from, mean and standard deviation over seeds; where
@@ -44,10 +44,11 @@ import torch
 from pyro_unsup.errors import UnsupError
 from pyro_unsup.reproduce import Corpora
 from pyro_unsup.reproduce.berg_kirkpatrick_2010_grammar import TEXTS, short
+from pyro_unsup.reproduce.liang_klein_2009_alignment import NEEDS as HANSARDS
 from pyro_unsup.reproduce.liang_klein_2009_alignment import hansards
 from pyro_unsup.reproduce.liang_klein_2009_clusters import documents as newsgroups
 
-from ..common import DATA, arguments, figure, in_processes, markdown, plain, spread
+from ..common import arguments, corpora, figure, in_processes, markdown, plain, spread
 from .grammar import grammar
 from .method import Method
 from .topics import documents
@@ -59,43 +60,49 @@ from .words import segmentation
 class Task:
     """A table.
 
+    :param read: the data, or a tenth of them.
+    :param needs: names of corpora.
     :param seeds: how many if nobody says.
     :param most: how many at most.
     """
 
     name: str
-    read: Callable[[bool], Any]
+    read: Callable[[Corpora, bool], Any]
+    needs: tuple[str, ...]
     methods: Callable[[], Iterator[Method]]
     scores: tuple[str, ...]
     seeds: int = 3
     most: int = 1000
 
 
-def tenth(read: Callable[[], Any]) -> Callable[[bool], Any]:
-    def some(small: bool) -> Any:
-        whole = read()
+def tenth(read: Callable[[Corpora], Any]) -> Callable[[Corpora, bool], Any]:
+    def some(found: Corpora, small: bool) -> Any:
+        whole = read(found)
         return whole.select(np.arange(0, len(whole), 10)) if small else whole
 
     return some
 
 
-CORPORA = Corpora(DATA)
 TASKS = {
     **{
         f"dmv {name}": Task(
             TEXTS[name].name,
-            tenth(partial(short, CORPORA, TEXTS[name].corpus)),
+            tenth(partial(short, corpus=TEXTS[name].corpus)),
+            (TEXTS[name].corpus,),
             partial(grammar, name),
             ("directed",),
             4,
         )
         for name in ("wsj", "zh")
     },
-    "segmentation": Task("br-phono", tenth(lambda: CORPORA["speech"]), segmentation, ("token_f1",)),
-    "clustering": Task("20 Newsgroups", tenth(partial(newsgroups, CORPORA, False)), documents, ("accuracy",)),
+    "segmentation": Task("br-phono", tenth(lambda found: found["speech"]), ("speech",), segmentation, ("token_f1",)),
+    "clustering": Task(
+        "20 Newsgroups", tenth(partial(newsgroups, small=False)), ("newsgroups",), documents, ("accuracy",)
+    ),
     "alignment": Task(
         "Hansards",
-        lambda small: hansards(CORPORA, TEXTS_OF_PAIRS * PAIRS // (10 if small else 1)),
+        lambda found, small: hansards(found, TEXTS_OF_PAIRS * PAIRS // (10 if small else 1)),
+        HANSARDS,
         alignment,
         ("HMM", "Model 1", "competitive"),
         most=TEXTS_OF_PAIRS,
@@ -114,9 +121,9 @@ def train(task: str, number: int, data: Any, seed: int) -> dict[str, Any]:
     return {**found, "cpu_s": round(time.process_time() - began, 1)}
 
 
-def table(name: str, runs: int, small: bool, processes: int) -> None:
+def table(name: str, where: Corpora, runs: int, small: bool, processes: int) -> None:
     task = TASKS[name]
-    data, rows = task.read(small), list(task.methods())
+    data, rows = task.read(where, small), list(task.methods())
     jobs = {
         f"{task.name}, {method.name}, seed {seed}": (number, seed)
         for number, method in enumerate(rows)
@@ -163,12 +170,13 @@ def _row(task: Task, method: Method, runs: Sequence[dict[str, Any]]) -> list[str
 
 
 def main() -> None:
-    asked = arguments(__doc__, ("dmv", *TASKS), only="", seeds=0, processes=2, small=False)
+    asked = arguments(__doc__, ("dmv", *TASKS), only="", seeds=0, processes=2, small=False, data="")
+    names = [name for name in TASKS if name.startswith(asked.only)]
+    where = corpora(asked.data, *(need for name in names for need in TASKS[name].needs))
     figure("machine", cores=os.cpu_count(), threads=torch.get_num_threads(), torch=torch.__version__)
-    for name in TASKS:
-        if name.startswith(asked.only):
-            runs = 1 if asked.small else asked.seeds or TASKS[name].seeds
-            table(name, runs, asked.small, asked.processes)
+    for name in names:
+        runs = 1 if asked.small else asked.seeds or TASKS[name].seeds
+        table(name, where, runs, asked.small, asked.processes)
 
 
 if __name__ == "__main__":

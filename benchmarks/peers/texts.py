@@ -1,4 +1,7 @@
-"""The data of all problems, drawn with fixed seeds. Each maker takes a size and gives flat arrays."""
+"""Made-up texts for everything that is timed, drawn with fixed seeds. Each maker takes a size and gives flat arrays.
+
+Settings that peers do not need are off unless asked for; with them, these are the texts of the other benchmarks.
+"""
 
 from __future__ import annotations
 
@@ -30,19 +33,30 @@ def _draw(cumulative: np.ndarray, rows: np.ndarray, rng: np.random.Generator) ->
     return np.minimum(found, cumulative.shape[1] - 1)
 
 
-def sentences(sentences: int, states: int, words: int) -> Arrays:
+def _among(values: np.ndarray, weights: np.ndarray, number: int, rng: np.random.Generator) -> np.ndarray:
+    """So many of the values, drawn by weights that need not sum to one."""
+    return rng.choice(values, number, p=weights / weights.sum())
+
+
+def sentences(sentences: int, states: int, words: int, any_length: bool = False) -> Arrays:
     """Words by a hidden Markov model, and another one to start from.
 
     The start is ``first`` after one transition, because Pyro's ``DiscreteHMM`` makes one before the first word.
+
+    :param any_length: of 5 to 40 words, most often about 22, which is the mean too; not a few lengths only.
     """
     rng = np.random.default_rng([1, sentences, states, words])
-    lengths = LENGTHS[rng.permutation(np.arange(sentences) % len(LENGTHS))]
+    if any_length:
+        sizes = np.arange(5, 41)
+        lengths = _among(sizes, 1 / (2.0 * abs(sizes - 22) + 8), sentences, rng)
+    else:
+        lengths = LENGTHS[rng.permutation(np.arange(sentences) % len(LENGTHS))]
     start = offsets(lengths)
     move = np.cumsum(rng.dirichlet(np.full(states, 0.1), states), 1)
     say = np.cumsum(rng.gamma(0.1, size=(states, words)) * zipf(words) + 1e-3 * zipf(words), 1)
     tags = np.empty(start[-1], np.int64)
     tags[start[:-1]] = rng.integers(states, size=sentences)
-    for place in range(1, int(LENGTHS.max())):
+    for place in range(1, int(lengths.max())):
         here = start[:-1][lengths > place] + place
         tags[here] = _draw(move, tags[here - 1], rng)
     first, transition = rng.dirichlet(np.full(states, 10.0)), rng.dirichlet(np.full(states, 10.0), states)
@@ -56,10 +70,19 @@ def sentences(sentences: int, states: int, words: int) -> Arrays:
     }
 
 
-def tag_sequences(sentences: int, length: int) -> Arrays:
-    """Tag sequences, all of one length, or from 2 to 10 if that is 0; and log-weights of what trees are made of."""
+def tag_sequences(sentences: int, length: int, single: bool = False) -> Arrays:
+    """Tag sequences, all of one length, or from 2 to 10 if that is 0; and log-weights of what trees are made of.
+
+    :param single: from 1 to 10: there are sequences of a single tag, which peers do not have.
+    """
     rng = np.random.default_rng([2, sentences, length])
-    lengths = np.full(sentences, length) if length else rng.choice(np.arange(2, 11), sentences, p=zipf(9)[::-1])
+    sizes = np.arange(1, 11)
+    if length:
+        lengths = np.full(sentences, length)
+    elif single:
+        lengths = _among(sizes, np.minimum(2 * sizes, sizes + 6), sentences, rng)
+    else:
+        lengths = rng.choice(sizes[1:], sentences, p=zipf(9)[::-1])
     return {
         "tags": rng.choice(TAGS, lengths.sum(), p=zipf(TAGS)),
         "lengths": lengths,
@@ -69,10 +92,10 @@ def tag_sequences(sentences: int, length: int) -> Arrays:
     }
 
 
-def bitext(pairs: int, words: int) -> Arrays:
+def bitext(pairs: int, words: int, twice: bool = False) -> Arrays:
     """Sentences and their translations, word for word but for noise, a little out of order; and the true links.
 
-    No word occurs twice in a translation: nltk counts such words too little.
+    :param twice: a word may occur twice in a translation. Not where there are peers: nltk counts such words too little.
     """
     rng = np.random.default_rng([3, pairs, words])
     lengths = np.clip(rng.poisson(20, pairs), 3, 45)
@@ -85,9 +108,10 @@ def bitext(pairs: int, words: int) -> Arrays:
     target = np.where(linked, target, noise)
     order = np.lexsort((place + rng.normal(0, 1.5, len(owner)), owner))
     owner, place, target, linked = owner[order], place[order], target[order], linked[order]
-    _, once = np.unique(owner * words + target, return_index=True)
-    once.sort()
-    owner, place, target, linked = owner[once], place[once], target[once], linked[once]
+    if not twice:
+        _, once = np.unique(owner * words + target, return_index=True)
+        once.sort()
+        owner, place, target, linked = owner[once], place[once], target[once], linked[once]
     target_lengths = np.bincount(owner, minlength=pairs)
     target_place = np.arange(len(owner)) - offsets(target_lengths)[owner]
     links = np.stack([owner, place, target_place], 1)[linked]
