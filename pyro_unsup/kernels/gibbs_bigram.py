@@ -58,11 +58,22 @@ def lift(
         n2[old, d] -= 1
         n1[old] -= 1
     here = alpha[1 if b == K else 0]
-    for j in range(size):
-        c = tag_of[begin + j]
-        weights[j] = (n_cell[begin + j] + beta[c]) * (n2[b, c] + here) / (n_tag[c] + beta_mass[c])
-        if second:
-            weights[j] *= onward(b, c, d, n2, n1, alpha, mass)
+    if second and b != d:  # the usual case: no indicator; and one division, which takes as long as all the rest
+        x, m = alpha[0], mass[0]
+        for j in range(size):
+            c = tag_of[begin + j]
+            weights[j] = (
+                (n_cell[begin + j] + beta[c])
+                * (n2[b, c] + here)
+                * (n2[c, d] + x)
+                / ((n_tag[c] + beta_mass[c]) * (n1[c] + m))
+            )
+    else:
+        for j in range(size):
+            c = tag_of[begin + j]
+            weights[j] = (n_cell[begin + j] + beta[c]) * (n2[b, c] + here) / (n_tag[c] + beta_mass[c])
+            if second:
+                weights[j] *= onward(b, c, d, n2, n1, alpha, mass)
 
 
 @njit(cache=True, nogil=True)
