@@ -99,6 +99,8 @@ def read(path: str, format: Format, column: Column | None = None, option: str = 
     """
     from .. import data
 
+    if format is Format.AUTO and os.path.isdir(path):
+        return data.read(path, **options)
     format = format_of(path, format, option)
     if format is Format.CONLLU:
         options["tags"] = None if column is None else str(column)
@@ -115,6 +117,8 @@ def format_of(path: str, format: Format, option: str = "--format") -> Format:
     try:
         return Format(data.format_of(path))
     except InputError as error:
+        if not error.what.startswith("the name"):
+            raise
         known = ", ".join(one for one in Format if one is not Format.AUTO)
         raise InputError(f"the name does not tell the format; give one with {option}: {known}", path) from error
 

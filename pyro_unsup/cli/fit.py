@@ -233,6 +233,10 @@ def _warn(found: Fit) -> None:
 
 
 def _advice(error: FitError, training: Training, beliefs: Beliefs) -> str | None:
+    from ..infer.processes import LostProcess
+
+    if isinstance(error, LostProcess) or "cannot be" in str(error):
+        return None
     if "kappa" in str(error):
         return "kappa is the number after --features"
     return None if beliefs.weighing or training.smooth else "--smooth 0.1 often helps"

@@ -62,7 +62,7 @@ def _loaded_samples(ctx: typer.Context, folder: str) -> Samples:
 FORMATS = (
     "auto, conllu, brackets, tagged or lines. auto goes by the name: .conllu .conllx .conll; .mrg .ptb .brackets; "
     ".tagged .tag .pos .tsv (word TAG a line, or word/TAG); .txt .text .tok (plain lines); each perhaps with .gz .bz2 "
-    ".xz after it."
+    ".xz after it; a folder is a corpus that was saved (`write_flat`), and stays on disk."
 )
 FitArgument = Annotated[
     Fit, typer.Argument(metavar="DIR", parser=str, callback=_loaded, help="A model that `pyro-unsup fit` wrote.")

@@ -16,6 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from ..data.mapped import in_blocks
 from ..data.opening import read_plain
 from ..errors import InputError
 from ..results import Fit, Report, load
@@ -121,8 +124,10 @@ def digest(*parts: Any) -> str:
     """A checksum of some arrays, and of vocabularies and other lists of strings."""
     found = hashlib.sha256()
     for part in parts:
-        raw = part.tobytes() if hasattr(part, "tobytes") else "\n".join(part).encode()
-        found.update(len(raw).to_bytes(8, "little") + raw)
+        array = part if isinstance(part, np.ndarray) else np.frombuffer("\n".join(part).encode(), np.uint8)
+        found.update(array.nbytes.to_bytes(8, "little"))
+        for block in in_blocks(array):
+            found.update(block)
     return found.hexdigest()[:16]
 
 

@@ -90,9 +90,10 @@ def read(
 
     ``.conllu .conllx .conll``: CoNLL-U and CoNLL-X; ``.mrg .ptb .brackets``: Penn brackets; ``.tagged .tag .pos .tsv``:
     ``word TAG`` or ``word/TAG``; ``.txt .text .tok``: plain text, one sentence a line. Each may end in ``.gz``,
-    ``.bz2`` or ``.xz`` after that.
+    ``.bz2`` or ``.xz`` after that. A folder is one that :meth:`.Corpus.save` or :func:`.write_flat` wrote: its arrays
+    stay on disk until they are looked at.
 
-    :param path: a file, or ``-`` for standard input.
+    :param path: a file or a folder, or ``-`` for standard input.
     :param format: the reader; needed where the name does not tell.
     :param options: passed on to the reader.
 
@@ -105,11 +106,26 @@ def read(
     ...     read(file, lowercase=True)
     Corpus(1 sentences, 3 tokens, 3 types)
     """
+    if format == "auto" and os.path.isdir(path):
+        return _opened(path, **options)
     if format == "auto":
         format = format_of(path)
     if format not in _READERS:
         raise InputError(f"no format {format!r}, expected auto or one of {', '.join(_READERS)}", path)
     return _READERS[format](path, **options)
+
+
+def _opened(
+    path: str | os.PathLike[str], lowercase: bool = False, min_count: int = 1, vocab: Vocab | None = None, **others: Any
+) -> Corpus:
+    """A corpus on disk. What readers do to words has been done when it was written."""
+    if lowercase or min_count > 1:
+        which = "lowercase" if lowercase else "min_count"
+        raise InputError(f"a corpus on disk is taken as it was written, which {which} would change; leave it out", path)
+    if unknown := sorted(name for name, value in others.items() if value is not None):
+        raise InputError(f"a corpus on disk is taken as it was written; leave out {', '.join(unknown)}", path)
+    corpus = Corpus.open(path)
+    return corpus if vocab is None else corpus.with_vocab(vocab)
 
 
 def format_of(path: str | os.PathLike[str]) -> Any:
@@ -124,6 +140,8 @@ def format_of(path: str | os.PathLike[str]) -> Any:
     for format, endings in _ENDINGS.items():
         if ending in endings:
             return format
+    if os.fspath(path) != "-" and not os.path.exists(path):
+        raise InputError("no such file", path)
     raise InputError(f"the name does not tell the format; give one of {', '.join(_READERS)}", path)
 
 

@@ -63,6 +63,11 @@ class Bitext:
         """Words in each target sentence, shape ``(pairs,)``."""
         return self.target.lengths
 
+    @property
+    def on_disk(self) -> bool:
+        """Whether the words of either side are mapped from a file."""
+        return self.source.on_disk or self.target.on_disk
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Bitext):
             return NotImplemented

@@ -16,13 +16,13 @@ from pyro_unsup.data.files import replacing, write_head
 from pyro_unsup.errors import InputError
 
 
-def write_flat(pieces: Iterable[Corpus], folder: str | os.PathLike[str]) -> None:
+def write_flat(pieces: Iterable[Corpus] | Corpus, folder: str | os.PathLike[str]) -> None:
     """Write a corpus that comes in pieces, as :meth:`.Corpus.save` would write all of it; one piece is in memory.
 
     :meth:`.Corpus.open` maps it, and engines then look at a part of it at a time. Pieces have one vocabulary (and
     tagset), and all know the same: tags, heads, brackets, or none of these.
 
-    :param pieces: corpora, one or more, such as those of :func:`.blocks` of a long text.
+    :param pieces: a corpus, or several one after the other, such as those of :func:`.blocks` of a long text.
     :param folder: appears when all is written. An older corpus there is replaced.
 
         >>> import tempfile
@@ -37,7 +37,9 @@ def write_flat(pieces: Iterable[Corpus], folder: str | os.PathLike[str]) -> None
     with replacing(folder, "corpus") as fresh, ExitStack() as files:
         growing: dict[str, _Growing] = {}
         head: dict[str, Any] = {}
-        for piece in pieces:
+        for piece in [pieces] if isinstance(pieces, Corpus) else pieces:
+            if not isinstance(piece, Corpus):
+                raise InputError(f"expected corpora, one piece after the other, actual {piece!r:.80}", folder)
             now, arrays = described(piece)
             if not growing:
                 head = now

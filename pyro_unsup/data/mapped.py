@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -61,3 +62,17 @@ def take(array: npt.NDArray[Any], where: npt.NDArray[Any] | slice) -> npt.NDArra
     part = np.array(array[where])
     release(array)
     return part
+
+
+def in_blocks(array: npt.NDArray[Any]) -> Iterator[bytes]:
+    """The bytes of an array, some at a time; of a mapped one each block is given back.
+
+    >>> import numpy as np
+    >>> from pyro_unsup.data.mapped import in_blocks
+    >>> b"".join(in_blocks(np.array([3, 1], np.int8)))
+    b'\\x03\\x01'
+    """
+    flat = array.reshape(-1)
+    for at in range(0, len(flat), BLOCK):
+        yield flat[at : at + BLOCK].tobytes()
+        release(array)

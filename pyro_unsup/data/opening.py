@@ -40,7 +40,7 @@ class Limits:
     max_ratio: int = 200
     ratio_from: int = 1_000_000
     max_line: int = 1_000_000
-    max_sentence: int = 10_000
+    max_sentence: int = 100_000
 
 
 LIMITS = Limits()

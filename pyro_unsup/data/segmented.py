@@ -58,6 +58,11 @@ class Segmented:
         return len(self.symbols)
 
     @property
+    def on_disk(self) -> bool:
+        """Whether the symbols are mapped from a file."""
+        return self.symbols.on_disk
+
+    @property
     def words(self) -> IntArray:
         """Symbol ids, shape ``(symbols,)``."""
         return self.symbols.words

@@ -33,7 +33,7 @@ from .outcome import State, outcome
 from .points import Points
 from .processes import any_of, failing_together, rank_and_size
 from .restarts import best_of
-from .shares import Share, Total, check_splits, same_start, summed
+from .shares import Share, Total, check_splits, glimpse, same_start, summed
 
 #: Relative fall of the objective that rounding explains.
 MAY_FALL = {torch.float64: 1e-9, torch.float32: 2e-5}
@@ -295,7 +295,8 @@ class Engine:
         self.seed = seed
         if size > 1:
             where = {"iteration": self.iteration, "seed": seed, "iterations": limit, "tolerance": tolerance}
-            examples = {} if sharded else {"the number of examples": self._share.size}
+            same = {"the number of examples": self._share.size, "the checksum of data": glimpse([args, kwargs])}
+            examples = {} if sharded else same
             same_start({"engine": type(self).__name__, **where, **examples}, self.weights)
 
         def fit_of(rows: list[Info], reason: str, state: State) -> Fit:

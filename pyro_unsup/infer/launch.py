@@ -46,8 +46,11 @@ def launch(work: Callable[[], _Result], processes: int = 2, *, threads: int = 1,
     """
     import cloudpickle
 
-    if isinstance(processes, bool) or not isinstance(processes, int) or processes < 1 or threads < 1:
-        raise FitError(f"processes and threads must be whole numbers, 1 or more, actual {processes!r}, {threads!r}")
+    for name, number in (("processes", processes), ("threads", threads)):
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            raise FitError(f"{name} must be a whole number, 1 or more, actual {number!r:.80}")
+    if not isinstance(patience, int | float) or not patience > 0:
+        raise FitError(f"patience must be a number of seconds, more than 0, actual {patience!r:.80}")
     with tempfile.TemporaryDirectory(prefix="pyro-unsup-") as name:
         folder = Path(name)
         order = (work, processes, threads, patience, torch.get_default_dtype())

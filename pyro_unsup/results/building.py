@@ -25,6 +25,10 @@ from ..handlers import (
     temper,
 )
 
+#: No size of a model may be larger than this, unless its folder holds as many numbers: what is built before tables are
+#: compared must not take memory that a few bytes have asked for.
+MOST = 2**24
+
 
 def describe_model(model: Callable[..., Any]) -> tuple[dict[str, Any] | None, dict[str, Tensor]]:
     """Plain settings and tensors of a model of the library, handlers around it included; None for anyone else's, or if
@@ -48,8 +52,13 @@ def describe_model(model: Callable[..., Any]) -> tuple[dict[str, Any] | None, di
     return builder, tensors
 
 
-def build_model(builder: Mapping[str, Any] | None, tensors: Mapping[str, Tensor]) -> Callable[..., Any]:
-    """The way back. Raises where the parts do not agree."""
+def build_model(
+    builder: Mapping[str, Any] | None, tensors: Mapping[str, Tensor], numbers: int = 0
+) -> Callable[..., Any]:
+    """The way back. Raises where the parts do not agree.
+
+    :param numbers: how many the folder holds.
+    """
     if builder is None:
         raise UnsupError(
             "this fit is of a model of your own, or under a component of your own: pass it, load(folder, model=...)"
@@ -61,6 +70,9 @@ def build_model(builder: Mapping[str, Any] | None, tensors: Mapping[str, Tensor]
         key: Vocab(value["types"], value["unknown"]) if isinstance(value, dict) and "types" in value else value
         for key, value in builder["settings"].items()
     }
+    for key, value in settings.items():
+        if isinstance(value, int) and value > max(MOST, numbers):
+            raise UnsupError(f"{key} is {value!s:.20}, which a folder of {numbers:,} numbers cannot be of")
     under = builder.get("under", [])
     own = {key: x for key, x in tensors.items() if not key.startswith("under")}
     try:

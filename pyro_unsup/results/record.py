@@ -31,7 +31,7 @@ COLUMNS = ("iteration", "objective", "log_likelihood", "change", "seconds")
 _NOT_FINITE: dict[str, Any] = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 #: What plain values of the wrong kind, size or depth may raise where they are turned into something.
-WRONG = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RuntimeError)
+WRONG = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RuntimeError, MemoryError)
 
 
 def describe(fit: Fit) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -81,7 +81,7 @@ def restore(record: Mapping[str, Any], tensors: Mapping[str, Tensor], model: Cal
             raise UnsupError(f"tensor {key!r:.80} is of no known kind")
         groups[group][name] = x
     if model is None:
-        model = build_model(record["model"], groups["model"])
+        model = build_model(record["model"], groups["model"], sum(x.numel() for x in tensors.values()))
     features = _features(record.get("features", {}), groups.pop("features"))
     del groups["model"]
     fit = Fit(

@@ -116,7 +116,7 @@ class Contents:
 
     def read_record(self, path: Path) -> dict[str, Any]:
         """What the record says, if it is one."""
-        if not path.is_dir():
+        if not os.path.isdir(path):  # that of a path is an error where its name is too long
             raise InputError(f"no such folder; expected one that {self.writer} wrote", path)
         file = path / self.record
         try:

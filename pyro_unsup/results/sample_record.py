@@ -37,7 +37,8 @@ def restore(record: Mapping[str, Any], arrays: Mapping[str, Array]) -> Samples:
     for key, x in arrays.items():
         group, _, name = key.partition("/")
         groups[group][name] = x
-    model = build_model(record["model"], {name: torch.from_numpy(x) for name, x in groups.pop("model").items()})
+    tensors = {name: torch.from_numpy(x) for name, x in groups.pop("model").items()}
+    model = build_model(record["model"], tensors, sum(x.size for x in arrays.values()))
     rows, emitted = record["tables"]
     samples = Samples(model, tables=(tuple(rows), emitted), config=record["config"], **groups.pop("own"), **groups)  # type: ignore[arg-type]
     check(samples)
@@ -73,7 +74,7 @@ def check(samples: Samples) -> None:
         if kind == "f" and np.isnan(x).any():
             raise UnsupError(f"{name} holds NaN")
     for name in ("labels", "best", "last"):
-        check_range(wanted[name][0].ravel(), 0, len(samples.names) - 1, name)
+        check_range(wanted[name][0].ravel(), 0, samples.K - 1, name)
     check_range(samples.kept, 0, sweeps - 1, "kept")
     if samples.learned not in ("fixed", "shared", "separate") or not 0 <= int(config.get("burn_in", 0)) < sweeps:
         raise UnsupError("the settings are not those of a sampler")

@@ -108,17 +108,26 @@ class Samples:
         return {name: self.path[f"rate_{name}"][:, first:].mean(1) for name in names}
 
     @property
+    def K(self) -> int:
+        """How many labels there are."""
+        return len(self._tags)
+
+    @property
     def names(self) -> list[str]:
         """What the labels are called."""
+        return [str(tag) for tag in self._tags]
+
+    @property
+    def _tags(self) -> Any:
         tags = getattr(self.model, "tags", getattr(self.model, "states", 2))  # a segment ends at a symbol, or not
-        return [str(tag) for tag in (range(tags) if isinstance(tags, int) else tags)]
+        return range(tags) if isinstance(tags, int) else tags
 
     @cached_property
     def token_counts(self) -> Array:  # (chains, draws, K)
         """How many tokens (or documents) have each label."""
         from .sample_statistics import sizes
 
-        return sizes(self.labels, len(self.names))
+        return sizes(self.labels, self.K)
 
     def predict(self, how: Which = "best", chain: int | None = None) -> Array:  # (units,)
         """One labelling: the draw of the highest log joint, or the last one (the paper's result).

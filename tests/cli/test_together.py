@@ -22,9 +22,11 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--np
 
 
 def test_two_processes_of_torchrun_make_the_same_model(tmp_path: Path, world: Path, run: Run) -> None:
-    fit = ["fit", "tagger", str(world / "text.tagged"), "--tags", "4", "--iterations", "12", "--tolerance", "0"]
+    """Of a corpus on disk as well as of its text."""
+    options = ["--tags", "4", "--iterations", "12", "--tolerance", "0"]
+    pu.data.write_flat(pu.data.read(world / "text.tagged"), tmp_path / "corpus")
     result = subprocess.run(
-        [*TORCHRUN, *fit, "--out", str(tmp_path / "two")],
+        [*TORCHRUN, "fit", "tagger", str(tmp_path / "corpus"), *options, "--out", str(tmp_path / "two")],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
@@ -35,8 +37,8 @@ def test_two_processes_of_torchrun_make_the_same_model(tmp_path: Path, world: Pa
     assert result.stdout == ""
     assert result.stderr.count("iteration cap after 12 iterations") == 1
     assert result.stderr.count("saved in") == 1
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["two"]
-    assert run(*fit, "--out", tmp_path / "one").exit_code == 0
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["corpus", "two"]
+    assert run("fit", "tagger", world / "text.tagged", *options, "--out", tmp_path / "one").exit_code == 0
     one, two = (pu.load(tmp_path / name) for name in ("one", "two"))
     assert [row["objective"] for row in two.rows] == pytest.approx([row["objective"] for row in one.rows], rel=1e-9)
     for name, w in one.weights.items():

@@ -72,7 +72,7 @@ def test_function_tags_go(tag: str, plain: str) -> None:
         ("(S (NN))", "1: the bracket 'NN' is empty, expected a word or brackets in it"),
         (" \n\n", " no sentence in it, expected at least one"),
         ("(" * 10_001, "1: more than 10,000 open brackets; is a ) missing?"),
-        ("(S" + " (N w)" * 10_001 + ")", "1: a sentence of more than 10,000 words; is a sentence break missing?"),
+        ("(S" + " (N w)" * 100_001 + ")", "1: a sentence of more than 100,000 words; is a sentence break missing?"),
     ],
 )
 def test_refusals_name_the_line(tmp_path: Path, text: str, message: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pyro_unsup.data import Corpus, InputError, Vocab, toy, write_flat
+from pyro_unsup.data import Bitext, Corpus, InputError, Segmented, Vocab, read, toy, write_flat
 from pyro_unsup.data.mapped import mapping_of, release, take
 
 CORPUS = toy.sentences(40, seed=2)
@@ -36,6 +36,38 @@ def test_empty_sentences_and_empty_pieces(tmp_path: Path) -> None:
     parts = [Corpus([], [0], vocab), Corpus([0, 1], [0, 0, 2, 2], vocab), Corpus([], [0, 0], vocab)]
     write_flat(iter(parts), tmp_path / "c")
     assert Corpus.open(tmp_path / "c") == Corpus([0, 1], [0, 0, 2, 2, 2], vocab)
+
+
+def test_one_corpus_is_a_piece(tmp_path: Path) -> None:
+    write_flat(CORPUS, tmp_path / "c")
+    assert Corpus.open(tmp_path / "c") == CORPUS
+    with pytest.raises(InputError, match="expected corpora, one piece after the other, actual 5"):
+        write_flat([CORPUS, 5], tmp_path / "d")  # type: ignore[list-item]
+
+
+def test_a_folder_is_read_as_it_is(tmp_path: Path) -> None:
+    write_flat(CORPUS, tmp_path / "c")
+    found = read(tmp_path / "c")
+    assert found == CORPUS
+    assert found.on_disk
+    fewer = Vocab([*CORPUS.vocab.types[:5], "<unk>"], "<unk>")
+    assert read(tmp_path / "c", vocab=fewer) == CORPUS.with_vocab(fewer)
+    with pytest.raises(InputError, match="taken as it was written, which lowercase would change; leave it out"):
+        read(tmp_path / "c", lowercase=True)
+    with pytest.raises(InputError, match="leave out tagset"):
+        read(tmp_path / "c", tagset=CORPUS.tagset)
+    with pytest.raises(InputError, match=r"missing: no such file$"):
+        read(tmp_path / "missing")
+
+
+def test_texts_of_mapped_corpora_are_on_disk(tmp_path: Path) -> None:
+    write_flat(CORPUS, tmp_path / "c")
+    mapped = Corpus.open(tmp_path / "c")
+    assert Bitext(mapped, CORPUS).on_disk
+    assert Bitext(CORPUS, mapped).on_disk
+    assert not Bitext(CORPUS, CORPUS).on_disk
+    assert Segmented(mapped).on_disk
+    assert not Segmented(CORPUS).on_disk
 
 
 def test_pieces_that_do_not_go_together(tmp_path: Path) -> None:

@@ -121,6 +121,7 @@ def what_goes_wrong() -> dict[str, str]:
         lambda: EM(Tagger(2, 2)).run([[0, 1], [1, 0] if rank == 0 else [1, 5]], sharded=True, progress=False),
     )
     note("seeds", lambda: EM(model).run([[0, 1]] * 4, seed=rank, progress=False))
+    note("other data", lambda: EM(model).run([[0, 1], [1, 0 if rank == 0 else 2]], progress=False))
     note("stepwise", lambda: pu.StepwiseEM(model).run([[0, 1]] * 4, progress=False))
     stop = [lambda info: rank == 1 and info.iteration == 2]
     note("stopped", lambda: EM(Tagger(2, CORPUS.vocab)).run(CORPUS, callbacks=stop, progress=False).report.iterations)
@@ -141,6 +142,7 @@ def test_what_goes_wrong_in_one_is_said_by_all() -> None:
         assert "StepwiseEM does not add up what it finds in all examples" in said[f"stepwise {rank}"]
         assert (said[f"stopped {rank}"], said[f"one example {rank}"], said[f"by first {rank}"]) == ("2", "True", "made")
     assert said["bad data 0"].startswith("FitError: process 1: ")
+    assert "do not begin at the same place: the checksum of data is" in said["other data 0"]
     assert "do not begin at the same place: seed is 1 in process 1 and 0 here" in said["seeds 0"]
 
 
@@ -150,5 +152,9 @@ def test_an_error_of_the_work_comes_back() -> None:
 
     with pytest.raises(ZeroDivisionError):
         launch(divide, processes=1)
-    with pytest.raises(FitError, match="processes and threads must be whole numbers, 1 or more, actual 0, 1"):
+    with pytest.raises(FitError, match="processes must be a whole number, 1 or more, actual 0"):
         launch(divide, processes=0)
+    with pytest.raises(FitError, match=r"threads must be a whole number, 1 or more, actual 1\.5"):
+        launch(divide, threads=1.5)  # type: ignore[arg-type]
+    with pytest.raises(FitError, match="patience must be a number of seconds, more than 0, actual -1"):
+        launch(divide, patience=-1)

@@ -61,7 +61,9 @@ def run(chosen: Sequence[Mutant], target_of: dict[Path, Target], out: Path, proc
     folder.mkdir(exist_ok=True)
     todo = [m for m in chosen if m.name not in done]
     suites = {target_of[m.path].tests: target_of[m.path] for m in todo}
-    orders = {tests: order_of(target, folder) for tests, target in tqdm(suites.items(), unit="suite")}
+    with ThreadPoolExecutor(processes) as pool:
+        found = tqdm(pool.map(lambda one: order_of(one, folder), suites.values()), total=len(suites), unit="suite")
+        orders = dict(zip(suites, found, strict=True))
 
     def trial(mutant: Mutant) -> tuple[Mutant, Row]:
         target = target_of[mutant.path]

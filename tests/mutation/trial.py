@@ -22,6 +22,8 @@ from .targets import ROOT, Kernels, Target
 
 #: Seconds of tests that a fault is put before, at most, without counting what it costs to begin.
 BUDGET = 60.0
+#: Seconds that one of them may take: the quickest come first, so that slower ones would hardly be asked.
+LONGEST = 2.0
 #: Bytes that a fault may ask for.
 MEMORY = 8 << 30
 
@@ -113,6 +115,7 @@ def order_of(target: Target, folder: Path) -> Order:
 
     def clocked() -> int:
         prepare(target.kernels, str(folder))
+        plain_python.PATIENCE = LONGEST
         return run_tests(tests, [Stopwatch(into), plain_python], stop=False)
 
     if not into.exists():

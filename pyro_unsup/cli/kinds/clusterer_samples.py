@@ -80,7 +80,7 @@ def show(
     import numpy as np
 
     vocab, data, best = samples.model.vocab, samples.data, samples.predict("best")
-    counts = np.zeros((len(samples.names), len(vocab)), np.int64)
+    counts = np.zeros((samples.K, len(vocab)), np.int64)
     np.add.at(counts, (np.repeat(best, np.diff(data["offsets"])), data["words"]), data["times"])
     sizes = np.bincount(best, minlength=len(counts)) / len(best)
     top = [commonest(row, vocab, words) for row in counts]

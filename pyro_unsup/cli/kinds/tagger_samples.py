@@ -73,7 +73,7 @@ def show(
     import numpy as np
 
     vocab = samples.model.vocab
-    counts = np.zeros((len(samples.names), len(vocab)), np.int64)
+    counts = np.zeros((samples.K, len(vocab)), np.int64)
     np.add.at(counts, (samples.predict("best"), samples.data["words"]), 1)
     top = list(zip(samples.names, (commonest(row, vocab, words) for row in counts), strict=True))
     if not as_json:
