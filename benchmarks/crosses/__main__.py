@@ -24,9 +24,10 @@ measure would choose, by its mean. Seconds are those of the processor, on one th
 - segmentation: words in br-phono, token F1, by Viterbi; of samplers the last sample.
 - clustering: 20 Newsgroups in 20 clusters, many-to-one.
 - alignment: error rates, by intersection, so less is better; "competitive" thresholds posteriors at 0.5. Each seed has
-  10,000 pairs of Hansards of its own. Five iterations or passes of Model 1, then five by jumps from there. DirichletVB
-  is in the second part only, after Model 1 by EM: agreement makes the counts of its first iterations tiny, which does
-  not matter to a maximum but does to a prior. With agreement no objective is climbed, so none chooses.
+  10,000 pairs of Hansards of its own. Five iterations or passes of Model 1, then five by jumps from there; annealing
+  has four more of either before them, at smaller betas. DirichletVB is in the second part only, after Model 1 by EM:
+  agreement makes the counts of its first iterations tiny, which does not matter to a maximum but does to a prior. With
+  agreement no objective is climbed, so none chooses.
 """
 
 from __future__ import annotations

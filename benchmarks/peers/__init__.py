@@ -4,6 +4,7 @@
     python -m benchmarks.peers --small                  # a quick look, two minutes
     python -m benchmarks.peers --only trees             # problems with this in their name
     python -m benchmarks.peers --report peers.jsonl     # the table again, and the figure
+    python -m benchmarks.peers --profile --only mixture # where our own time goes
 
 Each contender lives in a process of its own; those that are compared take turns, run by run, so that noise of the
 machine hits all alike. Before its time counts, its answer must agree with ours: log-likelihood, and a checksum of the

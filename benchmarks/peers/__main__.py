@@ -10,10 +10,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import __doc__ as about
 from .environment import ROOT, default, left_out, ready
+
+if TYPE_CHECKING:
+    from .problem import Problem
 
 
 def arguments() -> argparse.Namespace:
@@ -23,25 +26,36 @@ def arguments() -> argparse.Namespace:
     said.add_argument("--only", default="", help="problems with this in their name")
     said.add_argument("--small", action="store_true", help="small sizes, one thread: a quick look")
     said.add_argument("--report", type=Path, metavar="FILE", help="no measuring: the table of these JSON lines")
-    said.add_argument("--figure", type=Path, default=ROOT / "benchmarks" / "peers.png", help="(default: %(default)s)")
-    return said.parse_args()
+    said.add_argument("--profile", action="store_true", help="no peers: where our own time goes, function by function")
+    said.add_argument("--figure", type=Path, help="default: peers.png beside this program, of a whole run only")
+    found = said.parse_args()
+    whole = not (found.only or found.small)  # a part of a run must not replace the picture of all
+    found.figure = found.figure or (ROOT / "benchmarks" / "peers.png" if whole else found.out.with_suffix(".png"))
+    return found
 
 
 class _AsWritten(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefaultsHelpFormatter):
     pass
 
 
+def chosen(only: str) -> list[Problem]:
+    """The problems that are asked for."""
+    from .problem import all_problems
+
+    found = [problem for problem in all_problems() if only in problem.name]
+    if not found:
+        sys.exit(f"--only {only}: expected a part of one of {', '.join(problem.name for problem in all_problems())}")
+    return found
+
+
 def measure(asked: argparse.Namespace) -> None:
-    from .problem import all_problems, described
+    from .problem import described
     from .session import session
 
     missing = left_out(asked.env)
     for peer, why in missing.items():
         print(f"{peer} is left out, because it could not be installed: {why}", flush=True)
-    problems = [problem for problem in all_problems() if asked.only in problem.name]
-    if not problems:
-        names = ", ".join(problem.name for problem in all_problems())
-        sys.exit(f"--only {asked.only}: expected a part of one of {names}")
+    problems = chosen(asked.only)
     began = time.perf_counter()
     with asked.out.open("w", encoding="utf-8") as out:
 
@@ -77,6 +91,12 @@ def main() -> None:
     if Path(sys.prefix).resolve() != asked.env:
         python = ready(asked.env)
         sys.exit(subprocess.call([str(python), "-m", __package__, *sys.argv[1:]], env=_from_here()))
+    if asked.profile:
+        from .profiled import profiled
+
+        for problem in chosen(asked.only):
+            profiled(problem)
+        return
     measure(asked)
     from .report import report
 

@@ -11,6 +11,9 @@ from .problem import Contender, Curve, Problem, all_problems, described
 
 Line = dict[str, Any]
 
+#: Ratios closer to one than this are no difference.
+EVEN = 0.95
+
 
 def report(path: Path, figure: Path) -> None:
     """Print the table of these JSON lines as Markdown, and draw their curves."""
@@ -22,7 +25,6 @@ def report(path: Path, figure: Path) -> None:
 def table(lines: Sequence[Line]) -> None:
     columns = ("problem", "size", "threads", "peer", "ours", "peer's", "time", "memory", "wins", "what differs")
     print("|", " | ".join(columns), "|\n|", " | ".join(["---"] * len(columns)), "|")
-    reasons: dict[str, str] = {}
     for problem in all_problems():
         ours, *others = problem.contenders
         for contender in others:
@@ -32,19 +34,45 @@ def table(lines: Sequence[Line]) -> None:
                     continue
                 ratio = {key: pair[1][key] / pair[0][key] for key in ("seconds", "peak_mib")}
                 print("|", " | ".join(_row(problem, contender, threads, *pair, ratio)), "|")
-                if contender.peer and ratio["seconds"] <= 0.95:
-                    stages = [f"{key[:-2]} {x:.3g} s" for key, x in pair[0]["answer"].items() if key.endswith("_s")]
-                    said = f"{contender.why} (ours: {', '.join(stages)})" if stages else contender.why
-                    reasons[f"{problem.name}, {contender.name}"] = said
     print("\nTime and memory are the peer's over ours; memory is the peak above what the loaded program has.")
-    for name, why in reasons.items():
-        print(f"* **{name}** is faster than ours{': ' + why if why else ''}.")
+    for key, what in (("seconds", "is faster"), ("peak_mib", "takes less memory")):
+        for problem in all_problems():
+            for contender in problem.contenders:
+                if contender.peer and (where := _won(lines, problem, contender, key)):
+                    why = f": {contender.why}" if contender.why and key == "seconds" else ""
+                    print(f"* {problem.name}: **{contender.name}** {what}{why}. {'; '.join(where)}.")
     for line in lines:
         if "missing" in line:
             print(f"* {line['missing']} is left out, because it could not be installed: {line['why']}.")
         elif "stopped" in line:
             print(f"* {line['problem']}, {line['contender']}, {described(line['size'])}, {line['threads']} thread(s): "
                   f"{line['stopped']}.")  # fmt: skip
+
+
+def _won(lines: Sequence[Line], problem: Problem, peer: Contender, key: str) -> list[str]:
+    """Wherever on the curves a peer was better than something of ours, with the ratio."""
+    found = []
+    for ours in (one for one in problem.contenders if not one.peer):
+        mine = {_point(line): line[key] for line in lines if _is_of(line, problem, ours)}
+        places = [
+            f"{described(line['size'])}{', two threads' if line['threads'] == 2 else ''}: {_rounded(ratio)}"
+            for line in lines
+            if _is_of(line, problem, peer)
+            and _point(line) in mine
+            and (ratio := line[key] / max(mine[_point(line)], 1e-9)) <= EVEN
+        ]
+        if places:
+            found.append(f"against {ours.name}, {', '.join(places)}")
+    return found
+
+
+def _is_of(line: Line, problem: Problem, contender: Contender) -> bool:
+    whose = (line.get("problem"), line.get("contender"))
+    return "seconds" in line and whose == (problem.name, contender.name)
+
+
+def _point(line: Line) -> tuple[Any, ...]:
+    return line["curve"], line["threads"], *line["size"].values()
 
 
 def _compared(
@@ -76,7 +104,7 @@ def _compared(
 def _row(problem: Problem, contender: Contender, threads: int, mine: Line, theirs: Line, ratio: Line) -> list[str]:
     if not contender.peer:
         wins = ""
-    elif 0.95 < ratio["seconds"] < 1.05:
+    elif EVEN < ratio["seconds"] < 1 / EVEN:
         wins = "neither"
     else:
         wins = "ours" if ratio["seconds"] > 1 else f"**{contender.name}**"

@@ -179,7 +179,7 @@ def pyro_trace_enum(data: Arrays) -> Job:
 
 
 SAME = ("log_likelihood", "share", "topics")
-LDA_DIFFERS = "topics of sentences: one division an outcome, where a bigram has two and a trigram three"
+LDA_DIFFERS = "topics of sentences: three counts an outcome, where a bigram has five and a trigram seven"
 
 PROBLEMS = (
     Problem(
@@ -204,12 +204,12 @@ PROBLEMS = (
         },
         (
             Contender("ours, bigram", ours(1)),
-            Contender("ours, trigram", ours(2), differs="three divisions an outcome"),
+            Contender("ours, trigram", ours(2), differs="seven counts an outcome"),
             Contender("lda", lda, "lda", f"{LDA_DIFFERS}; one thread",
-                      "an outcome takes half the divisions, and no counts of the tags on either side"),
+                      "an outcome takes three counts, where a bigram has five and a trigram seven"),
             Contender("tomotopy", tomotopy, "tomotopy", LDA_DIFFERS,
-                      "an outcome takes half the divisions, in float32 by vector instructions; ours one by one, in "
-                      "float64"),
+                      "an outcome takes three counts, which lie side by side, in float32 by vector instructions; ours "
+                      "takes five, one by one, in float64"),
         ),
         1,
     ),
