@@ -55,6 +55,6 @@ def _end(number: int, frame: Any) -> None:
         return  # it has noticed by itself, and may be writing that checkpoint now
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough
     raise LostProcess(
-        "torchrun ends this process, for another one was ended or failed. What was reached is in the last checkpoint: "
-        "the same command with --resume goes on from it"
+        "torchrun ends this process, for another one was ended or failed. What was reached is in the last checkpoint, "
+        "if there was time for one: the same command with --resume goes on from it"
     )

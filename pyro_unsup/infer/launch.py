@@ -122,7 +122,7 @@ def _result(folder: Path, codes: Sequence[int]) -> Any:
             how = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
             raise LostProcess(
                 f"process {rank} of {len(codes)} was ended {how}, and the others with it. What was reached is in the "
-                "last checkpoint: launch again with resume, and it goes on from there"
+                "last checkpoint, if there was time for one: launch again with resume, and it goes on from there"
             )
     if found:
         raise next(iter(found.values()))

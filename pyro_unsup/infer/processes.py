@@ -149,5 +149,6 @@ def _noticing() -> Iterator[None]:
         said = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise LostProcess(
             f"process {rank} of {size} has lost another one, which was ended, failed or hangs ({said:.120}). What was "
-            "reached is in the last checkpoint: start all processes again, with resume, and they go on from it"
+            "reached is in the last checkpoint, if there was time for one: start all processes again, with resume, and "
+            "they go on from it"
         ) from error

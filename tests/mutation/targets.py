@@ -14,14 +14,36 @@ Kernels = Literal["plain", "compiled anew", "as they are"]
 
 _DISTRIBUTIONS = "tests/distributions/test_"
 
+
+def _contract(structure: str) -> tuple[str, ...]:
+    """The tests of the contract that compare a structure with enumeration."""
+    names = (
+        "four_ways_to_sum_agree",
+        "sums_hold_at_the_ends_of_the_number_range",
+        "posterior_against_enumeration",
+        "draws_follow_the_posterior",
+        "items_weigh_in_as_the_gradient_asks",
+    )
+    return tuple(f"{_DISTRIBUTIONS}contract.py::test_{name}[{structure}]" for name in names)
+
+
 #: By the beginning of a kernel's name, the longest that fits: where it is tested.
 KERNELS: dict[str, tuple[str, ...]] = {
-    "alignment": (f"{_DISTRIBUTIONS}alignment.py", f"{_DISTRIBUTIONS}agreement.py", "tests/models/test_aligner.py"),
-    "alignment_hmm": (f"{_DISTRIBUTIONS}alignment_hmm.py", f"{_DISTRIBUTIONS}alignment_hmm_agreement.py"),
-    "bracketing": (f"{_DISTRIBUTIONS}bracketing.py", "tests/models/test_ccm.py"),
-    "chain": (f"{_DISTRIBUTIONS}chain.py", "tests/models/test_tagger.py"),
+    "alignment": (
+        *_contract("alignment"),
+        f"{_DISTRIBUTIONS}alignment.py",
+        f"{_DISTRIBUTIONS}agreement.py",
+        "tests/models/test_aligner.py",
+    ),
+    "alignment_hmm": (
+        *_contract("alignment by jumps"),
+        f"{_DISTRIBUTIONS}alignment_hmm.py",
+        f"{_DISTRIBUTIONS}alignment_hmm_agreement.py",
+    ),
+    "bracketing": (*_contract("bracketing"), f"{_DISTRIBUTIONS}bracketing.py", "tests/models/test_ccm.py"),
+    "chain": (*_contract("chain"), f"{_DISTRIBUTIONS}chain.py", "tests/models/test_tagger.py"),
     "chain_stepwise": ("tests/infer/test_stepwise.py", "tests/infer/test_stepwise_dense.py"),
-    "dependency": (f"{_DISTRIBUTIONS}dependency.py", "tests/models/test_dmv.py"),
+    "dependency": (*_contract("dependency"), f"{_DISTRIBUTIONS}dependency.py", "tests/models/test_dmv.py"),
     "dirichlet": ("tests/estimate/test_variational.py", "tests/distributions/test_row_dirichlet.py"),
     "edit_distance": ("tests/estimate/templates", "tests/evaluate/test_segmentation.py"),
     "exp_log": ("tests/kernels/test_exp_log.py", "tests/tables/test_layout.py"),
@@ -29,13 +51,17 @@ KERNELS: dict[str, tuple[str, ...]] = {
     "gibbs": ("tests/infer/test_gibbs_exact.py", "tests/infer/test_gibbs.py"),
     "gibbs_mixture": ("tests/infer/test_gibbs_clusters.py",),
     "gibbs_segments": ("tests/infer/test_gibbs_segments.py",),
-    "headed_bracketing": (f"{_DISTRIBUTIONS}headed_bracketing.py", "tests/models/test_dmv_ccm.py"),
+    "headed_bracketing": (
+        *_contract("headed_bracketing"),
+        f"{_DISTRIBUTIONS}headed_bracketing.py",
+        "tests/models/test_dmv_ccm.py",
+    ),
     "lexicon": ("tests/models/test_lexicon.py", "tests/models/test_aligner.py"),
     "logistic_normal": ("tests/estimate/normal",),
-    "mixture": (f"{_DISTRIBUTIONS}mixture.py", "tests/models/test_clusterer.py"),
+    "mixture": (*_contract("mixture"), f"{_DISTRIBUTIONS}mixture.py", "tests/models/test_clusterer.py"),
     "prefixes": ("tests/models/test_segment_types.py", "tests/models/test_inventory.py"),
-    "running": (f"{_DISTRIBUTIONS}segmentation.py",),
-    "segmentation": (f"{_DISTRIBUTIONS}segmentation.py", "tests/models/test_segmenter.py"),
+    "running": (*_contract("segmentation"), f"{_DISTRIBUTIONS}segmentation.py"),
+    "segmentation": (*_contract("segmentation"), f"{_DISTRIBUTIONS}segmentation.py", "tests/models/test_segmenter.py"),
     "symmetrisation": ("tests/evaluate/test_symmetrisation.py",),
     "": ("tests/kernels", f"{_DISTRIBUTIONS}chain.py", f"{_DISTRIBUTIONS}mixture.py", f"{_DISTRIBUTIONS}alignment.py"),
 }

@@ -23,7 +23,7 @@ from .targets import ROOT, Kernels, Target
 #: Seconds of tests that a fault is put before, at most, without counting what it costs to begin.
 BUDGET = 60.0
 #: Seconds that one of them may take: the quickest come first, so that slower ones would hardly be asked.
-LONGEST = 2.0
+LONGEST = 3.0
 #: Bytes that a fault may ask for.
 MEMORY = 8 << 30
 
@@ -107,10 +107,9 @@ def prepare(kernels: Kernels, cache: str) -> None:
 def order_of(target: Target, folder: Path) -> Order:
     """The tests that pass without a fault, quickest first."""
     tests = target.tests
-    files = sorted(
-        path for test in tests for path in ([ROOT / test] if test.endswith(".py") else (ROOT / test).rglob("*.py"))
-    )
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
+    places = [ROOT / test.partition("::")[0] for test in tests]
+    files = sorted({path for one in places for path in ([one] if one.suffix else one.rglob("*.py"))})
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in files) + repr(tests).encode()).hexdigest()[:12]
     into = folder / f"{digest}.json"  # of these tests as they are now
 
     def clocked() -> int:
