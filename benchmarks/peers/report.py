@@ -13,6 +13,8 @@ Line = dict[str, Any]
 
 #: Ratios closer to one than this are no difference.
 EVEN = 0.95
+#: So many sizes at which a peer wins are named one by one.
+FEW = 3
 
 
 def report(path: Path, figure: Path) -> None:
@@ -40,7 +42,7 @@ def table(lines: Sequence[Line]) -> None:
             for contender in problem.contenders:
                 if contender.peer and (where := _won(lines, problem, contender, key)):
                     why = f": {contender.why}" if contender.why and key == "seconds" else ""
-                    print(f"* {problem.name}: **{contender.name}** {what}{why}. {'; '.join(where)}.")
+                    print(f"* {problem.name}: **{contender.name}** {what} {', and '.join(where)}{why}.")
     for line in lines:
         if "missing" in line:
             print(f"* {line['missing']} is left out, because it could not be installed: {line['why']}.")
@@ -54,15 +56,17 @@ def _won(lines: Sequence[Line], problem: Problem, peer: Contender, key: str) -> 
     found = []
     for ours in (one for one in problem.contenders if not one.peer):
         mine = {_point(line): line[key] for line in lines if _is_of(line, problem, ours)}
-        places = [
-            f"{described(line['size'])}{', two threads' if line['threads'] == 2 else ''}: {_rounded(ratio)}"
-            for line in lines
-            if _is_of(line, problem, peer)
-            and _point(line) in mine
-            and (ratio := line[key] / max(mine[_point(line)], 1e-9)) <= EVEN
-        ]
-        if places:
-            found.append(f"against {ours.name}, {', '.join(places)}")
+        theirs = [line for line in lines if _is_of(line, problem, peer) and _point(line) in mine]
+        ratios = [line[key] / max(mine[_point(line)], 1e-9) for line in theirs]
+        won = {
+            f"{described(line['size'])}{', two threads' if line['threads'] == 2 else ''} {_rounded(ratio)}": ratio
+            for line, ratio in zip(theirs, ratios, strict=True)
+            if ratio <= EVEN
+        }
+        if won:
+            between = f"ratios {_rounded(min(won.values()))} to {_rounded(max(won.values()))}"
+            at = f"({'; '.join(won)})" if len(won) <= FEW else between
+            found.append(f"than {ours.name} at {len(won)} of {len(theirs)} sizes, {at}")
     return found
 
 

@@ -20,14 +20,15 @@ from .gibbs_trigram import choose
 Array = Any
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def onward(b: int, c: int, d: int, n2: Array, n1: Array, alpha: Array, mass: Array) -> float:
     """The factor of the bigram that has this token as its context. The context b is still in ``n1``."""
     p: float = (n2[c, d] + (1 if b == c and c == d else 0) + alpha[0]) / (n1[c] + mass[0])
     return p
 
 
-@njit(cache=True, nogil=True, inline="always")  # LLVM thinks it too long to inline, and a call costs as much again
+# LLVM thinks it too long to inline, and a call costs as much again; no denominator is ever zero.
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def lift(
     i: int,  # where the token is
     begin: int,  # its cells, and which of them it has
@@ -57,26 +58,29 @@ def lift(
     if second:
         n2[old, d] -= 1
         n1[old] -= 1
-    here = alpha[1 if b == K else 0]
-    if second and b != d:  # the usual case: no indicator; and one division, which takes as long as all the rest
-        x, m = alpha[0], mass[0]
-        for j in range(size):
-            c = tag_of[begin + j]
-            weights[j] = (
-                (n_cell[begin + j] + beta[c])
-                * (n2[b, c] + here)
-                * (n2[c, d] + x)
-                / ((n_tag[c] + beta_mass[c]) * (n1[c] + m))
-            )
-    else:
+    here, x, m = alpha[1 if b == K else 0], alpha[0], mass[0]
+    if not second:
         for j in range(size):
             c = tag_of[begin + j]
             weights[j] = (n_cell[begin + j] + beta[c]) * (n2[b, c] + here) / (n_tag[c] + beta_mass[c])
-            if second:
-                weights[j] *= onward(b, c, d, n2, n1, alpha, mass)
+        return
+    for j in range(size):  # without the indicator, and with one division
+        c = tag_of[begin + j]
+        weights[j] = (
+            (n_cell[begin + j] + beta[c])
+            * (n2[b, c] + here)
+            * (n2[c, d] + x)
+            / ((n_tag[c] + beta_mass[c]) * (n1[c] + m))
+        )
+    if b == d:
+        for j in range(size):
+            c = tag_of[begin + j]
+            if c == b:
+                p = (n_cell[begin + j] + beta[c]) * (n2[b, c] + here) / (n_tag[c] + beta_mass[c])
+                weights[j] = p * onward(b, c, d, n2, n1, alpha, mass)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def sweep(
     tags: Array,  # (padded,) int32
     places: Array,  # (n,) where the tokens with a choice are

@@ -14,6 +14,7 @@ from scipy import stats
 import pyro_unsup as pu
 from pyro_unsup.errors import StructureError, UnsupError
 from pyro_unsup.infer.gibbs_segments import SegmentState
+from pyro_unsup.kernels.gibbs_segments import draw_start
 from pyro_unsup.models import Segmenter
 
 SENTENCES = [[0, 0, 0, 0], [0, 1, 0]]
@@ -45,6 +46,18 @@ def all_cuts(model: Segmenter) -> list[tuple[int, ...]]:
     each = [[(*cut, 1) for cut in itertools.product((0, 1), repeat=len(s) - 1)] for s in SENTENCES]
     found = [sum(parts, ()) for parts in itertools.product(*each)]
     return [z for z in found if max(map(len, segments(z, SENTENCES))) <= model.max_length]
+
+
+def test_a_start_cuts_everywhere_alike_and_leaves_nothing_too_long() -> None:
+    sentences = [[0] * 12, [1], [0, 1] * 4]
+    places = np.cumsum([len(one) for one in sentences]) - 1
+    for longest in (1, 2, 5):
+        ends = np.empty(places[-1] + 1, np.int8)
+        draw_start(ends, np.append(0, places + 1), longest, np.full(len(ends), 0.5))  # no cut that need not be
+        widths = [len(one) for one in segments(ends, sentences)]
+        assert widths == [min(longest, n - at) for n in map(len, sentences) for at in range(0, n, longest)]
+        draw_start(ends, np.append(0, places + 1), longest, np.full(len(ends), 0.49))
+        assert ends.all()
 
 
 @pytest.mark.parametrize("how", ["pointwise", "blocked"])
