@@ -46,8 +46,8 @@ class Samples:
     >>> corpus = pu.data.toy.sentences(20, seed=1)
     >>> sampler = pu.CollapsedGibbs(pu.models.Tagger(tags=3, vocab=corpus.vocab), hyper="shared")
     >>> samples = sampler.run(corpus, sweeps=12, burn_in=4, chains=2, seed=0, progress=False)
-    >>> samples.labels.shape == (2, 8, corpus.tokens), samples.log_joint.shape, samples.names
-    (True, (2, 8), ['0', '1', '2'])
+    >>> samples.labels.shape == (2, 8, corpus.tokens), samples.log_joint.shape, samples.K, samples.names
+    (True, (2, 8), 3, ['0', '1', '2'])
     >>> samples.alpha.shape, samples.beta.shape, samples.learned, sorted(samples.rates)
     ((2, 8), (2, 8), 'shared', ['alpha', 'beta', 'labels'])
     >>> samples.token_counts.shape, len(samples.sentences()) == len(corpus)
