@@ -6,6 +6,7 @@ Compiled code leaves no trace for coverage, and takes too long to compile for ev
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,13 +18,16 @@ PATIENCE = 12.0
 QUIET = ("-W", "ignore:overflow encountered")
 
 
-def pytest_runtest_setup(item: Any) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: Any) -> Iterator[None]:
+    """(Around the test alone: what pytest does with its result must not be interrupted.)"""
+
     def give_up(*_: Any) -> None:
         pytest.skip(f"takes more than {PATIENCE:g} s as plain Python")
 
     signal.signal(signal.SIGALRM, give_up)
     signal.setitimer(signal.ITIMER_REAL, PATIENCE)
-
-
-def pytest_runtest_teardown(item: Any) -> None:
-    signal.setitimer(signal.ITIMER_REAL, 0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
