@@ -44,11 +44,12 @@ class Mutant:
 
 
 def mutants(path: Path) -> Iterator[Mutant]:
-    """All faults of a module; types are no code, so those in annotations are not among them."""
+    """All faults of a module; types are no code, and settings of the compiler no results: they are not among them."""
     from cosmic_ray.ast import ast_nodes, get_ast_from_path
     from cosmic_ray.plugins import get_operator, operator_names
 
-    types = list(_annotations(ast.parse(path.read_text(encoding="utf-8"))))
+    source = ast.parse(path.read_text(encoding="utf-8"))
+    passed_over = [*_annotations(source), *_compiler_settings(source)]
     tree = get_ast_from_path(path)
     for name in operator_names():
         operator = get_operator(name)
@@ -56,8 +57,16 @@ def mutants(path: Path) -> Iterator[Mutant]:
             continue
         places = (place for node in ast_nodes(tree) for place in operator().mutation_positions(node))
         for occurrence, (start, _) in enumerate(places):
-            if not any(first <= start < last for first, last in types):
+            if not any(first <= start < last for first, last in passed_over):
                 yield Mutant(path, name, occurrence, start[0])
+
+
+def _compiler_settings(tree: ast.AST) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    """Where decorators of numba begin and end: whether code is cached, or releases a lock, changes no number."""
+    for node in ast.walk(tree):
+        for one in getattr(node, "decorator_list", []):
+            if isinstance(one, ast.Call) and isinstance(one.func, ast.Name) and one.func.id == "njit":
+                yield (one.lineno, one.col_offset), (one.end_lineno, one.end_col_offset)
 
 
 def _annotations(tree: ast.AST) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
