@@ -157,7 +157,7 @@ def scaled_pass(
             continue
 
         around[0, n] = around_mirror[n, 0] = 1 / total
-        worst = 1 / total
+        worst = 0.0
         for w in range(n - 1, 1, -1):
             for i in range(n - w, -1, -1):
                 m -= 1

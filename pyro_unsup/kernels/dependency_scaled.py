@@ -136,7 +136,7 @@ def scaled_pass(
 
         outer[:, :n, :n] = 0.0
         decided[:n] = 0.0
-        worst = 1 / total
+        worst = 0.0
         for r in range(n):
             around = arc[r, 0] / total
             o_left[0, r] = around * right_back[n - 1, r]

@@ -105,13 +105,10 @@ def digamma(x: float) -> float:
 
 @njit(cache=True, nogil=True)
 def trigamma(x: float) -> float:
-    """Of a positive number, the same way."""
+    """Of a positive number, the same way, to ten digits: Newton's method needs no more of a slope."""
     found = 0.0
     while x < 8:
         found += 1 / (x * x)
         x += 1
     y = 1 / (x * x)
-    tail = 1 / 6 - y * (
-        1 / 30 - y * (1 / 42 - y * (1 / 30 - y * (5 / 66 - y * (691 / 2730 - y * (7 / 6 - y * 3617 / 510)))))
-    )
-    return found + 1 / x + 0.5 * y + y / x * tail
+    return found + 1 / x + 0.5 * y + y / x * (1 / 6 - y * (1 / 30 - y * (1 / 42 - y / 30)))

@@ -194,7 +194,7 @@ def scaled_pass(
         o_below[:n, : n + 1, :n] = 0.0
         posterior[:n, : n + 1] = 0.0
         decided[:n] = 0.0
-        worst = 1 / total
+        worst = 0.0
         for w in range(n, 0, -1):
             for i in range(n - w + 1):
                 j, some = i + w, int(w > 1)

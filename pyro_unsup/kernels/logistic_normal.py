@@ -238,8 +238,7 @@ def variance(p, c, before):  # type: ignore[no-untyped-def]
         x = min(x * np.exp(-change), highest)
         if abs(change) <= 1e-7:  # what is left is of the order of its square
             return x
-    gain = 0.5 * (np.log(x / before) - p * (x - before)) - np.exp(c + 0.5 * x) + np.exp(c + 0.5 * before)
-    return x if gain > 0.0 else before
+    return before  # only of what are no numbers
 
 
 @njit(cache=True, nogil=True)

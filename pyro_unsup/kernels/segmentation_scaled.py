@@ -78,7 +78,7 @@ def scaled_pass(
                     moved[t] = -math.frexp(top)[1]
                     powers += moved[t]
                     for i in range(max(0, t - L), t + 1):
-                        there = math.ldexp(ahead[i], moved[t])
+                        there = math.ldexp(ahead[i], int(moved[t]))
                         exact &= ahead[i] == 0 or there >= TINY  # else it could not be moved back
                         ahead[i] = there
         total = ahead[n]
@@ -100,8 +100,8 @@ def scaled_pass(
             if moved[t] != 0:
                 for i in range(max(0, t - L), t):
                     worst = max(worst, behind[i])
-                    behind[i] = math.ldexp(behind[i], moved[t])
-                    ahead[i] = math.ldexp(ahead[i], -moved[t])
+                    behind[i] = math.ldexp(behind[i], int(moved[t]))
+                    ahead[i] = math.ldexp(ahead[i], -int(moved[t]))
         if not (max(worst, behind[0]) * HIGH * heavy <= limit):
             trouble[b] = True
             continue

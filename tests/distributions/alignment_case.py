@@ -17,7 +17,7 @@ from pyro_unsup.distributions import Alignment, Structured
 from pyro_unsup.distributions.alignment_grid import Grid
 from pyro_unsup.distributions.alignment_sum import reference_log_partition
 
-from .contract import Case, Enumerated, Instance
+from .contract import Case, Enumerated, Instance, Table
 
 
 def options(turned: bool, height: int, width: int) -> list[list[tuple[int, int]]]:
@@ -156,6 +156,15 @@ def variants(instance: Instance) -> Iterator[tuple[str, Structured, Tensor, list
     )
 
 
+def long(copies: int, table: Table, kind: int) -> Instance:
+    """In both directions, with and without weights by pair."""
+    C, shape = 11, (7, 9)
+    grid = Grid(*(torch.full((copies,), n) for n in shape))
+    value = torch.arange((shape[0] + 1) * (shape[1] + 1)) * 7 % C
+    by_pair = {name: table(1).repeat(copies) for name in ("null", "word") if kind >= 2}
+    return Instance(Alignment(table(C), grid, **by_pair, turned=kind % 2 == 1), value.repeat(copies), [], [])
+
+
 ALIGNMENT = Case(
     "alignment",
     alignment_instances((0.0, 1.0, 3.0, 10.0)),
@@ -163,4 +172,5 @@ ALIGNMENT = Case(
     reference,
     trace_enum,
     variants,
+    long,
 )

@@ -19,7 +19,7 @@ from pyro_unsup.distributions.alignment_hmm_jumps import rooms
 from pyro_unsup.distributions.alignment_hmm_sum import reference_log_partition
 
 from .alignment_case import options
-from .contract import Case, Enumerated, Instance
+from .contract import Case, Enumerated, Instance, Table
 
 Use = tuple[str, tuple[int, ...]]
 
@@ -205,6 +205,17 @@ def variants(instance: Instance) -> Iterator[tuple[str, Structured, Tensor, list
         yield "of longer reach", far, instance.value, order
 
 
+def long(copies: int, table: Table, kind: int) -> Instance:
+    """In both directions, with jumps of both reaches and all their weights, or few."""
+    C, shape, W = 11, (7, 9), 2 + kind
+    grid = Grid(*(torch.full((copies,), n) for n in shape))
+    value = torch.arange((shape[0] + 1) * (shape[1] + 1)) * 7 % C
+    others: Any = {"null": table(1).repeat(copies), "word": table(1).repeat(copies)}
+    others |= {"room": table(rooms(W)), "share": table(max(shape) + 1)} if kind >= 2 else {}
+    dist = AlignmentHMM(table(C), grid, table(3, 2 * W + 1), **others, turned=kind % 2 == 1)
+    return Instance(dist, value.repeat(copies), [], [])
+
+
 ALIGNMENT_HMM = Case(
     "alignment by jumps",
     instances((0.0, 1.0, 3.0, 10.0)),
@@ -212,4 +223,5 @@ ALIGNMENT_HMM = Case(
     reference,
     trace_enum,
     variants,
+    long,
 )

@@ -15,7 +15,7 @@ from pyro_unsup import Categorical
 from pyro_unsup.distributions import Bracketing, Structured
 from pyro_unsup.distributions.bracketing_sum import reference_log_partition
 
-from .contract import Case, Enumerated, Instance
+from .contract import Case, Enumerated, Instance, Table
 
 Span = tuple[int, int]
 
@@ -150,6 +150,15 @@ def variants(instance: Instance) -> Iterator[tuple[str, Structured, Tensor, list
     )
 
 
+def long(copies: int, table: Table, kind: int) -> Instance:
+    """With and without weights of nodes and trees."""
+    n, Y, X = 11, 7, 5
+    at = torch.arange(n * (n + 1) // 2)
+    extra = {name: table(n + 1) for bit, name in ((1, "node"), (2, "tree")) if kind & bit}
+    dist = Bracketing(table(2, Y), table(2, X), torch.full((copies,), n), **extra)
+    return Instance(dist, torch.stack([at * 5 % Y, at * 3 % X], 1).repeat(copies, 1), [], [])
+
+
 BRACKETING = Case(
     "bracketing",
     bracketing_instances((0.0, 1.0, 3.0, 10.0)),
@@ -157,4 +166,5 @@ BRACKETING = Case(
     reference,
     trace_enum,
     variants,
+    long,
 )

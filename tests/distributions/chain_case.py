@@ -17,7 +17,7 @@ from pyro_unsup.distributions import Structured
 from pyro_unsup.distributions.chain_sum import reference_log_partition
 from pyro_unsup.distributions.ragged import pad
 
-from .contract import Case, Enumerated, Instance
+from .contract import Case, Enumerated, Instance, Table
 
 
 def enumerate_chain(chain: Chain, words: list[int]) -> Enumerated:
@@ -149,6 +149,25 @@ def variants(instance: Instance) -> Iterator[tuple[str, Structured, Tensor, list
     )
 
 
+def long(copies: int, table: Table, kind: int) -> Instance:
+    """Of either order, with or without a dictionary."""
+    K, V, n, second = 4, 6, 13, kind % 2 == 1
+    emission = table(K, V)
+    if kind >= 2:
+        emission[torch.arange(K).unsqueeze(-1) % 2 != torch.arange(V) % 2] = -torch.inf
+        emission[:, 0] = 0.5
+    words = torch.arange(n) * 5 % V
+    transition, into = table(*[K] * (1 + second), K + 1), table(K, K + 1) if second else None
+    chain = Chain(table(K), transition, emission, torch.full((copies,), n), into, flat=True)
+    return Instance(chain, words.repeat(copies), [], [])
+
+
 CHAIN = Case(
-    "chain", chain_instances((0.0, 1.0, 3.0, 10.0)), chain_instances((100.0, 300.0)), reference, trace_enum, variants
+    "chain",
+    chain_instances((0.0, 1.0, 3.0, 10.0)),
+    chain_instances((100.0, 300.0)),
+    reference,
+    trace_enum,
+    variants,
+    long,
 )

@@ -12,6 +12,8 @@ from torch import Tensor
 from pyro_unsup.distributions import Structured
 from pyro_unsup.distributions.semiring import Sum
 
+Table = Callable[..., Tensor]  # sizes -> log-weights
+
 
 @dataclass
 class Enumerated:
@@ -59,6 +61,8 @@ class Case:
     :param reference: log Z of each item by the readable definition, in a given semiring.
     :param trace_enum: log marginal of all items by Pyro's own enumeration, from a plain Pyro program.
     :param variants: the same case written otherwise: (what was done, distribution, value, items in their new order).
+    :param long: so many copies of an item far too long to enumerate, its weights made by a function of their shapes;
+        of the kind 0, 1, 2 or 3, as the structure has kinds.
     """
 
     name: str
@@ -67,3 +71,4 @@ class Case:
     reference: Callable[[Instance, Sum], Tensor]
     trace_enum: Callable[[Instance], float]
     variants: Callable[[Instance], Iterator[tuple[str, Structured, Tensor, list[int]]]]
+    long: Callable[[int, Table, int], Instance]

@@ -17,7 +17,7 @@ from pyro_unsup import Categorical
 from pyro_unsup.distributions import Dependency, Structured
 from pyro_unsup.distributions.dependency_sum import arc_lengths, reference_log_partition
 
-from .contract import Case, Enumerated, Instance
+from .contract import Case, Enumerated, Instance, Table
 
 Heads = tuple[int, ...]
 
@@ -194,6 +194,14 @@ def variants(instance: Instance) -> Iterator[tuple[str, Structured, Tensor, list
         yield "every arc allowed", dist.with_weights({"arcs": cells}), value, order
 
 
+def long(copies: int, table: Table, kind: int) -> Instance:
+    """With and without weights of arcs, of two lengths."""
+    K, n = 3, 9 + kind // 2
+    arcs = table(n * (n + 1)).repeat(copies) if kind % 2 else None
+    dist = Dependency(table(K), table(K, 2, K), table(K, 2, 2, 2), torch.full((copies,), n), arcs)
+    return Instance(dist, (torch.arange(n) * 5 % 7 % K).repeat(copies), [], [])
+
+
 DEPENDENCY = Case(
     "dependency",
     dependency_instances((0.0, 1.0, 3.0, 10.0)),
@@ -201,4 +209,5 @@ DEPENDENCY = Case(
     reference,
     trace_enum,
     variants,
+    long,
 )

@@ -20,7 +20,7 @@ from pyro_unsup.distributions import HeadedBracketing, Structured
 from pyro_unsup.distributions.headed_bracketing_sum import reference_log_partition
 
 from .bracketing_case import Span, all_spans
-from .contract import Case, Enumerated, Instance
+from .contract import Case, Enumerated, Instance, Table
 from .dependency_case import Heads, all_trees, uses
 
 
@@ -213,6 +213,18 @@ def variants(instance: Instance) -> Iterator[tuple[str, Structured, Tensor, list
         yield "arcs spelled out", dist.with_weights({"arcs": torch.zeros(instance.cells[-1].stop)}), value, order
 
 
+def long(copies: int, table: Table, kind: int) -> Instance:
+    """Children on either side first, with and without weights of arcs and nodes."""
+    K, Y, X, n = 3, 7, 5, 8
+    at = torch.arange(n * (n + 1) // 2)
+    spans = torch.stack([at * 5 % Y, at * 3 % X], 1).repeat(copies, 1)
+    more: Any = {"node": table(n + 1), "arcs": table(n * (n + 1)).repeat(copies)} if kind >= 2 else {}
+    tables = table(K), table(K, 2, K), table(K, 2, 2, 2), table(2, Y), table(2, X)
+    order = "left" if kind % 2 else "right"
+    dist = HeadedBracketing(*tables, spans, torch.full((copies,), n), order=order, **more)
+    return Instance(dist, (torch.arange(n) * 5 % 7 % K).repeat(copies), [], [])
+
+
 HEADED_BRACKETING = Case(
     "headed_bracketing",
     headed_instances((0.0, 1.0, 3.0, 10.0)),
@@ -220,4 +232,5 @@ HEADED_BRACKETING = Case(
     reference,
     trace_enum,
     variants,
+    long,
 )

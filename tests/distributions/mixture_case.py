@@ -15,7 +15,7 @@ from pyro_unsup import Categorical
 from pyro_unsup.distributions import Mixture, Structured
 from pyro_unsup.distributions.mixture_sum import reference_log_partition
 
-from .contract import Case, Enumerated, Instance
+from .contract import Case, Enumerated, Instance, Table
 
 
 def enumerate_clusters(dist: Mixture, bag: list[list[int]]) -> Enumerated:
@@ -103,6 +103,12 @@ def variants(instance: Instance) -> Iterator[tuple[str, Structured, Tensor, list
     yield "a set of weights for each document", batched, value, order
 
 
+def long(copies: int, table: Table, kind: int) -> Instance:
+    K, V, n = 9, 12, 6 + kind
+    bag = torch.stack([torch.arange(n) * 5 % V, 1 + torch.arange(n) % 3], 1)
+    return Instance(Mixture(table(K), table(K, V), torch.full((copies,), n)), bag.repeat(copies, 1), [], [])
+
+
 MIXTURE = Case(
     "mixture",
     mixture_instances((0.0, 1.0, 3.0, 10.0)),
@@ -110,4 +116,5 @@ MIXTURE = Case(
     reference,
     trace_enum,
     variants,
+    long,
 )

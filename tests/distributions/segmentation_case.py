@@ -16,7 +16,7 @@ from pyro_unsup import Categorical
 from pyro_unsup.distributions import Segmentation, Structured
 from pyro_unsup.distributions.segmentation_sum import reference_log_partition
 
-from .contract import Case, Enumerated, Instance
+from .contract import Case, Enumerated, Instance, Table
 
 
 def segments_in(ends: tuple[int, ...]) -> list[tuple[int, int]]:
@@ -143,6 +143,14 @@ def variants(instance: Instance) -> Iterator[tuple[str, Structured, Tensor, list
     yield "going on with the length", dist.with_weights(moved), value, order
 
 
+def long(copies: int, table: Table, kind: int) -> Instance:
+    n, S, L = 19, 8, 3 + kind
+    value = (torch.arange(n).unsqueeze(-1) * 5 + torch.arange(L) * 3) % S
+    value[torch.arange(L) > torch.arange(n).unsqueeze(-1)] = -1
+    dist = Segmentation(table(S), table(L + 1), table(2), torch.full((copies,), n))
+    return Instance(dist, value.repeat(copies, 1), [], [])
+
+
 SEGMENTATION = Case(
     "segmentation",
     segmentation_instances((0.0, 1.0, 3.0, 10.0)),
@@ -150,4 +158,5 @@ SEGMENTATION = Case(
     reference,
     trace_enum,
     variants,
+    long,
 )

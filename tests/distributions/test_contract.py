@@ -18,7 +18,7 @@ from .alignment_case import ALIGNMENT
 from .alignment_hmm_case import ALIGNMENT_HMM
 from .bracketing_case import BRACKETING
 from .chain_case import CHAIN
-from .contract import Case, Instance
+from .contract import Case, Instance, Table
 from .dependency_case import DEPENDENCY
 from .headed_bracketing_case import HEADED_BRACKETING
 from .mixture_case import MIXTURE
@@ -263,6 +263,76 @@ def test_draws_follow_the_posterior(case: Case) -> None:
     expected = expected_counts(instance, name) * (n // 4)
     chi2 = float(((observed - expected) ** 2 / expected.clamp(min=1e-9)).sum())
     assert stats.chi2.sf(chi2, observed.numel()) > 1e-4
+
+
+def tables(seed: int, uneven: bool) -> Table:
+    """Random log-weights; if they are uneven, so much that scaled sums cannot hold them."""
+    g = torch.Generator().manual_seed(seed)
+
+    def table(*shape: int) -> Tensor:
+        found = torch.randn(shape, generator=g, dtype=torch.float64)
+        return found * torch.where(torch.rand(shape, generator=g) < 0.1, 250.0, 1.0) if uneven else found
+
+    return table
+
+
+on_long_items = pytest.mark.parametrize("uneven", [False, True], ids=["even", "uneven"])
+of_every_kind = pytest.mark.parametrize("kind", range(4))
+
+
+@on_every_structure
+@on_long_items
+@of_every_kind
+def test_long_items_against_the_definition(case: Case, uneven: bool, kind: int) -> None:
+    """Where indices are too large for a wrong one to be right by chance."""
+    instance = case.long(2, tables(kind, uneven), kind)
+    weights = {name: w.clone().requires_grad_() for name, w in instance.dist.weights.items()}
+    defined = Instance(instance.dist.with_weights(weights), instance.value, [], [])
+    log_z = case.reference(defined, LOG)
+    posterior = instance.dist.posterior(instance.value)
+    close(instance.dist.log_prob(instance.value), log_z.detach(), 1e-10)
+    close(posterior.log_partition, log_z.detach(), 1e-10)
+    grads = torch.autograd.grad(log_z.sum(), list(weights.values()), allow_unused=True, materialize_grads=True)
+    for name, grad in zip(weights, grads, strict=True):
+        close(posterior.counts[name], grad, 1e-8, 1e-8)
+    best = instance.dist.score(instance.value, posterior.mode())
+    close(best, case.reference(instance, MAX), 1e-11)
+
+
+@on_every_structure
+@on_long_items
+@of_every_kind
+def test_draws_of_long_items_use_weights_as_often_as_expected(case: Case, uneven: bool, kind: int) -> None:
+    """Sums of counts along random directions; how far they vary is the second derivative of log Z."""
+    copies, directions = 80, 10
+    table = tables(kind, uneven)
+    one, many = case.long(1, table, kind), case.long(copies, tables(kind, uneven), kind)
+    g = torch.Generator().manual_seed(1)
+    along = [
+        {name: torch.randn(w.shape, generator=g) for name, w in one.dist.weights.items()} for _ in range(directions)
+    ]
+    weights = {name: w.clone().requires_grad_() for name, w in one.dist.weights.items()}
+    log_z = case.reference(Instance(one.dist.with_weights(weights), one.value, [], []), LOG).sum()
+    grads = torch.autograd.grad(
+        log_z, list(weights.values()), create_graph=True, allow_unused=True, materialize_grads=True
+    )
+    expected = torch.stack([sum((u[name] * g).sum() for name, g in zip(weights, grads, strict=True)) for u in along])
+    spread = []
+    for mean, u in zip(expected, along, strict=True):
+        second = torch.autograd.grad(
+            mean, list(weights.values()), retain_graph=True, allow_unused=True, materialize_grads=True
+        )
+        spread.append(sum(float((u[name] * h).sum()) for name, h in zip(weights, second, strict=True)))
+    free = {name: w.clone().requires_grad_() for name, w in many.dist.weights.items()}
+    draw = many.dist.posterior(many.value).sample()
+    score = many.dist.with_weights(free).score(many.value, draw)
+    assert (score > -torch.inf).all()
+    used = torch.autograd.grad(score.sum(), list(free.values()), allow_unused=True, materialize_grads=True)
+    for mean, variance, u in zip(expected.tolist(), spread, along, strict=True):
+        found = 0.0
+        for name, counts in zip(free, used, strict=True):  # weights by pair or arc are there once a copy
+            found += float((counts.reshape(-1, *u[name].shape).sum(0) * u[name]).sum())
+        assert abs(found - copies * mean) < 5 * math.sqrt(copies * max(variance, 0.0)) + 1e-6 * copies
 
 
 @on_every_structure

@@ -61,13 +61,12 @@ def run(chosen: Sequence[Mutant], target_of: dict[Path, Target], out: Path, proc
     folder.mkdir(exist_ok=True)
     todo = [m for m in chosen if m.name not in done]
     suites = {target_of[m.path].tests: target_of[m.path] for m in todo}
-    with ThreadPoolExecutor(processes) as pool:
-        found = tqdm(pool.map(lambda one: order_of(one, folder), suites.values()), total=len(suites), unit="suite")
-        orders = dict(zip(suites, found, strict=True))
+    with ThreadPoolExecutor(processes) as pool:  # one of the modules with the same suite has it timed for all
+        list(tqdm(pool.map(lambda one: order_of(one, folder), suites.values()), total=len(suites), unit="suite"))
+    orders = {path: order_of(target_of[path], folder) for path in {m.path for m in todo}}
 
     def trial(mutant: Mutant) -> tuple[Mutant, Row]:
-        target = target_of[mutant.path]
-        return mutant, tried(mutant, target.kernels, orders[target.tests])
+        return mutant, tried(mutant, target_of[mutant.path].kernels, orders[mutant.path])
 
     with out.open("a") as file, ThreadPoolExecutor(processes) as pool:
         for mutant, row in tqdm(pool.map(trial, todo), total=len(todo), unit="fault"):

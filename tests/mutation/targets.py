@@ -16,7 +16,7 @@ _DISTRIBUTIONS = "tests/distributions/test_"
 
 
 def _contract(structure: str) -> tuple[str, ...]:
-    """The tests of the contract that compare a structure with enumeration."""
+    """The tests of the contract that compare a structure with enumeration, and long items with their definition."""
     names = (
         "four_ways_to_sum_agree",
         "sums_hold_at_the_ends_of_the_number_range",
@@ -24,7 +24,10 @@ def _contract(structure: str) -> tuple[str, ...]:
         "draws_follow_the_posterior",
         "items_weigh_in_as_the_gradient_asks",
     )
-    return tuple(f"{_DISTRIBUTIONS}contract.py::test_{name}[{structure}]" for name in names)
+    long = ("long_items_against_the_definition", "draws_of_long_items_use_weights_as_often_as_expected")
+    kinds = [f"{kind}-{weights}-{structure}" for kind in range(4) for weights in ("even", "uneven")]
+    found = [f"{name}[{structure}]" for name in names] + [f"{name}[{kind}]" for name in long for kind in kinds]
+    return tuple(f"{_DISTRIBUTIONS}contract.py::test_{name}" for name in found)
 
 
 #: By the beginning of a kernel's name, the longest that fits: where it is tested.
@@ -44,7 +47,11 @@ KERNELS: dict[str, tuple[str, ...]] = {
     "chain": (*_contract("chain"), f"{_DISTRIBUTIONS}chain.py", "tests/models/test_tagger.py"),
     "chain_stepwise": ("tests/infer/test_stepwise.py", "tests/infer/test_stepwise_dense.py"),
     "dependency": (*_contract("dependency"), f"{_DISTRIBUTIONS}dependency.py", "tests/models/test_dmv.py"),
-    "dirichlet": ("tests/estimate/test_variational.py", "tests/distributions/test_row_dirichlet.py"),
+    "dirichlet": (
+        "tests/kernels/test_dirichlet.py",
+        "tests/estimate/test_variational.py",
+        "tests/distributions/test_row_dirichlet.py",
+    ),
     "edit_distance": ("tests/estimate/templates", "tests/evaluate/test_segmentation.py"),
     "exp_log": ("tests/kernels/test_exp_log.py", "tests/tables/test_layout.py"),
     "features": ("tests/estimate/features",),
@@ -73,11 +80,12 @@ COMPILED = ("gibbs_segments",)
 
 @dataclass(frozen=True)
 class Target:
-    """A module, and the tests that are to find its faults."""
+    """A module, the tests that are to find its faults, and how the names of those begin that are to try first."""
 
     path: Path
     tests: tuple[str, ...]
     kernels: Kernels
+    first: str = ""
 
 
 def targets(area: str) -> Iterator[Target]:
@@ -89,6 +97,4 @@ def targets(area: str) -> Iterator[Target]:
             tests = KERNELS[max((name for name in KERNELS if path.stem.startswith(name)), key=len)]
             yield Target(path, tests, "compiled anew" if path.stem.startswith(COMPILED) else "plain")
         else:
-            own = ROOT / "tests" / area / f"test_{path.stem}.py"
-            tests = ((str(own.relative_to(ROOT)),) if own.exists() else ()) + (f"tests/{area}",)
-            yield Target(path, tests, "as they are")
+            yield Target(path, (f"tests/{area}",), "as they are", f"tests/{area}/test_{path.stem}.py")
