@@ -35,7 +35,7 @@ def reproduce(
     ] = None,
     processes: Annotated[int, typer.Option("--processes", min=1, help="Runs at a time, each on one thread.")] = 1,
     small: Annotated[
-        bool, typer.Option("--small", help="A little text and few iterations, to see in a minute that it runs.")
+        bool, typer.Option("--small", help="A little text and few iterations, to see in some minutes that it runs.")
     ] = False,
     out: Annotated[
         str | None,

@@ -58,6 +58,13 @@ def check_offsets(offsets: OffsetArray, total: int, name: str, of: str) -> None:
         raise InputError(f"{name}: expected numbers that never fall, found a fall after position {falls[0]}")
 
 
+def same(one: object, other: object) -> bool:
+    """Whether two fields, arrays or not, are alike in type and value."""
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return np.array_equal(one, other)
+    return type(one) is type(other) and one == other
+
+
 def gather(offsets: OffsetArray, rows: OffsetArray) -> tuple[OffsetArray | slice, OffsetArray]:
     """Where the items of ``rows`` lie in a flat array, and the offsets they get when laid end to end.
 

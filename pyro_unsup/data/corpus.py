@@ -13,9 +13,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pyro_unsup.data.arrays import IntArray, OffsetArray, check_length, check_offsets, check_range, gather, integers
-from pyro_unsup.data.files import read_arrays, write_arrays
-from pyro_unsup.data.mapped import mapping_of, release, take
+from pyro_unsup.data.arrays import (
+    IntArray,
+    OffsetArray,
+    check_length,
+    check_offsets,
+    check_range,
+    gather,
+    integers,
+    same,
+)
+from pyro_unsup.data.files import write_arrays
+from pyro_unsup.data.folders import in_plain_values, opened
+from pyro_unsup.data.mapped import mapping_of, take
 from pyro_unsup.data.trees import find_cycle, keep_heads, keep_spans, kept_before
 from pyro_unsup.data.vocab import Vocab, coarsen, compact
 from pyro_unsup.errors import InputError
@@ -105,7 +115,7 @@ class Corpus:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Corpus):
             return NotImplemented
-        return all(_same(getattr(self, field.name), getattr(other, field.name)) for field in fields(self))
+        return all(same(getattr(self, field.name), getattr(other, field.name)) for field in fields(self))
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -290,28 +300,9 @@ class Corpus:
     @classmethod
     def open(cls, folder: str | os.PathLike[str], mmap: bool = True) -> Corpus:
         """Read what :meth:`save` wrote. With ``mmap`` the arrays stay on disk until they are touched."""
-        head, arrays = read_arrays(folder, "corpus", _ARRAYS, mmap)
-        try:
-            parts: dict[str, Any] = {name: None if head[name] is None else Vocab(**head[name]) for name in _VOCABS}
-            corpus = cls(**(parts | arrays))
-        except InputError as error:
-            raise InputError(error.what, path=folder) from error
-        except (KeyError, TypeError) as error:
-            raise InputError("corpus.json does not describe a corpus; save the corpus again", path=folder) from error
-        release(*arrays.values())  # the checks have looked at all of it
-        return corpus
+        return opened(cls, folder, "corpus", _VOCABS, _ARRAYS, mmap)
 
 
 def described(corpus: Corpus) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     """What a corpus is on disk: the vocabularies in plain values, and the arrays."""
-    head = {
-        name: None if vocab is None else {"types": vocab.types, "unknown": vocab.unknown}
-        for name, vocab in ((name, getattr(corpus, name)) for name in _VOCABS)
-    }
-    return head, {name: value for name in _ARRAYS if (value := getattr(corpus, name)) is not None}
-
-
-def _same(one: object, other: object) -> bool:
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return np.array_equal(one, other)
-    return type(one) is type(other) and one == other
+    return in_plain_values(corpus, _VOCABS, _ARRAYS)

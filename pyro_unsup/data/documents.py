@@ -11,11 +11,23 @@ from typing import Any, TextIO
 import numpy as np
 import numpy.typing as npt
 
-from pyro_unsup.data.arrays import IntArray, OffsetArray, check_length, check_offsets, check_range, gather, integers
-from pyro_unsup.data.files import write_text
+from pyro_unsup.data.arrays import (
+    IntArray,
+    OffsetArray,
+    check_length,
+    check_offsets,
+    check_range,
+    gather,
+    integers,
+    same,
+)
+from pyro_unsup.data.files import write_arrays, write_text
+from pyro_unsup.data.folders import in_plain_values, opened
+from pyro_unsup.data.mapped import mapping_of, take
 from pyro_unsup.data.vocab import Vocab
 from pyro_unsup.errors import InputError
 
+_VOCABS = ("vocab", "labelset")
 _ARRAYS = {"words": "i4", "counts": "i4", "offsets": "i8", "labels": "i4"}
 
 
@@ -89,7 +101,14 @@ class Documents:
     @property
     def lengths(self) -> OffsetArray:
         """Words in each document, each as often as it occurs, shape ``(documents,)``."""
-        return np.diff(np.concatenate(([0], np.cumsum(self.counts, dtype=np.int64)))[self.offsets])
+        lengths, some = np.zeros(len(self), np.int64), np.diff(self.offsets) > 0
+        lengths[some] = np.add.reduceat(self.counts, self.offsets[:-1][some], dtype=np.int64)
+        return lengths
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether the words are mapped from a file, so that they take no memory until they are looked at."""
+        return mapping_of(self.words) is not None
 
     @property
     def frequencies(self) -> OffsetArray:
@@ -99,7 +118,7 @@ class Documents:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Documents):
             return NotImplemented
-        return all(_same(getattr(self, field.name), getattr(other, field.name)) for field in fields(self))
+        return all(same(getattr(self, field.name), getattr(other, field.name)) for field in fields(self))
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -132,7 +151,8 @@ class Documents:
         check_range(chosen, 0, len(self) - 1, "indices")
         where, offsets = gather(self.offsets, chosen)
         labels = None if self.labels is None else self.labels[chosen]
-        return self._with(words=self.words[where], counts=self.counts[where], offsets=offsets, labels=labels)
+        words, counts = take(self.words, where), take(self.counts, where)
+        return self._with(words=words, counts=counts, offsets=offsets, labels=labels)
 
     def drop_frequent(self, n: int = 50) -> Documents:
         """Without the ``n`` most frequent words (of equals, those first in the vocabulary): they say little."""
@@ -192,6 +212,28 @@ class Documents:
             vocab=vocab,
         )
 
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write a folder of ``.npy`` arrays and one JSON file, all or nothing. Older documents there are replaced.
+
+        (Not how many were left out on reading: what is saved is what there is.)
+
+        >>> import tempfile
+        >>> from pyro_unsup.data import Documents, Vocab
+        >>> documents = Documents.of([0, 1, 0, 2], [0, 3, 4], Vocab(["a", "b", "c"]))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     documents.save(folder + "/documents")
+        ...     again = Documents.open(folder + "/documents", mmap=False)
+        >>> again == documents, again.on_disk
+        (True, False)
+        """
+        write_arrays(folder, "documents", *in_plain_values(self, _VOCABS, _ARRAYS))
+
+    @classmethod
+    def open(cls, folder: str | os.PathLike[str], mmap: bool = True) -> Documents:
+        """Read what :meth:`save` wrote. With ``mmap`` the arrays stay on disk until they are touched, and engines
+        look at a part of them at a time."""
+        return opened(cls, folder, "documents", _VOCABS, _ARRAYS, mmap)
+
     def _with(self, **changes: Any) -> Documents:
         """A copy with some fields changed that are right by construction: it skips the checks."""
         made = object.__new__(Documents)
@@ -230,9 +272,3 @@ def write_labels(
             raise InputError(f"{one!r:.80} cannot be written, expected text without tabs and line ends; rename it")
     with write_text(out) if isinstance(out, str | os.PathLike) else nullcontext(out) as stream:
         stream.writelines(f"{one}\n" for one in written)
-
-
-def _same(one: object, other: object) -> bool:
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return np.array_equal(one, other)
-    return type(one) is type(other) and one == other

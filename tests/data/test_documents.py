@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pyro_unsup.data import Documents, Vocab, read_documents, write_labels
+from pyro_unsup.data import Documents, Vocab, read_documents, toy, write_labels
 from pyro_unsup.errors import InputError
 
 VOCAB = Vocab(["a", "b", "c"])
@@ -139,3 +140,39 @@ def test_twenty_newsgroups_with_the_filters_of_the_paper(real_data) -> None:
     assert len(documents.labelset) == 20
     filtered = documents.drop_frequent(50).drop_rare(5)
     assert (len(filtered), filtered.tokens, len(filtered.vocab)) == (18846, 3236385, 34964)
+
+
+def labelled() -> Documents:
+    return Documents.of([0, 1, 0, 2, 1], [0, 3, 3, 5], Vocab(["a", "b", "c"], "c"), [1, 0, 1], Vocab(["x", "y"]))
+
+
+@pytest.mark.parametrize("mmap", [True, False])
+def test_documents_come_back_from_a_folder(tmp_path: Path, mmap: bool) -> None:
+    for documents in (labelled(), Documents.of([], [0], Vocab([])), Documents.of([], [0, 0], Vocab(["a"]))):
+        documents.save(tmp_path / "d")
+        found = Documents.open(tmp_path / "d", mmap=mmap)
+        assert found == documents
+        assert found.lengths.tolist() == documents.lengths.tolist()
+    labelled().save(tmp_path / "d")
+    found = Documents.open(tmp_path / "d", mmap=mmap)
+    assert found.on_disk == mmap
+    assert not found.select([0, 1]).on_disk
+    assert found.select([2, 0]) == labelled().select([2, 0])
+    assert found.lengths.tolist() == [3, 0, 2]
+
+
+def test_a_folder_of_something_else_is_no_documents(tmp_path: Path) -> None:
+    toy.sentences(3).save(tmp_path / "c")
+    with pytest.raises(InputError, match=r"no documents.json here, expected a documents folder"):
+        Documents.open(tmp_path / "c")
+    with pytest.raises(InputError, match=r"exists and is not a documents folder; choose another name or remove it"):
+        labelled().save(tmp_path / "c")
+    labelled().save(tmp_path / "d")
+    head = tmp_path / "d" / "documents.json"
+    text = head.read_text()
+    head.write_text(text.replace('"vocab": ', '"other": '))
+    with pytest.raises(InputError, match=r"d: documents.json does not say what its arrays are; save it again"):
+        Documents.open(tmp_path / "d")
+    head.write_text(text.replace('["a", "b", "c"]', '["a", "b"]').replace('"unknown": "c"', '"unknown": null'))
+    with pytest.raises(InputError, match=r"d: words: expected values from 0 to 1, found 2"):
+        Documents.open(tmp_path / "d")

@@ -16,7 +16,7 @@ from torch import Tensor
 
 import pyro_unsup as pu
 from pyro_unsup import EM, Anneal, FitError, Gradient, MixtureEM
-from pyro_unsup.data import Corpus, toy
+from pyro_unsup.data import Corpus, Documents, toy
 from pyro_unsup.infer.engine import Engine
 from pyro_unsup.infer.expectation import Expectation
 from pyro_unsup.infer.shares import CHUNK, Share, Total, cut, same_start
@@ -160,6 +160,17 @@ def test_a_corpus_on_disk_is_looked_at_in_parts(tmp_path: Path, monkeypatch: pyt
     plain = EM(Tagger(4, CORPUS.vocab)).run(CORPUS, iterations=4, progress=False)
     assert math.isclose(fit.objective, plain.objective, rel_tol=1e-12)
     assert CHUNK >= 1 << 20
+
+
+def test_documents_on_disk_are_looked_at_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = Documents.of(CORPUS.words, CORPUS.offsets, CORPUS.vocab)
+    documents.save(tmp_path / "d")
+    monkeypatch.setattr("pyro_unsup.infer.shares.CHUNK", 100)
+    engine = EM(Clusterer(3, CORPUS.vocab))
+    fit = engine.run(Documents.open(tmp_path / "d"), iterations=4, progress=False)
+    assert len(engine._share.bounds) > 3
+    plain = EM(Clusterer(3, CORPUS.vocab)).run(documents, iterations=4, progress=False)
+    assert math.isclose(fit.objective, plain.objective, rel_tol=1e-12)
 
 
 def test_touched_parts_add_up_in_their_places() -> None:
