@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 from tqdm import tqdm
@@ -48,6 +49,7 @@ def prepare() -> None:
     os.chdir(ROOT)
     sys.path.insert(0, str(ROOT))
     os.environ |= {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYRO_UNSUP_EXAMPLES": "0.2"}
+    tqdm.set_lock(RLock())  # not one that children share: one that is killed would keep it
     for name in ("numba", "pandas", "pyro", "pytest", "scipy.optimize", "torch"):
         __import__(name)
     sys.modules["torch"].set_num_threads(1)

@@ -13,7 +13,10 @@ import time
 from collections.abc import Callable, Sequence
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from threading import RLock
 from typing import Any
+
+from tqdm import tqdm
 
 from .. import plain_python
 from ..plain_python import QUIET
@@ -45,6 +48,7 @@ def forked(work: Callable[[], int], patience: float) -> int | None:
             null = os.open(os.devnull, os.O_RDWR)
             for stream in (0, 1, 2):
                 os.dup2(null, stream)
+            tqdm.set_lock(RLock())  # the parent's bar may be at work in another thread, and hold its own
             code = work()
         finally:
             os._exit(code)
