@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -110,22 +111,23 @@ class Regularised(Structured):
                 self._multipliers = self._solve(value)
         return self._multipliers
 
+    def _dual(self, value: Tensor, x: Array) -> tuple[float, Array]:
+        """The dual at these multipliers, and its slope.
+
+        Where all examples share them, over the number of examples: how many there are makes no difference to a search.
+        """
+        base = self.base.with_weights({name: w.detach() for name, w in self.base.weights.items()})
+        lam = torch.from_numpy(x).reshape(-1, len(self._bound)).to(self._features).requires_grad_()
+        total = self._weighed(base, value, lam if self._each else lam[0]).log_prob(value).sum()
+        (slope,) = torch.autograd.grad(total, lam)
+        scale, bound = 1 if self._each else self._examples, self._bound.double()
+        found = float(total.detach()) / scale + float((lam.detach().double() @ bound).sum())
+        return found, (slope.double() / scale + bound).reshape(-1).numpy()
+
     def _solve(self, value: Tensor) -> Tensor:  # (F,) or (B, F)
         """The multipliers, not negative, at which the dual is lowest: log Z under them, plus them times the bounds."""
-        base = self.base.with_weights({name: w.detach() for name, w in self.base.weights.items()})
         shape = (self._examples, len(self._bound)) if self._each else self._bound.shape
-        bound = self._bound.double()
-
-        def dual(x: Array) -> tuple[float, Array]:
-            """Over the number of examples, so that how many there are makes no difference to the search."""
-            lam = torch.from_numpy(x).reshape(shape).to(self._features).requires_grad_()
-            total = self._weighed(base, value, lam).log_prob(value).sum()
-            (slope,) = torch.autograd.grad(total, lam)
-            scale = 1.0 if self._each else self._examples
-            value_ = float(total.detach()) + scale * float((lam.detach().double() @ bound).sum())
-            return value_ / self._examples, ((slope.double() / scale + bound).reshape(-1).numpy())
-
-        size = math.prod(shape)
+        dual, size = partial(self._dual, value), math.prod(shape)
         if not math.isfinite(dual(np.zeros(size))[0]):  # impossible data: others will say so
             return torch.zeros(shape, dtype=self._features.dtype)
         from scipy.optimize import minimize
@@ -139,7 +141,7 @@ class Regularised(Structured):
             options={"ftol": 0.0, "gtol": CLOSE, "maxiter": STEPS, "maxfun": 4 * STEPS},
         )
         _, slope = dual(best.x)
-        expectations = (bound - torch.from_numpy(slope).reshape(shape)).detach()
+        expectations = self._bound.double() - torch.from_numpy(slope).reshape(shape)
         multipliers = torch.from_numpy(best.x).reshape(shape).to(self._features)
         self._found(multipliers, expectations)
         return multipliers

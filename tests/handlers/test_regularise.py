@@ -14,12 +14,13 @@ from pyro import poutine
 from pyro.infer import SVI, Trace_ELBO
 from pyro.infer.autoguide import AutoDelta
 from pyro.optim import Adam
-from scipy.optimize import minimize
+from scipy.optimize import check_grad, minimize
 from torch import Tensor
 
 import pyro_unsup as pu
 from pyro_unsup import components as c
 from pyro_unsup.distributions.parts import Arcs, States
+from pyro_unsup.handlers.regularise import Regularised
 from pyro_unsup.models import DMV, Aligner, Tagger
 
 from ..distributions.chain_case import enumerate_chain
@@ -103,6 +104,19 @@ def test_the_posterior_is_the_projection(bound: list[float], each: bool) -> None
     if bound[0] > 2:
         assert not bool(model.multipliers["words"].any())
         assert info.objective == pytest.approx(start.objective, rel=1e-12)
+
+
+@pytest.mark.parametrize("each", [False, True])
+def test_the_slope_is_that_of_the_dual(each: bool) -> None:
+    table = torch.randn(2, 2, generator=torch.Generator().manual_seed(0))
+    chain = pu.Chain(table[0], table, torch.randn(2, 3), torch.tensor([3, 2, 3]), flat=True)
+    words = torch.tensor([0, 1, 2, 2, 1, 0, 1, 0])
+    parts = chain.parts(words)
+    features = torch.stack([one(parts).double().expand(parts.shape) for one in (zero, ends)])
+    bound = torch.tensor([0.6, 0.9])
+    found = Regularised(chain, features, bound, parts.example, 3, each, lambda *_: None)
+    x = np.linspace(0.1, 0.8, 6 if each else 2)
+    assert check_grad(lambda x: found._dual(words, x)[0], lambda x: found._dual(words, x)[1], x) < 1e-6
 
 
 def test_em_never_lowers_the_objective_and_keeps_the_bound() -> None:
