@@ -10,9 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import numpy as np
 import pytest
 import torch
+from nbclient import NotebookClient
 
 import pyro_unsup as pu
 from pyro_unsup import EM, Anneal, FitError, Gradient, MixtureEM
@@ -144,6 +146,25 @@ def test_what_goes_wrong_in_one_is_said_by_all() -> None:
     assert said["bad data 0"].startswith("FitError: process 1: ")
     assert "do not begin at the same place: the checksum of data is" in said["other data 0"]
     assert "do not begin at the same place: seed is 1 in process 1 and 0 here" in said["seeds 0"]
+
+
+NOTEBOOK = """
+import pyro_unsup as pu
+model, data = pu.models.Tagger(tags=2, vocab=3), [[0, 1, 2], [2, 1], [0, 1, 0]]
+def learn():  # what only the notebook knows
+    return pu.EM(model).run(data, iterations=3, progress=False, seed=1)
+--
+fit = pu.launch(learn, processes=2)
+--
+abs(fit.objective - learn().objective) < 1e-9, fit.predict(data).shape
+"""
+
+
+def test_work_may_come_from_a_notebook(tmp_path: Path) -> None:
+    cells = [nbformat.v4.new_code_cell(cell.strip()) for cell in NOTEBOOK.split("--")]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    found = NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    assert found.cells[-1].outputs[0]["data"]["text/plain"] == "(True, torch.Size([8]))"
 
 
 def test_an_error_of_the_work_comes_back() -> None:
