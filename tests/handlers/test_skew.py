@@ -14,11 +14,13 @@ from pyro.optim import Adam
 from torch import Tensor
 
 import pyro_unsup as pu
+from pyro_unsup.distributions import Dependency
 from pyro_unsup.distributions.bracketing_priors import split_marginals
 from pyro_unsup.distributions.bracketing_sum import spans_of
 from pyro_unsup.models import CCM, Tagger
 
 from ..distributions.chain_case import enumerate_chain
+from ..distributions.dependency_case import all_trees
 
 SENTENCES = [[0, 1, 2], [2, 1], [0, 1, 1, 3]]
 BETAS = [1e-6, 0.1, 0.5, 1.0, 2.0]
@@ -97,6 +99,29 @@ def test_toward_random_splits_against_all_trees(beta: float) -> None:
         own = site["fn"].score(site["value"], inside.long())
         total.append(beta * own + max(1 - beta, 0) * node)
     assert info.objective == pytest.approx(float(torch.stack(total).logsumexp(0)) / beta, rel=1e-9)
+
+
+@pytest.mark.parametrize("beta", [0.3, 1.0, 3.0])
+def test_toward_a_reference_that_has_weights_of_its_own(beta: float) -> None:
+    """The harmonic one, which weighs arcs; and again in a model that has such weights already."""
+    tags = [0, 1, 2, 0]
+    g = torch.Generator().manual_seed(0)
+    shapes = ((3,), (3, 2, 3), (3, 2, 2, 2))
+    tables = [torch.randn(shape, generator=g) for shape in shapes]
+    for arcs in (None, torch.randn(20, generator=g)):
+        trees = Dependency(*tables, torch.tensor([4]), arcs)
+        total = []
+        for heads in all_trees(4):
+            other = trees.with_weights({name: torch.zeros_like(w) for name, w in trees.weights.items()})
+            other = other.with_weights(trees.references()["harmonic"])
+            own, reference = (one.score(torch.tensor(tags), torch.tensor(heads)) for one in (trees, other))
+            total.append(beta * own + max(1 - beta, 0) * reference)
+
+        def model(trees: Dependency = trees) -> None:
+            pyro.sample("tags", trees, obs=torch.tensor(tags))
+
+        found = pyro.poutine.trace(pu.skew(model, beta, "harmonic")).get_trace().log_prob_sum()
+        assert float(found) == pytest.approx(float(torch.stack(total).logsumexp(0)) / beta, rel=1e-9)
 
 
 def _trees(i: int, j: int) -> list[set[tuple[int, int]]]:
