@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -128,7 +129,7 @@ def test_mini_batches(engine: Any) -> None:
 
 
 def test_a_component_that_forbids_everything_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyro_unsup.handlers.constrain.PATIENCE", 40)
+    monkeypatch.setattr(sys.modules["pyro_unsup.handlers.constrain"], "PATIENCE", 40)
 
     def nothing(parts: Arcs) -> Tensor:
         return parts.head < 0
