@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Callable
 
 import pytest
@@ -85,7 +86,9 @@ def test_runs_of_nouns_end_with_their_sentence() -> None:
 
 def test_fragments_are_not_broken() -> None:
     symbols = ["NN", "VB", ","]
+    chance = random.Random(0)
     text = [[0, 2, 1, 0, 2, 1], [0, 1], [2], [0, 1, 0, 1]]
+    text += [[chance.choice([0, 1, 0, 1, 2]) for _ in range(chance.randint(1, 7))] for _ in range(25)]
     lengths = torch.tensor([len(s) for s in text])
     contexts = [(a, b) for a in [*symbols, "<start>"] for b in [*symbols, "<end>"]]
     numbers = []
