@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-#: Seconds that a test may take.
+#: Seconds of the processor that a test may take.
 PATIENCE = 12.0
 
 #: Integers of numpy say when they overflow; compiled ones, in hashes, are meant to.
@@ -25,9 +25,9 @@ def pytest_runtest_call(item: Any) -> Iterator[None]:
     def give_up(*_: Any) -> None:
         pytest.skip(f"takes more than {PATIENCE:g} s as plain Python")
 
-    signal.signal(signal.SIGALRM, give_up)
-    signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+    signal.signal(signal.SIGPROF, give_up)
+    signal.setitimer(signal.ITIMER_PROF, PATIENCE)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)

@@ -244,8 +244,8 @@ def near_diagonal(parts: Links, width: float = 0.25) -> Tensor:
     >>> first > second, near.fallbacks
     (True, 0)
     """
-    source, target = parts.source / parts.source_length.clamp(min=1), parts.target / parts.target_length.clamp(min=1)
-    return parts.null | ((source - target).abs() <= width)
+    apart = (parts.source / parts.source_length - parts.target / parts.target_length).abs()
+    return parts.null | (apart <= width)
 
 
 @component

@@ -22,7 +22,7 @@ from ..distributions.bracketing_case import all_trees as all_brackets
 from ..distributions.dependency_case import Heads, all_trees
 
 TAGS = ["DT", "NN", "VV", "VC"]
-SENTENCE = [1, 1, 0, 2, 1, 1]
+SENTENCE = [1, 1, 2, 3, 1, 1]
 
 
 def count(component: Component, tags: list[int]) -> int:
