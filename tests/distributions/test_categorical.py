@@ -83,10 +83,10 @@ def test_the_gradient_never_costs_values_times_outcomes() -> None:
     K, N, V = 50, 20_000, 20_000
     logits = torch.zeros(K, 1, V, requires_grad=True)
     words = torch.randint(V, (N,))
-    began = time.perf_counter()
+    began = time.process_time()
     log_prob = Categorical(logits).expand([K, N]).log_prob(words)
     (grad,) = torch.autograd.grad(log_prob.sum(), logits)
-    assert time.perf_counter() - began < 10
+    assert time.process_time() - began < 10
     assert log_prob.shape == (K, N)
     torch.testing.assert_close(grad[:, 0], torch.bincount(words, minlength=V).double().expand(K, V))
     with pyro.plate("words", N):

@@ -54,11 +54,11 @@ def test_any_files_are_read_or_refused(tmp_path: Path, name: str) -> None:
         )
         files = spoil(rng, files)
         put(folder, target.sealed(files) if sealed or seed % 4 else files, target.pipes)
-        began = time.perf_counter()
+        began = time.process_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of numpy and torch, on numbers that nobody would save
             target.check(folder)
-        assert time.perf_counter() - began < SECONDS
+        assert time.process_time() - began < SECONDS
 
     check()
     assert grown() - before < MEGABYTES
