@@ -144,7 +144,7 @@ class LazyTable:
     def _fold(self, scale: float, visited: Tensor) -> None:  # visited: layout.rows
         """Shrink every cell by ``scale``, but no row to nothing. A scale of 0 empties the rows that are visited."""
         factor = (self.floor / self.row_sums).clamp(min=scale)
-        factor = factor.where(~(visited & (scale == 0)) & (self.row_sums > 0), 0)
+        factor = factor.where(~(visited & bool(scale == 0)) & (self.row_sums > 0), 0)
         self.unscaled *= self.layout.spread(factor)
         self.row_sums *= factor
         self.scale = 1.0

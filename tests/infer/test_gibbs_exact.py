@@ -160,6 +160,12 @@ def test_chain_visits_states_as_often_as_it_should(how: Any, order: int, stop: b
     assert chi_squared(how, order, stop, **options) > 1e-4
 
 
+def code(kernel: Any) -> types.CodeType:
+    """Of a kernel, whether it is compiled or runs as plain Python."""
+    found: types.CodeType = getattr(kernel, "py_func", kernel).__code__
+    return found
+
+
 def without_indicators(order: int) -> Any:
     """The sweep, compiled anew with conditionals that forget the token's own trigrams."""
     module = gibbs_bigram if order == 1 else gibbs_trigram
@@ -179,8 +185,8 @@ def without_indicators(order: int) -> Any:
         return p
 
     names = {**vars(module), "onward": bigram if order == 1 else trigram}
-    names["lift"] = njit(inline="always")(types.FunctionType(module.lift.py_func.__code__, names))
-    return njit(types.FunctionType(module.sweep.py_func.__code__, names))
+    names["lift"] = njit(inline="always")(types.FunctionType(code(module.lift), names))
+    return njit(types.FunctionType(code(module.sweep), names))
 
 
 @BOTH
