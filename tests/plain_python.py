@@ -25,7 +25,7 @@ COMPILED_ONLY = ("test_shares_of_dense_rows",)
 
 def pytest_collection_modifyitems(items: list[Any]) -> None:
     for item in items:
-        if item.originalname in COMPILED_ONLY:
+        if getattr(item, "originalname", None) in COMPILED_ONLY:
             item.add_marker(pytest.mark.skip(reason="is for compiled code"))
 
 
