@@ -116,6 +116,21 @@ def test_counts_stay_those_of_the_tags(how: Any, order: int, stop: bool) -> None
             np.testing.assert_array_equal(before, after)
 
 
+@BOTH
+@pytest.mark.parametrize("how", ["pointwise", "blocked", "uncollapsed"])
+def test_where_all_is_alike_every_word_moves(how: Any, order: int) -> None:
+    """Of every sentence, whatever its place."""
+    rng = np.random.default_rng(0)
+    state = TagState(Tagger(2, 3, order, stop=True), [[0, 1, 2], [2, 1], [0], [1, 1, 0, 2], [2, 0]])
+    state.draw_start(rng)
+    moved = np.zeros(12, int)
+    for _ in range(60):
+        before = state.labels.copy()
+        state.sweep(how, np.full(order + 1, 1e6), np.full(2, 1e6), 1.0, rng)
+        moved += state.labels != before
+    assert (np.abs(moved - 30) < 20).all()  # each with probability 1/2
+
+
 #: Five words and two tags: 32 states. A third word does not occur, and kinds of rows differ.
 WORDS, TYPES = np.array([0, 1, 0, 0, 1]), 3
 ABOUT: Any = {"alpha": np.array([0.4, 3.0, 8.0]), "beta": np.array([0.7, 0.9])}
