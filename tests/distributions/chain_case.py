@@ -150,11 +150,11 @@ def variants(instance: Instance) -> Iterator[tuple[str, Structured, Tensor, list
 
 
 def long(copies: int, table: Table, kind: int) -> Instance:
-    """Of either order, with or without a dictionary."""
-    K, V, n, second = 4, 6, 13, kind % 2 == 1
+    """Of either order, with or without a dictionary, in which a word has two states or all."""
+    K, V, n, second = 8, 7, 13, kind % 2 == 1
     emission = table(K, V)
     if kind >= 2:
-        emission[torch.arange(K).unsqueeze(-1) % 2 != torch.arange(V) % 2] = -torch.inf
+        emission[torch.arange(K).unsqueeze(-1) % 4 != torch.arange(V) % 4] = -torch.inf
         emission[:, 0] = 0.5
     words = torch.arange(n) * 5 % V
     transition, into = table(*[K] * (1 + second), K + 1), table(K, K + 1) if second else None

@@ -25,7 +25,7 @@ def _contract(structure: str) -> tuple[str, ...]:
         "items_weigh_in_as_the_gradient_asks",
     )
     long = ("long_items_against_the_definition", "draws_of_long_items_use_weights_as_often_as_expected")
-    kinds = [f"{kind}-{weights}-{structure}" for kind in range(4) for weights in ("even", "uneven")]
+    kinds = [f"{weights}-{kind}-{structure}" for weights in ("scaled", "logs", "uneven") for kind in range(4)]
     found = [f"{name}[{structure}]" for name in names] + [f"{name}[{kind}]" for name in long for kind in kinds]
     return tuple(f"{_DISTRIBUTIONS}contract.py::test_{name}" for name in found)
 
