@@ -64,6 +64,11 @@ class Bitext:
         return self.target.lengths
 
     @property
+    def lengths(self) -> OffsetArray:
+        """Words in each pair, on both sides, shape ``(pairs,)``."""
+        return self.source_lengths + self.target_lengths
+
+    @property
     def on_disk(self) -> bool:
         """Whether the words of either side are mapped from a file."""
         return self.source.on_disk or self.target.on_disk

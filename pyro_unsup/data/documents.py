@@ -23,7 +23,7 @@ from pyro_unsup.data.arrays import (
 )
 from pyro_unsup.data.files import write_arrays, write_text
 from pyro_unsup.data.folders import in_plain_values, opened
-from pyro_unsup.data.mapped import mapping_of, take
+from pyro_unsup.data.mapped import mapping_of, release, take
 from pyro_unsup.data.vocab import Vocab
 from pyro_unsup.errors import InputError
 
@@ -103,6 +103,7 @@ class Documents:
         """Words in each document, each as often as it occurs, shape ``(documents,)``."""
         lengths, some = np.zeros(len(self), np.int64), np.diff(self.offsets) > 0
         lengths[some] = np.add.reduceat(self.counts, self.offsets[:-1][some], dtype=np.int64)
+        release(self.counts)
         return lengths
 
     @property
@@ -158,13 +159,15 @@ class Documents:
         """Without the ``n`` most frequent words (of equals, those first in the vocabulary): they say little."""
         if n < 0:
             raise InputError(f"expected a number of words of 0 or more, found {n}")
+        if n == 0:
+            return self
         keep = np.ones(len(self.vocab), dtype=np.bool_)
         keep[np.argsort(-self.frequencies, kind="stable")[:n]] = False
         return self.keep_words(keep)
 
     def drop_rare(self, least: int = 5) -> Documents:
         """Without the words that occur fewer than ``least`` times in all."""
-        return self.keep_words(self.frequencies >= least)
+        return self if least <= 0 else self.keep_words(self.frequencies >= least)
 
     def keep_words(self, keep: npt.NDArray[np.bool_]) -> Documents:
         """Only the words where ``keep``, shape ``(types,)``, is true; they alone stay in the vocabulary.
@@ -205,9 +208,10 @@ class Documents:
         counts, words = self.counts[words >= 0], words[words >= 0]
         # Several words of a document may have become one.
         cells, which = np.unique(owner * len(vocab) + words, return_inverse=True)
+        sums = np.bincount(which, counts, len(cells)).astype(np.int64)
         return self._with(
             words=(cells % max(len(vocab), 1)).astype(np.int32),
-            counts=np.bincount(which, counts, len(cells)).astype(np.int32),
+            counts=integers(sums, "counts", "i4"),
             offsets=np.searchsorted(cells, np.arange(len(self) + 1) * len(vocab)),
             vocab=vocab,
         )

@@ -32,9 +32,11 @@ class Examples:
         """Tell the examples of a model's arguments apart.
 
         A model with ``index(...)`` does so itself. Otherwise the data are anything with ``__len__`` and ``select``, a
-        list with one item an example, or tensors and arrays with one row an example.
+        list with one item an example, or tensors and arrays with one row an example. Data on disk are never indexed
+        as a whole, which would take them all into memory: the model sees what was selected, and indexes that.
         """
-        index = getattr(bare(model), "index", None)
+        lies_on_disk = len(args) == 1 and not kwargs and getattr(args[0], "on_disk", False)
+        index = None if lies_on_disk else getattr(bare(model), "index", None)
         found: Any = index(*args, **kwargs) if index is not None else args[0] if len(args) == 1 else None
         if hasattr(found, "select") and hasattr(found, "__len__") and not isinstance(found, Tensor):
             return _checked(len(found), lambda chosen: (found.select(chosen),), found)
@@ -52,9 +54,10 @@ class Examples:
 
     def offsets(self) -> Array:  # (size + 1,)
         """Tokens before each example, and all of them; of examples that do not tell how long they are, examples."""
-        offsets, lengths = (getattr(self.source, name, None) for name in ("offsets", "lengths"))
+        offsets = getattr(self.source, "offsets", None)
         if offsets is not None:
             return np.asarray(offsets)
+        lengths = getattr(self.source, "lengths", None)
         return np.concatenate(
             [[0], np.cumsum(np.ones(self.size, np.int64) if lengths is None else np.asarray(lengths))]
         )

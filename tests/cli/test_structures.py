@@ -135,6 +135,17 @@ def test_documents_in_folders(tmp_path: Path, zoo: Path, run: Run) -> None:
     assert json.loads(run("evaluate", tmp_path / "m", tmp_path / "texts", "--json").stdout)["documents"] == 40
 
 
+def test_documents_as_they_were_saved(tmp_path: Path, zoo: Path, run: Run) -> None:
+    read_documents(zoo / "documents.txt").save(tmp_path / "saved")
+    options = ("--clusters", 3, "--drop-frequent", 4, "--min-count", 2, "--iterations", 2)
+    for name, source in (("a", zoo / "documents.txt"), ("b", tmp_path / "saved")):
+        assert run("fit", "clusterer", source, *options, "--out", tmp_path / name).exit_code == 0
+    assert pu.load(tmp_path / "a").objective == pu.load(tmp_path / "b").objective
+    refused = run("fit", "clusterer", tmp_path / "saved", *options, "--lowercase", "--out", tmp_path / "c")
+    assert refused.exit_code == 2
+    assert "saved: taken as it was saved, which --lowercase would change; leave it out" in refused.stderr
+
+
 def test_segments(zoo: Path, run: Run) -> None:
     fit, gold = pu.load(zoo / "segmenter"), read_segmented(zoo / "lines.txt")
     for how in ("viterbi", "mbr"):

@@ -269,7 +269,7 @@ def test_draws_follow_the_posterior(case: Case) -> None:
 
 
 def tables(seed: int, uneven: bool) -> Table:
-    """Random log-weights; if they are uneven, so much that scaled sums cannot hold them."""
+    """Random log-weights; if they are uneven, some so large or small that scaled sums may not hold them."""
     g = torch.Generator().manual_seed(seed)
 
     def table(*shape: int) -> Tensor:

@@ -85,6 +85,16 @@ def flat() -> list[Files]:
     return [written(tagged().save), written(tagged().select([0]).tags_as_words().save)]
 
 
+def bags() -> list[Files]:
+    text = tagged()
+    plain = Documents.of(text.words, text.offsets, text.vocab)
+    labels = [i % 2 for i in range(len(plain))]
+    return [
+        written(plain.save),
+        written(Documents.of(text.words, text.offsets, text.vocab, labels, Vocab(["x", "y"])).save),
+    ]
+
+
 # -- models
 
 QUIET: dict[str, Any] = {"progress": False, "tolerance": 0.0, "iterations": 2}

@@ -16,7 +16,7 @@ from torch import Tensor
 
 import pyro_unsup as pu
 from pyro_unsup import EM, Anneal, FitError, Gradient, MixtureEM
-from pyro_unsup.data import Corpus, Documents, toy
+from pyro_unsup.data import Bitext, Corpus, Documents, toy
 from pyro_unsup.infer.engine import Engine
 from pyro_unsup.infer.expectation import Expectation
 from pyro_unsup.infer.shares import CHUNK, Share, Total, cut, same_start
@@ -171,6 +171,42 @@ def test_documents_on_disk_are_looked_at_in_parts(tmp_path: Path, monkeypatch: p
     assert len(engine._share.bounds) > 3
     plain = EM(Clusterer(3, CORPUS.vocab)).run(documents, iterations=4, progress=False)
     assert math.isclose(fit.objective, plain.objective, rel_tol=1e-12)
+
+
+ON_DISK: dict[str, Callable[[], tuple[Any, Any]]] = {
+    "CCM": lambda: (CCM.of(TAGS), TAGS),
+    "DMV": lambda: (DMV(TAGS.vocab), TAGS),
+    "DMV + CCM": lambda: (DMVCCM.of(TAGS), TAGS),
+    "segmenter": lambda: (Segmenter.of(CORPUS), CORPUS),
+    "Model 1": lambda: (Aligner.of(BITEXT), BITEXT),
+    "HMM aligner": lambda: (HMMAligner.of(BITEXT), BITEXT),
+    "clusterer": lambda: (Clusterer(3, CORPUS.vocab), Documents.of(CORPUS.words, CORPUS.offsets, CORPUS.vocab)),
+}
+
+
+def mapped(data: Any, folder: Path) -> Any:
+    if isinstance(data, Bitext):
+        return Bitext(mapped(data.source, folder / "source"), mapped(data.target, folder / "target"))
+    data.save(folder)
+    return type(data).open(folder)
+
+
+@pytest.mark.parametrize("name", ON_DISK)
+def test_data_on_disk_are_never_indexed_as_a_whole(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, data = ON_DISK[name]()
+    plain = EM(model).run(data, iterations=3, progress=False, seed=1)
+    seen: list[int] = []
+    index = type(model).index
+
+    def noted(self: Any, *args: Any) -> Any:
+        seen.append(len(args[0]))
+        return index(self, *args)
+
+    monkeypatch.setattr(type(model), "index", noted)
+    monkeypatch.setattr("pyro_unsup.infer.shares.CHUNK", 100)
+    fit = EM(model).run(mapped(data, tmp_path / "data"), iterations=3, progress=False, seed=1)
+    assert math.isclose(fit.objective, plain.objective, rel_tol=1e-11)
+    assert max(seen, default=0) < len(data) / 2
 
 
 def test_touched_parts_add_up_in_their_places() -> None:

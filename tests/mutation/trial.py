@@ -124,7 +124,8 @@ def order_of(target: Target, folder: Path) -> Order:
         plain_python.PATIENCE = LONGEST
         return run_tests(tests, [Stopwatch(into), plain_python], stop=False)
 
-    if not into.exists():
+    fresh = not into.exists()
+    if fresh:
         if target.kernels == "as they are":  # compiled first, or that would be what takes long
             forked(lambda: run_tests(tests, stop=False), 3600)
         forked(clocked, 3600)
@@ -135,9 +136,16 @@ def order_of(target: Target, folder: Path) -> Order:
         if total > BUDGET:
             break
         order.append((name, seconds))
-    if not order:
-        sys.exit(f"no test of {' '.join(tests)} passes")
+    names = [name for name, _ in order]
+    if not order or (fresh and forked(lambda: run_tests_of(target.kernels, names, str(folder)), 3600) != 0):
+        into.unlink()
+        sys.exit(f"the tests {' '.join(tests)} do not pass one after the other, without any fault")
     return order
+
+
+def run_tests_of(kernels: Kernels, tests: Sequence[str], cache: str) -> int:
+    prepare(kernels, cache)
+    return run_tests(tests)
 
 
 def with_fault(mutant: Mutant, kernels: Kernels, tests: Sequence[str], cache: str) -> int:

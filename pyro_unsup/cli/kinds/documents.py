@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -35,7 +36,7 @@ FORMS = (
     "plain (a document a line), labelled (label TAB text), newsgroups (split TAB group TAB id TAB text) or folders "
     "(one a label, a file a document). auto goes by the tabs in the first line."
 )
-FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="Documents: a file or a folder. - is stdin.")]
+FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="Documents: a file or a folder, of texts or saved. - is stdin.")]
 FormOption = Annotated[Form, typer.Option("--format", metavar="FORMAT", help=FORMS, rich_help_panel=OUTPUT)]
 ClustersOption = Annotated[int, typer.Option("--clusters", metavar="N", min=1, help="How many.", rich_help_panel=MODEL)]
 DropOption = Annotated[
@@ -85,12 +86,16 @@ def read(
     empty: Any,
     option: str = "--skip-empty",
 ) -> Documents:
-    """Documents of any form.
+    """Documents of any form, or as they were saved.
 
     :param empty: what to do with those that have no words; ``option`` says what else could be done.
     """
-    from ...data import read_documents
+    from ...data import Documents, read_documents
 
+    if (Path(file) / "documents.json").is_file():
+        if lowercase:
+            raise InputError("taken as it was saved, which --lowercase would change; leave it out", file)
+        return Documents.open(file)
     options: dict[str, Any] = {"split": split, "encoding": encoding.value, "lowercase": lowercase, "empty": empty}
     try:
         return read_documents(file, str(form), **options)  # type: ignore[arg-type]
