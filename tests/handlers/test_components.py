@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from torch import Tensor
 
 import pyro_unsup as pu
 from pyro_unsup import components as c
@@ -27,11 +28,18 @@ SENTENCE = [1, 1, 2, 3, 1, 1]
 
 def count(component: Component, tags: list[int]) -> int:
     """Trees that a component allows, by the sum with all weights 1."""
+    return round(float(left(component, tags)[0]))
+
+
+def left(component: Component, tags: list[int]) -> tuple[Tensor, Tensor]:
+    """The same, and how many of these trees have each arc."""
     K, n = len(TAGS), torch.tensor([len(tags)])
     dist = Dependency(torch.zeros(K), torch.zeros(K, 2, K), torch.zeros(K, 2, 2, 2), n)
     value = torch.tensor(tags)
     parts = named(dist.parts(value), child=TAGS, head=TAGS)
-    return round(float(dist.weighed(value, component(parts)).log_prob(value).exp()))
+    posterior = dist.weighed(value, component(parts)).posterior(value)
+    total = posterior.log_partition.exp()
+    return total, posterior.marginals * total
 
 
 def named(parts: Parts, **labels: list) -> Parts:
@@ -74,6 +82,12 @@ def test_dependency_trees_are_filtered(component: Component, allowed: Callable[.
     found = [count(component, tags) for tags in sentences]
     assert found == [sum(allowed(heads, tags) for heads in all_trees(len(tags))) for tags in sentences]
     assert not known or found == known
+    for tags in sentences:
+        arcs = torch.zeros(len(tags), len(tags) + 1)
+        for heads in all_trees(len(tags)):
+            if allowed(heads, tags):
+                arcs[torch.arange(len(tags)), torch.tensor(heads)] += 1
+        torch.testing.assert_close(left(component, tags)[1], arcs.flatten(), rtol=1e-9, atol=1e-9)
 
 
 def test_runs_of_nouns_end_with_their_sentence() -> None:

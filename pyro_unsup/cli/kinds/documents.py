@@ -36,7 +36,9 @@ FORMS = (
     "plain (a document a line), labelled (label TAB text), newsgroups (split TAB group TAB id TAB text) or folders "
     "(one a label, a file a document). auto goes by the tabs in the first line."
 )
-FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="Documents: a file or a folder, of texts or saved. - is stdin.")]
+FileArgument = Annotated[
+    str, typer.Argument(metavar="FILE", help="Documents: a file, a folder, or saved ones. - is stdin.")
+]
 FormOption = Annotated[Form, typer.Option("--format", metavar="FORMAT", help=FORMS, rich_help_panel=OUTPUT)]
 ClustersOption = Annotated[int, typer.Option("--clusters", metavar="N", min=1, help="How many.", rich_help_panel=MODEL)]
 DropOption = Annotated[
