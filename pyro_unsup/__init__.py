@@ -1,7 +1,7 @@
 """Learn hidden structure from unlabelled data in Pyro.
 
 One idea carries the library: expected counts are the gradient of the log marginal in the log-weights. Models declare
-their tables of weights with :func:`multinomial`, use structured distributions or enumerated latent variables for what
+their tables of weights with :func:`table`, use structured distributions or enumerated latent variables for what
 is hidden, and every algorithm runs on every model.
 """
 
@@ -46,9 +46,9 @@ from .infer import (
     uniform,
 )
 from .results import Fit, Report, Samples, load
-from .tables import multinomial
+from .tables import table
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = [
     "EM",
@@ -100,7 +100,6 @@ __all__ = [
     "linear",
     "load",
     "models",
-    "multinomial",
     "noise",
     "plot",
     "quench",
@@ -109,6 +108,7 @@ __all__ = [
     "same",
     "select_steps",
     "skew",
+    "table",
     "tables",
     "temper",
     "templates",

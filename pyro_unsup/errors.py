@@ -40,7 +40,7 @@ class TableError(UnsupError):
 
     >>> import pyro_unsup as pu
     >>> try:
-    ...     pu.multinomial("emission", 2, 0)
+    ...     pu.table("emission", 2, 0)
     ... except pu.TableError as error:
     ...     print(error)
     table 'emission': a table needs at least one outcome and no empty axis, actual shape = (2, 0)

@@ -33,7 +33,7 @@ def main() -> None:
     assert_type(pu.Anneal(model, schedule=pu.geometric(0.1, 2.0)).run(corpus), pu.Fit)
     assert_type(pu.CollapsedGibbs(model).run(corpus, sweeps=10), pu.Samples)
     assert_type(pu.evaluate.many_to_one(np.array([0, 1]), np.array([1, 0])), float)
-    assert_type(pu.multinomial("share", 3), Tensor)
+    assert_type(pu.table("share", 3), Tensor)
     assert_type(pu.templates.tagging(), list[pu.Template])
     assert_type(pu.data.read("text.conllu"), pu.data.Corpus)
     assert_type(paper("smith-eisner-2004"), Paper)

@@ -26,8 +26,8 @@ def model(
     types: int,  # how many different words there are
 ) -> None:
     """Documents and positions are plates, so nothing is a Python loop."""
-    cluster = pu.multinomial("cluster", topics)
-    words = pu.multinomial("words", topics, types, unvisited="keep")
+    cluster = pu.table("cluster", topics)
+    words = pu.table("words", topics, types, unvisited="keep")
     everyone = pyro.plate("documents", len(documents), dim=-1)
     positions = pyro.plate("positions", documents.shape[1], dim=-2)
     with everyone:

@@ -31,8 +31,7 @@ START = {"base": 0.0, "heater": 1.5, "kettle": 2.5, "noise": 0.5}
 def model(readings: Tensor) -> None:  # (B, T) kilowatts, one row a day
     """Two enumerated variables a time step."""
     tables = {
-        name: (pu.multinomial(f"{name} start", 2), pu.multinomial(f"{name} transition", 2, 2))
-        for name in ("heater", "kettle")
+        name: (pu.table(f"{name} start", 2), pu.table(f"{name} transition", 2, 2)) for name in ("heater", "kettle")
     }
     base, heater, kettle = (pyro.param(name, readings.new_tensor(START[name])) for name in ("base", "heater", "kettle"))
     noise = pyro.param("noise", readings.new_tensor(START["noise"]), constraint=constraints.greater_than(0.01))

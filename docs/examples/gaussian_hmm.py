@@ -28,8 +28,8 @@ import pyro_unsup as pu
 
 def parameters(x: Tensor, lengths: Tensor, states: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Everything that is learned. Means start at quantiles of the data: equal means would never part."""
-    start = pu.multinomial("start", states)
-    transition = pu.multinomial("transition", states, states)
+    start = pu.table("start", states)
+    transition = pu.table("transition", states, states)
     seen = x[real(x, lengths)]
     levels = (torch.arange(states, dtype=x.dtype) + 0.5) / states
     mean = pyro.param("mean", lambda: seen.quantile(levels))

@@ -33,8 +33,8 @@ def model(
 ) -> None:
     """One enumerated variable a person. The axes of people and questions are plates, so nothing is a Python loop."""
     allowed = torch.arange(max(sizes)) < torch.tensor(sizes).unsqueeze(-1)  # (Q, V)
-    share = pu.multinomial("share", classes)
-    table = pu.multinomial("answers", classes, *allowed.shape, support=allowed)
+    share = pu.table("share", classes)
+    table = pu.table("answers", classes, *allowed.shape, support=allowed)
     people = pyro.plate("people", len(answers), dim=-1)
     questions = pyro.plate("questions", len(sizes), dim=-2)
     with people:

@@ -35,7 +35,7 @@ def model(
     target: int,
 ) -> None:
     """The last row of the table is that of the null word."""
-    table = pu.multinomial("translation", source + 1, target, support=together(pairs, source, target))
+    table = pu.table("translation", source + 1, target, support=together(pairs, source, target))
     for b, (e, f) in enumerate(pairs):
         rows = table[torch.cat([torch.tensor([source]), e])]  # (I + 1, target), the null word first
         evenly = torch.full((len(rows),), 1 / len(rows)).log()

@@ -34,8 +34,8 @@ def model(
 ) -> None:
     """One enumerated variable a symbol. A word's weight comes in where it begins, all at once."""
     B, T, L = words.shape
-    segments = pu.multinomial("segments", types)
-    stop = pu.multinomial("stop", 2)
+    segments = pu.table("segments", types)
+    stop = pu.table("stop", 2)
     penalty = -(torch.arange(1, L + 1) ** PENALTY).to(segments.dtype)
     # What may come after ``left``: one fewer, or anything once the word is complete.
     moves = torch.full((L, L), -torch.inf, dtype=segments.dtype)

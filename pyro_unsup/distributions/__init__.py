@@ -14,7 +14,7 @@ from .mixture import Mixture
 from .row_dirichlet import RowDirichlet
 from .row_logistic_normal import RowLogisticNormal
 from .segmentation import Segmentation
-from .structured import Posterior, Structured
+from .structured import Posterior, Structure
 
 __all__ = [
     "Agreement",
@@ -32,5 +32,5 @@ __all__ = [
     "RowDirichlet",
     "RowLogisticNormal",
     "Segmentation",
-    "Structured",
+    "Structure",
 ]

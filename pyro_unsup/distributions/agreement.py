@@ -18,14 +18,14 @@ from .alignment_grid import Grid
 from .alignment_posterior import AlignmentPosterior
 from .alignment_sum import AlignmentParts, hard_pairs, of_pairs, posteriors, sweep
 from .parts import Links
-from .structured import Posterior, Structured
+from .structured import Posterior, Structure
 from .weighed import as_mask
 
 if TYPE_CHECKING:
     from ..kernels.alignment import Real, Totals
 
 
-class Agreement(Structured):
+class Agreement(Structure):
     """Both directions of :class:`.Alignment` over the same grids, trained to agree (Liang, Taskar & Klein 2006).
 
     The value is what it would be without agreement: the sum of the two log-likelihoods. The gradient is not its

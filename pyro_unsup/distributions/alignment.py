@@ -20,11 +20,11 @@ from .alignment_sum import (
     reference_log_partition,
 )
 from .parts import Links
-from .structured import Structured, one_set
+from .structured import Structure, one_set
 from .weighed import as_mask
 
 
-class Alignment(Structured):
+class Alignment(Structure):
     """Sentences with their translations, the hidden links between their words summed out (IBM Model 1).
 
     The story, for a source sentence of I words and a target sentence of J: every target word on its own draws a source

@@ -24,11 +24,11 @@ from .bracketing_sum import (
 )
 from .parts import Brackets
 from .ragged import broadcast, check_lengths
-from .structured import Structured, one_set
+from .structured import Structure, one_set
 from .weighed import as_mask
 
 
-class Bracketing(Structured):
+class Bracketing(Structure):
     """Sentences under a hidden binary tree, the tree summed out (the constituent-context model).
 
     The story, for a sentence of n words: draw a binary tree y over it. Each of its n (n + 1) / 2 spans of one word or

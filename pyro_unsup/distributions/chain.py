@@ -16,10 +16,10 @@ from .chain_stepwise import ChainStretch
 from .chain_sum import ChainParts, log_partition, reference_log_partition
 from .parts import States
 from .ragged import check_lengths, flatten, offsets_of, pad
-from .structured import Structured, one_set
+from .structured import Structure, one_set
 
 
-class Chain(Structured):
+class Chain(Structure):
     """Words emitted by a hidden chain of states, the states summed out.
 
     The story, for a sequence of length n: draw state z_1 from ``start``, z_t from ``transition`` given the state before

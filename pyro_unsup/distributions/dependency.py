@@ -26,11 +26,11 @@ from .dependency_sum import (
 )
 from .parts import Arcs
 from .ragged import broadcast, check_lengths, offsets_of
-from .structured import Structured, one_set
+from .structured import Structure, one_set
 from .weighed import as_factors
 
 
-class Dependency(Structured):
+class Dependency(Structure):
     """Sentences of tags under a hidden dependency tree, the tree summed out (the dependency model with valence).
 
     The story: the root draws one tag r from ``root``. Each head h, to the left and, apart from that, to the right: it

@@ -16,10 +16,10 @@ from .headed_bracketing_posterior import HeadedBracketingPosterior
 from .headed_bracketing_sum import ORDERS, HeadedParts, log_partition, reference_log_partition
 from .parts import Arcs
 from .ragged import broadcast
-from .structured import Structured, one_set
+from .structured import Structure, one_set
 
 
-class HeadedBracketing(Structured):
+class HeadedBracketing(Structure):
     """Sentences of tags under a hidden headed binary tree, the tree summed out: the product of :class:`.Dependency` and
     :class:`.Bracketing` (the dependency model with valence times the constituent-context model).
 

@@ -9,7 +9,7 @@ import torch
 from pyro.distributions import TorchDistribution, constraints
 from torch import Size, Tensor
 
-from .structured import Posterior, Structured
+from .structured import Posterior, Structure
 
 
 class Hidden(TorchDistribution):
@@ -35,7 +35,7 @@ class Hidden(TorchDistribution):
     arg_constraints: dict[str, Any] = {}  # noqa: RUF012
     support = constraints.integer
 
-    def __init__(self, base: Structured, data: Tensor) -> None:
+    def __init__(self, base: Structure, data: Tensor) -> None:
         self.base, self.data = base, data
         super().__init__(validate_args=False)
 

@@ -15,10 +15,10 @@ from .mixture_posterior import MixturePosterior
 from .mixture_sum import check_bags, cluster_scores, log_partition, reference_log_partition, weights_batch
 from .parts import Clusters
 from .ragged import broadcast, check_lengths, offsets_of
-from .structured import Structured, one_set
+from .structured import Structure, one_set
 
 
-class Mixture(Structured):
+class Mixture(Structure):
     """Documents as bags of words, the cluster of each summed out (naive Bayes without labels).
 
     The story, for a document: draw its cluster z from ``cluster``, then every one of its words from the row z of

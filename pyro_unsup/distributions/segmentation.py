@@ -14,11 +14,11 @@ from .parts import Pieces
 from .ragged import broadcast, check_lengths, offsets_of
 from .segmentation_posterior import SegmentationPosterior
 from .segmentation_sum import SegmentationParts, check_cells, log_partition, reference_log_partition
-from .structured import Structured, one_set
+from .structured import Structure, one_set
 from .weighed import as_mask
 
 
-class Segmentation(Structured):
+class Segmentation(Structure):
     """Sentences of symbols that are segments end to end, the cuts between them summed out.
 
     The story: toss a coin whether to go on; if so, draw a segment from the lexicon, of at most L symbols, write it down

@@ -5,7 +5,7 @@ never normalised inside. One idea carries the rest:
 
     counts = d log Z / d log-weights,      Z(x) = sum_y p(x, y)
 
-A new structure is a file here with a :class:`Structured` and a :class:`Posterior`, a row in the contract suite, and an
+A new structure is a file here with a :class:`Structure` and a :class:`Posterior`, a row in the contract suite, and an
 enumerator of its structures.
 """
 
@@ -86,7 +86,7 @@ class Stretch(Protocol):
         """
 
 
-class Structured(TorchDistribution):
+class Structure(TorchDistribution):
     """A distribution over observed data whose hidden structure is summed out.
 
     Every one has its own ``expand`` that keeps its type: inside a plate Pyro expands a distribution before handlers
@@ -95,7 +95,7 @@ class Structured(TorchDistribution):
     >>> import torch
     >>> import pyro_unsup as pu
     >>> chain = pu.Chain(torch.zeros(2), torch.zeros(2, 2), torch.zeros(2, 3), torch.tensor([3]), flat=True)
-    >>> isinstance(chain, pu.distributions.Structured), sorted(chain.weights)
+    >>> isinstance(chain, pu.distributions.Structure), sorted(chain.weights)
     (True, ['emission', 'start', 'transition'])
     >>> chain.log_prob(torch.tensor([0, 1, 2])).exp().round()  # all weights one: the number of structures
     tensor([8.])
@@ -114,10 +114,10 @@ class Structured(TorchDistribution):
         """The log-weights by name."""
 
     @abstractmethod
-    def with_weights(self, weights: dict[str, Tensor]) -> Structured:
+    def with_weights(self, weights: dict[str, Tensor]) -> Structure:
         """The same distribution with other log-weights."""
 
-    def raised(self, power: float) -> Structured:
+    def raised(self, power: float) -> Structure:
         """The same distribution with every weight to a power."""
         return self.with_weights({name: w * power for name, w in self.weights.items()})
 
@@ -149,7 +149,7 @@ class Structured(TorchDistribution):
         """What each cell of the posterior's marginals stands for (:mod:`.parts`)."""
         raise StructureError(f"{type(self).__name__} does not say what its structures are made of")
 
-    def weighed(self, value: Tensor, factors: Tensor) -> Structured:
+    def weighed(self, value: Tensor, factors: Tensor) -> Structure:
         """The same distribution with one more log-weight for every part of the structures of ``value``.
 
         :param value: the data, of the event shape.
@@ -159,7 +159,7 @@ class Structured(TorchDistribution):
 
         return Weighed(self, as_factors(factors, self, self.parts(value)))
 
-    def apart(self, value: Tensor, factors: Tensor) -> tuple[Structured, Tensor]:
+    def apart(self, value: Tensor, factors: Tensor) -> tuple[Structure, Tensor]:
         """An equal distribution in which every part of ``value`` has a type of its own, whose weight takes in the
         factor of that part; and ``value`` by those types. Structures lie as before.
 

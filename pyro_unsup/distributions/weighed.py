@@ -10,20 +10,20 @@ from torch import Tensor
 
 from ..errors import StructureError
 from .parts import Parts
-from .structured import Posterior, Structured
+from .structured import Posterior, Structure
 
 
-class Weighed(Structured):
+class Weighed(Structure):
     """Structures weighed by their parts as well: ``p(x, y) prod_{part in y} exp(factor)``.
 
     A part's weight comes from a type that other parts may share, such as the emission of a word. In
-    :meth:`.Structured.apart` every part has a type of its own, whose weight takes the factor in; so this is the same
+    :meth:`.Structure.apart` every part has a type of its own, whose weight takes the factor in; so this is the same
     sum, by the same kernel, and gradients find their way back to the tables.
 
     :param factors: shaped as the marginals of the posterior, -inf for what is forbidden.
     """
 
-    def __init__(self, base: Structured, factors: Tensor) -> None:
+    def __init__(self, base: Structure, factors: Tensor) -> None:
         self.base, self.factors = base, factors
         self.exact = base.exact
         super().__init__(base.batch_shape, base.event_shape, validate_args=False)
@@ -64,7 +64,7 @@ class Weighed(Structured):
     def parts(self, value: Tensor) -> Parts:
         return self.base.parts(value)
 
-    def weighed(self, value: Tensor, factors: Tensor) -> Structured:
+    def weighed(self, value: Tensor, factors: Tensor) -> Structure:
         return Weighed(self.base, self.factors + as_factors(factors, self.base, self.parts(value)))
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
@@ -143,7 +143,7 @@ def raised_factors(factors: Tensor, power: float) -> Tensor:
     return torch.where(factors == -torch.inf, -torch.inf, factors * power)
 
 
-def as_factors(found: Tensor, dist: Structured, parts: Parts) -> Tensor:
+def as_factors(found: Tensor, dist: Structure, parts: Parts) -> Tensor:
     """Log-weights of all parts, from anything that broadcasts to them: truth values, or log-weights.
 
     :raises StructureError: if it does not, or holds NaN or +inf.

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..distributions import Posterior, Structured
+from ..distributions import Posterior, Structure
 from ..distributions.parts import Parts
 from ..distributions.weighed import as_factors, raised_factors
 from ..errors import StructureError
@@ -19,7 +19,7 @@ from .parts import Component, PartsMessenger, named
 PATIENCE = 1000
 
 
-class Constrained(Structured):
+class Constrained(Structure):
     """A structured distribution with weighed parts; as it is for examples in which nothing would be left.
 
     :param factors: log-weights of the parts of the data.
@@ -28,15 +28,15 @@ class Constrained(Structured):
     """
 
     def __init__(
-        self, base: Structured, factors: Tensor, example: Tensor, examples: int, fell: Callable[[Tensor], None]
+        self, base: Structure, factors: Tensor, example: Tensor, examples: int, fell: Callable[[Tensor], None]
     ) -> None:
         self.base, self._factors, self._example, self._examples, self._fell = base, factors, example, examples, fell
-        self._under: Structured | None = None
+        self._under: Structure | None = None
         self._settled = False
         self.exact = base.exact
         super().__init__(base.batch_shape, base.event_shape, validate_args=False)
 
-    def _with(self, base: Structured, factors: Tensor | None = None) -> Constrained:
+    def _with(self, base: Structure, factors: Tensor | None = None) -> Constrained:
         given = self._factors if factors is None else factors
         return Constrained(base, given, self._example, self._examples, self._fell)
 
@@ -86,7 +86,7 @@ class Constrained(Structured):
         drawn: Tensor = self.base.sample(sample_shape)
         return drawn
 
-    def _weighed(self, value: Tensor) -> Structured:
+    def _weighed(self, value: Tensor) -> Structure:
         if self._under is None:
             self._under = self.base.weighed(value, self._factors)
         return self._under
@@ -141,12 +141,12 @@ class ConstrainMessenger(PartsMessenger):
         super().__enter__()
         return self
 
-    def _make(self, fn: Structured, parts: Parts) -> _Made:
+    def _make(self, fn: Structure, parts: Parts) -> _Made:
         factors = as_factors(self.component(parts), fn, parts)
         self.only_forbids &= not bool((factors > 0).any())
         return _Made(factors, parts)
 
-    def _weigh(self, fn: Structured, value: Tensor, name: str, made: _Made) -> Structured:
+    def _weigh(self, fn: Structure, value: Tensor, name: str, made: _Made) -> Structure:
         made.look_again(fn, value)
 
         learning = any(w.requires_grad for w in fn.weights.values())
@@ -194,7 +194,7 @@ class _Made:
     def moves(self) -> bool:
         return self.factors.requires_grad
 
-    def look_again(self, fn: Structured, value: Tensor) -> None:
+    def look_again(self, fn: Structure, value: Tensor) -> None:
         """Find out, when data come again, which examples never have anything left: they need not be tried again."""
         if self._known or not bool(self.dead.any()):
             return

@@ -20,10 +20,10 @@ class Counting(DeclaredMessenger):
 
         >>> import pyro, torch
         >>> from pyro_unsup.handlers import Counting
-        >>> from pyro_unsup.tables import multinomial
+        >>> from pyro_unsup.tables import table
         >>> weights = {"coin": torch.tensor([0.3, 0.7]).log()}
         >>> with Counting(weights) as counting:
-        ...     coin = multinomial("coin", 2)
+        ...     coin = table("coin", 2)
         ...     log_marginal = 5 * coin[0] + 2 * coin[1]  # five heads, two tails
         >>> counting.counts(log_marginal)["coin"]
         tensor([5., 2.])

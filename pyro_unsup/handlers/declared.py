@@ -18,7 +18,7 @@ class DeclaredMessenger(Messenger):
 
     >>> import pyro_unsup as pu
     >>> with pu.handlers.DeclaredMessenger() as tables:
-    ...     answer = pu.multinomial("sides", 2, prior=0.5)
+    ...     answer = pu.table("sides", 2, prior=0.5)
     >>> answer.exp(), tables.found["sides"].prior
     (tensor([0.5000, 0.5000], dtype=torch.float64), tensor(0.5000, dtype=torch.float64))
     """
@@ -33,7 +33,7 @@ class DeclaredMessenger(Messenger):
         super().__enter__()
         return self
 
-    def _pyro_multinomial(self, msg: Any) -> None:
+    def _pyro_table(self, msg: Any) -> None:
         declaration: Declaration = msg["args"][0]
         if declaration.name in self.found:
             raise TableError(
@@ -53,7 +53,7 @@ def declared(model: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[str, 
 
     >>> import pyro_unsup as pu
     >>> def coin(n):
-    ...     return pu.multinomial("sides", n, prior=0.5)
+    ...     return pu.table("sides", n, prior=0.5)
     >>> pu.handlers.declared(coin, 2)["sides"].layout.shape
     torch.Size([2])
     """

@@ -14,13 +14,13 @@ from ..tables import Declaration, LazyTable, take
 
 
 class GivenMessenger(Messenger):
-    """Answers ``multinomial`` with given log-weights, as ``poutine.condition`` answers ``sample`` with given values.
+    """Answers ``table`` with given log-weights, as ``poutine.condition`` answers ``sample`` with given values.
 
     Tables that are not named keep their meaning. Rows need not sum to one.
 
     >>> import torch, pyro_unsup as pu
     >>> with pu.handlers.GivenMessenger({"share": torch.tensor([0.25, 0.75]).log()}):
-    ...     share = pu.multinomial("share", 2)
+    ...     share = pu.table("share", 2)
     >>> share.exp()
     tensor([0.2500, 0.7500])
     """
@@ -29,7 +29,7 @@ class GivenMessenger(Messenger):
         super().__init__()
         self.weights = weights
 
-    def _pyro_multinomial(self, msg: Any) -> None:
+    def _pyro_table(self, msg: Any) -> None:
         declaration: Declaration = msg["args"][0]
         if declaration.name in self.weights:
             msg["value"] = self._answer(declaration)
@@ -65,7 +65,7 @@ def given(model: Callable[..., Any], weights: Mapping[str, Tensor | LazyTable]) 
 
     >>> import torch
     >>> import pyro_unsup as pu
-    >>> fixed = pu.given(lambda: pu.multinomial("coin", 2), {"coin": torch.tensor([0.3, 0.7]).log()})
+    >>> fixed = pu.given(lambda: pu.table("coin", 2), {"coin": torch.tensor([0.3, 0.7]).log()})
     >>> fixed().exp()
     tensor([0.3000, 0.7000])
     """

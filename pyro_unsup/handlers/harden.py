@@ -11,7 +11,7 @@ from pyro.infer import config_enumerate, infer_discrete
 from pyro.poutine.messenger import Messenger
 from torch import Tensor
 
-from ..distributions import Posterior, Structured
+from ..distributions import Posterior, Structure
 from ..distributions.parts import Parts
 from .declared import DeclaredMessenger
 from .given import given
@@ -19,13 +19,13 @@ from .handled import Handled
 from .temper import weighs_structure
 
 
-class Hard(Structured):
+class Hard(Structure):
     """A structured distribution whose sum over structures is replaced by its largest term.
 
     Its gradient is the counts of that one structure. Posteriors are those of the distribution that it hardens.
     """
 
-    def __init__(self, base: Structured) -> None:
+    def __init__(self, base: Structure) -> None:
         self.base = base
         super().__init__(base.batch_shape, base.event_shape, validate_args=False)
 
@@ -85,7 +85,7 @@ class HardenMessenger(Messenger):
     """
 
     def _pyro_sample(self, msg: Any) -> None:
-        if isinstance(msg["fn"], Structured):
+        if isinstance(msg["fn"], Structure):
             msg["fn"] = Hard(msg["fn"])
 
     def __repr__(self) -> str:
@@ -150,7 +150,7 @@ class _Parameters(Messenger):
         if msg["name"] in self._seen:
             self.values[msg["name"]] = msg["value"]
 
-    def _pyro_post_multinomial(self, msg: Any) -> None:
+    def _pyro_post_table(self, msg: Any) -> None:
         self.tables[msg["name"]] = msg["value"]
 
 

@@ -12,7 +12,7 @@ import torch
 from pyro.poutine.messenger import Messenger
 from torch import Tensor
 
-from ..distributions import Structured
+from ..distributions import Structure
 from ..distributions.parts import Labels, Parts
 from ..errors import StructureError
 from ..tables import Axis, Declaration
@@ -41,11 +41,11 @@ class PartsMessenger(Messenger):
         self._structured = False
 
     @abstractmethod
-    def _make(self, fn: Structured, parts: Parts) -> Made:
+    def _make(self, fn: Structure, parts: Parts) -> Made:
         """What is to be made of the parts."""
 
     @abstractmethod
-    def _weigh(self, fn: Structured, value: Tensor, name: str, made: Any) -> Structured:
+    def _weigh(self, fn: Structure, value: Tensor, name: str, made: Any) -> Structure:
         """The distribution of a site, weighed by that."""
 
     def __enter__(self) -> Any:
@@ -61,18 +61,18 @@ class PartsMessenger(Messenger):
             )
         return result
 
-    def _pyro_multinomial(self, msg: Any) -> None:
+    def _pyro_table(self, msg: Any) -> None:
         self._declared[msg["name"]] = msg["args"][0]
 
     def _pyro_sample(self, msg: Any) -> None:
         fn: Any = msg["fn"]
-        if not isinstance(fn, Structured):
+        if not isinstance(fn, Structure):
             return
         self._structured = True
         if msg["is_observed"]:
             msg["fn"] = self._weigh(fn, msg["value"], msg["name"], self._made(msg["name"], fn, msg["value"]))
 
-    def _made(self, name: str, fn: Structured, value: Tensor) -> Any:
+    def _made(self, name: str, fn: Structure, value: Tensor) -> Any:
         parts = replace(fn.parts(value), labels=_Named(self._declared))
         key = [*parts.made_of(), torch.tensor(parts.shape)]
         key += [d.touched for d in self._declared.values() if d.touched is not None]

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..distributions import Posterior, Structured
+from ..distributions import Posterior, Structure
 from ..distributions.parts import Parts
 from ..errors import StructureError
 from .handled import Handled
@@ -28,7 +28,7 @@ STEPS = 500
 Array = np.ndarray[Any, Any]
 
 
-class Regularised(Structured):
+class Regularised(Structure):
     """A structured distribution whose posterior is the one closest to its own that keeps expectations below bounds.
 
     :param features: (F, *parts) what each part adds to the value of each feature.
@@ -40,7 +40,7 @@ class Regularised(Structured):
 
     def __init__(
         self,
-        base: Structured,
+        base: Structure,
         features: Tensor,
         bound: Tensor,
         example: Tensor,
@@ -54,7 +54,7 @@ class Regularised(Structured):
         self.exact = base.exact
         super().__init__(base.batch_shape, base.event_shape, validate_args=False)
 
-    def _with(self, base: Structured) -> Regularised:
+    def _with(self, base: Structure) -> Regularised:
         given = (self._features, self._bound, self._example, self._examples, self._each, self._found)
         return Regularised(base, *given)
 
@@ -99,7 +99,7 @@ class Regularised(Structured):
         drawn: Tensor = self.base.sample(sample_shape)
         return drawn
 
-    def _weighed(self, base: Structured, value: Tensor, multipliers: Tensor) -> Structured:  # (F,) or (B, F)
+    def _weighed(self, base: Structure, value: Tensor, multipliers: Tensor) -> Structure:  # (F,) or (B, F)
         if self._each:
             rows = multipliers.mT[:, self._example.clamp(min=0)]  # (F, *parts)
             return base.weighed(value, -(rows * self._features).sum(0))
@@ -196,7 +196,7 @@ class RegulariseMessenger(PartsMessenger):
         self.multipliers: dict[str, Tensor] = {}
         self.expectations: dict[str, Tensor] = {}
 
-    def _make(self, fn: Structured, parts: Parts) -> _Values:
+    def _make(self, fn: Structure, parts: Parts) -> _Values:
         like = next(iter(fn.weights.values()))
         rows = [one(parts) for one in self.features]
         for row, one in zip(rows, self.features, strict=True):
@@ -206,7 +206,7 @@ class RegulariseMessenger(PartsMessenger):
         there = (parts.example >= 0).expand(parts.shape)
         return _Values(torch.where(there, stacked, 0.0).detach(), parts.example.expand(parts.shape), parts.examples)
 
-    def _weigh(self, fn: Structured, value: Tensor, name: str, made: _Values) -> Structured:
+    def _weigh(self, fn: Structure, value: Tensor, name: str, made: _Values) -> Structure:
         def found(multipliers: Tensor, expectations: Tensor) -> None:
             self.multipliers[name], self.expectations[name] = multipliers, expectations
             self._check(multipliers, expectations)

@@ -8,7 +8,7 @@ from typing import Any
 from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 
-from ..distributions import Structured
+from ..distributions import Structure
 from ..errors import UnsupError
 from ..tables import Declaration
 from .given import part_of
@@ -35,7 +35,7 @@ class SkewMessenger(TemperMessenger):
     >>> import torch, pyro_unsup as pu
     >>> mine, reference = {"share": torch.tensor([0.36, 0.64]).log()}, {"share": torch.tensor([0.25, 0.25]).log()}
     >>> with pu.handlers.GivenMessenger(mine), pu.handlers.SkewMessenger(0.5, toward=reference):
-    ...     weights = pu.multinomial("share", 2)
+    ...     weights = pu.table("share", 2)
     >>> weights.exp()  # half way in logs
     tensor([0.3000, 0.4000])
 
@@ -54,10 +54,10 @@ class SkewMessenger(TemperMessenger):
         self.toward: Mapping[str, Tensor] | str = found
         self._tables: set[str] = set()
 
-    def _pyro_multinomial(self, msg: Any) -> None:
+    def _pyro_table(self, msg: Any) -> None:
         self._tables.add(msg["name"])
 
-    def _pyro_post_multinomial(self, msg: Any) -> None:
+    def _pyro_post_table(self, msg: Any) -> None:
         # All that a table says goes into the weight of a structure once, so weighing tables is weighing structures.
         if self.beta >= 1 or isinstance(self.toward, str):
             return
@@ -114,10 +114,10 @@ def skew(model: Callable[..., Any], beta: float, toward: Mapping[str, Tensor] | 
     return Handled(model, SkewMessenger(beta, toward))
 
 
-def _toward(msg: Any, name: str, beta: float) -> Structured:
+def _toward(msg: Any, name: str, beta: float) -> Structure:
     """The distribution with weights between its own and those of the reference it has by that name."""
-    fn: Structured = msg["fn"]
-    known = fn.references() if isinstance(fn, Structured) else {}
+    fn: Structure = msg["fn"]
+    known = fn.references() if isinstance(fn, Structure) else {}
     if name not in known:
         raise UnsupError(
             f"site '{msg['name']}' ({type(fn).__name__}) has no reference '{name}' to skew toward: "

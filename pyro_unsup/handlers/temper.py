@@ -11,7 +11,7 @@ from pyro.poutine.messenger import Messenger
 from pyro.poutine.util import site_is_subsample
 from torch import Size, Tensor
 
-from ..distributions import Categorical, Structured
+from ..distributions import Categorical, Structure
 from ..errors import UnsupError
 from .handled import Handled
 
@@ -90,7 +90,7 @@ def temper(model: Callable[..., Any], beta: float) -> Handled:
 
 def _raised(fn: Any, beta: float) -> Any:
     """The distribution whose unnormalised weights are those of ``fn`` to the power beta."""
-    if isinstance(fn, Structured):
+    if isinstance(fn, Structure):
         return fn.raised(beta)
     if isinstance(fn, Categorical):
         raised = Categorical(fn.logits * beta)

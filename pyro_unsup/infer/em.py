@@ -18,7 +18,7 @@ from .loop import Info
 class EM(Engine):
     """Batch EM, with the manners of :class:`pyro.infer.SVI`: ``step(batch)`` returns the loss, ``run(corpus)`` a fit.
 
-    The model is a Pyro program. Its tables (:func:`pyro_unsup.multinomial`) are re-estimated from expected counts, in
+    The model is a Pyro program. Its tables (:func:`pyro_unsup.table`) are re-estimated from expected counts, in
     closed form or, with features (:class:`.LogLinear`), by L-BFGS; its ``pyro.param`` sites and continuous latent
     variables (at their posterior mode) by L-BFGS on the expected complete log-likelihood. Discrete latent variables are
     enumerated without being asked to.

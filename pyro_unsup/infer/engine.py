@@ -16,7 +16,7 @@ from pyro import poutine
 from pyro.infer import config_enumerate
 from torch import Tensor
 
-from ..distributions import Structured
+from ..distributions import Structure
 from ..errors import FitError
 from ..estimate import Estimator, Normalise, Parametric
 from ..handlers import DeclaredMessenger
@@ -42,7 +42,7 @@ MAY_FALL = {torch.float64: 1e-9, torch.float32: 2e-5}
 class Engine:
     """An algorithm that looks at the data under the current weights, moves the weights, and so on.
 
-    :param model: a Pyro program with tables (:func:`pyro_unsup.multinomial`).
+    :param model: a Pyro program with tables (:func:`pyro_unsup.table`).
     :param estimate: how counts become weights, one for all tables or by table name (others then :class:`.Normalise`).
     :param init: where to start, see :mod:`pyro_unsup.infer.initial`.
     :param dtype: of the tables and all sums.
@@ -137,7 +137,7 @@ class Engine:
         self.declarations = tables.found
         self._params = [name for name, site in trace.nodes.items() if site["type"] == "param"]
         if not (self.declarations or self._params or self._points.unconstrained):
-            raise FitError("the model has nothing to learn: no multinomial tables, no pyro.param, no latent variables")
+            raise FitError("the model has nothing to learn: no tables, no pyro.param, no latent variables")
         if examples is not None:
             check_splits(self.model, trace, examples, [*self._params, *self._points.unconstrained])
             self.declarations = {name: replace(d, touched=None) for name, d in tables.found.items()}
@@ -145,7 +145,7 @@ class Engine:
         self._initialise(torch.Generator().manual_seed(seed))
         self._exact = all(getattr(site.get("fn"), "exact", True) for site in trace.nodes.values())
         self._by_kernel = all(
-            isinstance(site["fn"], Structured)
+            isinstance(site["fn"], Structure)
             for site in trace.nodes.values()
             if site["type"] == "sample" and weighs_structure(site)
         )

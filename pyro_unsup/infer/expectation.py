@@ -22,7 +22,7 @@ from pyro.infer import TraceEnum_ELBO, config_enumerate
 from pyro.ops import packed
 from torch import Tensor
 
-from ..distributions import Structured
+from ..distributions import Structure
 from ..errors import FitError, UnsupError
 from ..handlers import Counting, GivenMessenger
 from ..tables import LazyTable
@@ -184,7 +184,7 @@ class Marginal:
         for name, site in self._sum.trace.nodes.items():
             if site["type"] != "sample":
                 continue
-            if isinstance(site["fn"], Structured):
+            if isinstance(site["fn"], Structure):
                 yield from (((name, key), w) for key, w in site["fn"].weights.items() if w.requires_grad)
             elif site["unscaled_log_prob"].requires_grad:
                 yield (name, ""), site["unscaled_log_prob"]

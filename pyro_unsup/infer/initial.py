@@ -9,7 +9,7 @@ import torch
 from pyro import poutine
 from torch import Tensor
 
-from ..distributions import Structured
+from ..distributions import Structure
 from ..errors import FitError
 from ..estimate import AddLambda, Estimator
 from ..handlers import Counting
@@ -130,7 +130,7 @@ def from_labelled(
         old = {name: d.layout.uniform() for name, d in declarations.items()}
         with Counting(old) as counting:
             trace = poutine.trace(model).get_trace(*args, **kwargs)
-            sites = [s for s in trace.nodes.values() if s["type"] == "sample" and isinstance(s["fn"], Structured)]
+            sites = [s for s in trace.nodes.values() if s["type"] == "sample" and isinstance(s["fn"], Structure)]
             if len(sites) != 1:
                 raise FitError(f"from_labelled wants a model with one structured site, found {len(sites)}")
             total = sites[0]["fn"].score(sites[0]["value"], structure).sum()

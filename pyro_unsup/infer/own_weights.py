@@ -30,7 +30,7 @@ class OwnTables(Messenger):
 
     size = 1
 
-    def _pyro_multinomial(self, msg: Any) -> None:
+    def _pyro_table(self, msg: Any) -> None:
         declaration: Declaration = msg["args"][0]
         layout = Layout(torch.Size([self.size, *declaration.layout.shape]))
         msg["args"] = (replace(declaration, layout=layout, axes=None),)

@@ -25,7 +25,7 @@ STRETCH = 1000
 
 @dataclass
 class Shortcut:
-    """Compiled mini-batches (:meth:`.Structured.stepwise`), and the tables that they change in place.
+    """Compiled mini-batches (:meth:`.Structure.stepwise`), and the tables that they change in place.
 
     :param tables: by the names that the structured distribution has for them.
     """

@@ -1,4 +1,4 @@
-"""Models: ordinary Pyro programs whose tables are declared by :func:`pyro_unsup.multinomial`."""
+"""Models: ordinary Pyro programs whose tables are declared by :func:`pyro_unsup.table`."""
 
 from .aligner import Aligner
 from .ccm import CCM

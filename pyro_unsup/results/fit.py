@@ -14,7 +14,7 @@ from pyro.poutine.messenger import Messenger
 from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 
-from ..distributions import Posterior, Structured
+from ..distributions import Posterior, Structure
 from ..errors import UnsupError
 from ..estimate import FeatureNames
 from ..handlers import Handled, bare, given
@@ -311,7 +311,7 @@ class Fit:
         return [s for s in trace.nodes.values() if s["type"] == "sample"]
 
     def _structured(self, *args: Any, **kwargs: Any) -> Posterior | None:
-        found = [s for s in self._sites(*args, **kwargs) if isinstance(s["fn"], Structured)]
+        found = [s for s in self._sites(*args, **kwargs) if isinstance(s["fn"], Structure)]
         if len(found) > 1:
             names = ", ".join(s["name"] for s in found)
             raise UnsupError(

@@ -14,7 +14,7 @@ from pyro import poutine
 from pyro.poutine.messenger import Messenger
 from torch import Tensor
 
-from ..distributions import Structured
+from ..distributions import Structure
 from ..distributions.hidden import Hidden
 from ..errors import UnsupError
 from ..handlers import constrain
@@ -101,7 +101,7 @@ class Guide:
                 with _within(sites[name], plates):
                     drawn[name] = pyro.sample(name, dist.Delta(value, event_dim=sites[name]["fn"].event_dim))
         for name, site in sites.items():
-            if self._structured and site["is_observed"] and isinstance(site["fn"], Structured):
+            if self._structured and site["is_observed"] and isinstance(site["fn"], Structure):
                 hidden = f"{name}.structure"
                 drawn[hidden] = self._auxiliary(hidden, Hidden(site["fn"], site["value"]))
         return drawn
@@ -163,7 +163,7 @@ class _Said(Messenger):
         super().__init__()
         self.found: dict[str, Declaration] = {}
 
-    def _pyro_multinomial(self, msg: Any) -> None:
+    def _pyro_table(self, msg: Any) -> None:
         self.found[msg["name"]] = msg["args"][0]
 
 

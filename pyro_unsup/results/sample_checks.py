@@ -10,7 +10,7 @@ import torch
 from pyro import poutine
 from torch import Tensor
 
-from ..distributions import Structured
+from ..distributions import Structure
 from ..errors import UnsupError
 from ..handlers import given
 
@@ -50,7 +50,7 @@ def draw_weights(samples: Samples, chain: int, draw: int) -> dict[str, Tensor]:
         for name, d in declared.items()
     }
     trace = poutine.trace(given(samples.model, zeros)).get_trace(samples.sentences())
-    site = next(s for s in trace.nodes.values() if s["type"] == "sample" and isinstance(s["fn"], Structured))
+    site = next(s for s in trace.nodes.values() if s["type"] == "sample" and isinstance(s["fn"], Structure))
     labels = torch.from_numpy(samples.labels[chain, draw].astype(np.int64))
     counts = torch.autograd.grad(site["fn"].score(site["value"], labels).sum(), list(zeros.values()), allow_unused=True)
     rows, emitted = samples.tables

@@ -3,6 +3,6 @@
 from .axes import Axis
 from .layout import Layout
 from .lazy import LazyTable
-from .op import Declaration, declare, multinomial, take
+from .op import Declaration, declare, table, take
 
-__all__ = ["Axis", "Declaration", "Layout", "LazyTable", "declare", "multinomial", "take"]
+__all__ = ["Axis", "Declaration", "Layout", "LazyTable", "declare", "table", "take"]

@@ -1,4 +1,4 @@
-"""``multinomial``: how a model declares a table of weights.
+"""``table``: how a model declares a table of weights.
 
 By default the table is a Dirichlet :func:`pyro.sample` site, so NUTS, SVI with autoguides, ``Predictive`` and
 ``poutine.trace`` see an ordinary Pyro model. A handler may answer with another table (see :mod:`pyro_unsup.handlers`).
@@ -74,7 +74,7 @@ class Declaration:
         return part.new_zeros(self.layout.shape).index_add_(-1, self.touched, part)
 
 
-def multinomial(
+def table(
     name: str,
     *shape: int,
     support: Tensor | None = None,  # (*shape) bool
@@ -100,9 +100,9 @@ def multinomial(
     >>> import pyro
     >>> import pyro_unsup as pu
     >>> pyro.set_rng_seed(0)
-    >>> pu.multinomial("emission", 3, 5).exp().sum(-1)
+    >>> pu.table("emission", 3, 5).exp().sum(-1)
     tensor([1.0000, 1.0000, 1.0000])
-    >>> pu.multinomial("translation", row_lengths=[2, 4]).shape
+    >>> pu.table("translation", row_lengths=[2, 4]).shape
     torch.Size([6])
     """
     if not isinstance(prior, Tensor):
@@ -129,12 +129,12 @@ def declare(declaration: Declaration) -> Tensor:
     torch.Size([4])
     """
     # Pyro's effectful takes the keyword `name` for the message and does not hand it on.
-    weights: Tensor = _multinomial(declaration, name=declaration.name)
+    weights: Tensor = _table(declaration, name=declaration.name)
     return weights
 
 
-@effectful(type="multinomial")
-def _multinomial(declaration: Declaration) -> Tensor:
+@effectful(type="table")
+def _table(declaration: Declaration) -> Tensor:
     layout, dtype = declaration.layout, torch.get_default_dtype()
     alpha = declaration.concentration(dtype)
     if layout.row_lengths is not None:

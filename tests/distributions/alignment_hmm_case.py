@@ -13,7 +13,7 @@ from pyro.infer import TraceEnum_ELBO
 from torch import Tensor
 
 from pyro_unsup import Categorical
-from pyro_unsup.distributions import AlignmentHMM, Structured
+from pyro_unsup.distributions import AlignmentHMM, Structure
 from pyro_unsup.distributions.alignment_grid import Grid
 from pyro_unsup.distributions.alignment_hmm_jumps import rooms
 from pyro_unsup.distributions.alignment_hmm_sum import reference_log_partition
@@ -152,7 +152,7 @@ def trace_enum(instance: Instance) -> float:
     return -float(TraceEnum_ELBO(max_plate_nesting=0, strict_enumeration_warning=False).loss(model, lambda: None))
 
 
-def variants(instance: Instance) -> Iterator[tuple[str, Structured, Tensor, list[int]]]:
+def variants(instance: Instance) -> Iterator[tuple[str, Structure, Tensor, list[int]]]:
     dist = instance.dist
     assert isinstance(dist, AlignmentHMM)
     grid, w, order = dist.grid, dist.weights, list(range(len(instance.pieces)))

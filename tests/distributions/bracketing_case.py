@@ -12,7 +12,7 @@ from pyro.infer import TraceEnum_ELBO
 from torch import Tensor
 
 from pyro_unsup import Categorical
-from pyro_unsup.distributions import Bracketing, Structured
+from pyro_unsup.distributions import Bracketing, Structure
 from pyro_unsup.distributions.bracketing_sum import reference_log_partition
 
 from .contract import Case, Enumerated, Instance, Table
@@ -114,7 +114,7 @@ def trace_enum(instance: Instance) -> float:
     return -float(TraceEnum_ELBO(max_plate_nesting=0).loss(model, lambda: None))
 
 
-def variants(instance: Instance) -> Iterator[tuple[str, Structured, Tensor, list[int]]]:
+def variants(instance: Instance) -> Iterator[tuple[str, Structure, Tensor, list[int]]]:
     dist = instance.dist
     assert isinstance(dist, Bracketing)
     w, order = dist.weights, list(range(len(instance.pieces)))

@@ -13,7 +13,7 @@ from pyro.infer import TraceEnum_ELBO
 from torch import Tensor
 
 from pyro_unsup import Categorical, Chain
-from pyro_unsup.distributions import Structured
+from pyro_unsup.distributions import Structure
 from pyro_unsup.distributions.chain_sum import reference_log_partition
 from pyro_unsup.distributions.ragged import pad
 
@@ -120,7 +120,7 @@ def trace_enum(instance: Instance) -> float:
     return -float(elbo.loss(model, lambda: None))
 
 
-def variants(instance: Instance) -> Iterator[tuple[str, Structured, Tensor, list[int]]]:
+def variants(instance: Instance) -> Iterator[tuple[str, Structure, Tensor, list[int]]]:
     chain = instance.dist
     assert isinstance(chain, Chain)
     w, lengths, pieces = chain.weights, chain.lengths, instance.pieces

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pyro_unsup.distributions import Structured
+from pyro_unsup.distributions import Structure
 from pyro_unsup.distributions.semiring import Sum
 
 Table = Callable[..., Tensor]  # sizes -> log-weights
@@ -42,7 +42,7 @@ class Enumerated:
 class Instance:
     """A small random case: a batch under one set of weights, and its enumeration item by item."""
 
-    dist: Structured
+    dist: Structure
     value: Tensor
     items: list[Enumerated]
     pieces: list[slice]  # where each item's structure lies in a structure of the whole batch
@@ -70,5 +70,5 @@ class Case:
     extreme: st.SearchStrategy[Instance]
     reference: Callable[[Instance, Sum], Tensor]
     trace_enum: Callable[[Instance], float]
-    variants: Callable[[Instance], Iterator[tuple[str, Structured, Tensor, list[int]]]]
+    variants: Callable[[Instance], Iterator[tuple[str, Structure, Tensor, list[int]]]]
     long: Callable[[int, Table, int], Instance]

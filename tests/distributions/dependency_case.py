@@ -14,7 +14,7 @@ from pyro.infer import TraceEnum_ELBO
 from torch import Tensor
 
 from pyro_unsup import Categorical
-from pyro_unsup.distributions import Dependency, Structured
+from pyro_unsup.distributions import Dependency, Structure
 from pyro_unsup.distributions.dependency_sum import arc_lengths, reference_log_partition
 
 from .contract import Case, Enumerated, Instance, Table
@@ -157,7 +157,7 @@ def trace_enum(instance: Instance) -> float:
     return -float(TraceEnum_ELBO(max_plate_nesting=0).loss(model, lambda: None))
 
 
-def variants(instance: Instance) -> Iterator[tuple[str, Structured, Tensor, list[int]]]:
+def variants(instance: Instance) -> Iterator[tuple[str, Structure, Tensor, list[int]]]:
     dist = instance.dist
     assert isinstance(dist, Dependency)
     w, order, value, K = dist.weights, list(range(len(instance.pieces))), instance.value, len(dist.root)

@@ -16,7 +16,7 @@ from pyro.infer import TraceEnum_ELBO
 from torch import Tensor
 
 from pyro_unsup import Categorical
-from pyro_unsup.distributions import HeadedBracketing, Structured
+from pyro_unsup.distributions import HeadedBracketing, Structure
 from pyro_unsup.distributions.headed_bracketing_sum import reference_log_partition
 
 from .bracketing_case import Span, all_spans
@@ -154,7 +154,7 @@ def trace_enum(instance: Instance) -> float:
     return -float(TraceEnum_ELBO(max_plate_nesting=0).loss(model, lambda: None))
 
 
-def variants(instance: Instance) -> Iterator[tuple[str, Structured, Tensor, list[int]]]:
+def variants(instance: Instance) -> Iterator[tuple[str, Structure, Tensor, list[int]]]:
     dist = instance.dist
     assert isinstance(dist, HeadedBracketing)
     w, value, sizes = dist.weights, instance.value, dist.lengths.tolist()

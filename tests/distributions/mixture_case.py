@@ -12,7 +12,7 @@ from pyro.infer import TraceEnum_ELBO
 from torch import Tensor
 
 from pyro_unsup import Categorical
-from pyro_unsup.distributions import Mixture, Structured
+from pyro_unsup.distributions import Mixture, Structure
 from pyro_unsup.distributions.mixture_sum import reference_log_partition
 
 from .contract import Case, Enumerated, Instance, Table
@@ -77,7 +77,7 @@ def trace_enum(instance: Instance) -> float:
     return -float(TraceEnum_ELBO(max_plate_nesting=0).loss(model, lambda: None))
 
 
-def variants(instance: Instance) -> Iterator[tuple[str, Structured, Tensor, list[int]]]:
+def variants(instance: Instance) -> Iterator[tuple[str, Structure, Tensor, list[int]]]:
     dist, value = instance.dist, instance.value
     assert isinstance(dist, Mixture)
     order = list(range(len(dist.lengths)))

@@ -13,7 +13,7 @@ from pyro.infer import TraceEnum_ELBO
 from torch import Tensor
 
 from pyro_unsup import Categorical
-from pyro_unsup.distributions import Segmentation, Structured
+from pyro_unsup.distributions import Segmentation, Structure
 from pyro_unsup.distributions.segmentation_sum import reference_log_partition
 
 from .contract import Case, Enumerated, Instance, Table
@@ -115,7 +115,7 @@ def _numbered(cells: Tensor) -> Iterator[tuple[tuple[int, int], int]]:
         yield from (((t, size), number) for size, number in enumerate(row) if number >= 0)
 
 
-def variants(instance: Instance) -> Iterator[tuple[str, Structured, Tensor, list[int]]]:
+def variants(instance: Instance) -> Iterator[tuple[str, Structure, Tensor, list[int]]]:
     dist = instance.dist
     assert isinstance(dist, Segmentation)
     w, order, value = dist.weights, list(range(len(instance.pieces))), instance.value

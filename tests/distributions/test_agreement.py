@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from pyro_unsup import StructureError
-from pyro_unsup.distributions import Agreement, Alignment, AlignmentHMM, HMMAgreement, Structured
+from pyro_unsup.distributions import Agreement, Alignment, AlignmentHMM, HMMAgreement, Structure
 from pyro_unsup.distributions.alignment_grid import Grid
 
 SHARED = 5
@@ -107,7 +107,7 @@ def test_counts_can_be_asked_for_twice() -> None:
 
 def test_it_says_that_it_is_a_heuristic() -> None:
     dist, value = instance(1.0)
-    assert isinstance(dist, Structured)
+    assert isinstance(dist, Structure)
     assert dist.exact is False
     table = dist.weights["forward.translation"].requires_grad_()
     grad = torch.autograd.grad(dist.log_prob(value).sum(), table, create_graph=True)[0]

@@ -22,7 +22,7 @@ from pyro_unsup.distributions import (
     HMMAgreement,
     Mixture,
     Segmentation,
-    Structured,
+    Structure,
     alignment_sum,
     bracketing_sum,
     chain_sum,
@@ -200,7 +200,7 @@ def test_float32_plates_and_types(case: Case, data: st.DataObject, seed: int) ->
     assert weighed.log_prob(plain.value).dtype == torch.float32
     close(weighed.log_prob(plain.value), expected, 2e-5, 2e-5)
     wide = plain.dist.weighed(plain.value, factors).expand((2, *plain.dist.batch_shape))
-    assert isinstance(wide, Structured)
+    assert isinstance(wide, Structure)
     close(wide.log_prob(plain.value), expected.expand(wide.batch_shape), 1e-12)
     parts = wide.parts(plain.value)
     assert parts.examples == len(plain.items)
@@ -227,7 +227,7 @@ def test_factors_that_are_none(case: Case, data: st.DataObject) -> None:
 
 def test_a_structure_that_does_not_say_what_it_is_made_of() -> None:
     class Bare(Mixture):
-        parts = Structured.parts  # type: ignore[assignment]
+        parts = Structure.parts  # type: ignore[assignment]
 
     dist = Bare(torch.zeros(2), torch.zeros(2, 3), torch.tensor([1]))
     with pytest.raises(StructureError, match="Bare does not say what its structures are made of"):

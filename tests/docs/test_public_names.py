@@ -29,7 +29,7 @@ DATA_AND_RESULTS = (pu.Fit, pu.Samples, pu.data.Corpus, pu.data.Vocab)
 ENGINES = (pu.EM, pu.Anneal, pu.StepwiseEM, pu.IncrementalEM, pu.Gradient, pu.MixtureEM, pu.HierarchicalEM)
 ENGINES += (pu.CollapsedGibbs,)
 #: Where methods are documented that others implement under the same name.
-CONTRACTS = (pu.distributions.Structured, pu.distributions.Posterior, pu.estimate.Estimator, pu.estimate.Additive)
+CONTRACTS = (pu.distributions.Structure, pu.distributions.Posterior, pu.estimate.Estimator, pu.estimate.Additive)
 CONTRACTS += (pu.estimate.Parametric, pu.estimate.Differentiable)
 #: Examples that are shown but not run, by the path of their name, each with the reason.
 SKIPPED: dict[str, str] = {}

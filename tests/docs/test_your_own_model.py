@@ -26,39 +26,39 @@ def test_guide_runs() -> None:
 
 
 def stock(x: torch.Tensor) -> None:
-    table = pu.multinomial("table", 2)
+    table = pu.table("table", 2)
     with pyro.plate("data", len(x)):
         pyro.sample("z", dist.Categorical(logits=table))
 
 
 def stock_inside(x: torch.Tensor) -> None:
-    table = pu.multinomial("table", 2)
+    table = pu.table("table", 2)
     inside = dist.MixtureSameFamily(dist.Categorical(logits=table), dist.Normal(torch.tensor([-1.0, 1.0]), 1.0))
     with pyro.plate("data", len(x)):
         pyro.sample("x", inside, obs=x)
 
 
 def unused(x: torch.Tensor) -> None:
-    table, _ = pu.multinomial("table", 2), pu.multinomial("other", 2)
+    table, _ = pu.table("table", 2), pu.table("other", 2)
     with pyro.plate("data", len(x)):
         pyro.sample("x", pu.Categorical(table), obs=(x > 0).long())
 
 
 def unreached(x: torch.Tensor) -> None:
-    table = pu.multinomial("table", 2, 2)
+    table = pu.table("table", 2, 2)
     with pyro.plate("data", len(x)):
         pyro.sample("x", pu.Categorical(table[0]), obs=(x > 0).long())
 
 
 def impossible(x: torch.Tensor) -> None:
-    table = pu.multinomial("table", 2, support=torch.tensor([True, False]))
+    table = pu.table("table", 2, support=torch.tensor([True, False]))
     with pyro.plate("data", len(x)):
         pyro.sample("x", pu.Categorical(table), obs=(x > 0).long())
 
 
 def declared_twice(x: torch.Tensor) -> None:
     for i in range(2):
-        pyro.sample(f"z_{i}", pu.Categorical(pu.multinomial("table", 2)))
+        pyro.sample(f"z_{i}", pu.Categorical(pu.table("table", 2)))
 
 
 def endless(x: torch.Tensor) -> None:
@@ -73,7 +73,7 @@ def nothing(x: torch.Tensor) -> None:
 
 
 def subsample(x: torch.Tensor) -> None:
-    table = pu.multinomial("table", 2)
+    table = pu.table("table", 2)
     with pyro.plate("data", len(x), subsample_size=3) as picked:
         z = pyro.sample("z", pu.Categorical(table))
         pyro.sample("x", dist.Normal(2.0 * z - 1.0, 1.0), obs=x[picked])

@@ -342,7 +342,7 @@ def test_copies_for_other_processes_and_resuming(tmp_path: Path) -> None:
 
 def test_models_without_structured_distributions() -> None:
     def mixture(x: Tensor) -> None:
-        share = pu.multinomial("share", 2)
+        share = pu.table("share", 2)
         with pyro.plate("data", len(x)):
             k = pyro.sample("k", pu.Categorical(share))
             pyro.sample("x", dist.Normal(k.double(), 1.0), obs=x)

@@ -10,7 +10,7 @@ import torch
 from pyro.infer import TraceEnum_ELBO, config_enumerate
 from torch import Tensor
 
-from pyro_unsup import Categorical, given, multinomial
+from pyro_unsup import Categorical, given, table
 from pyro_unsup.errors import TableError
 from pyro_unsup.handlers import Counting
 
@@ -19,7 +19,7 @@ SUPPORT = torch.tensor([[True, True, False], [False, True, True]])
 
 def test_counts_of_a_table_used_by_hand() -> None:
     with Counting({"a": torch.randn(2, 3), "b": torch.randn(4)}) as counting:
-        a, b = multinomial("a", 2, 3), multinomial("b", row_lengths=[1, 3])
+        a, b = table("a", 2, 3), table("b", row_lengths=[1, 3])
         log_marginal = 2 * a[0, 1] + a[1, 2] + 3 * b[3]
     counts = counting.counts(log_marginal)
     assert counts["a"].tolist() == [[0, 2, 0], [0, 0, 1]]
@@ -30,8 +30,8 @@ def test_counts_of_a_table_used_by_hand() -> None:
 def test_counts_of_touched_parts_go_back_to_their_places() -> None:
     weights = {"a": torch.randn(2, 5), "b": torch.randn(6)}
     with Counting(weights) as counting:
-        a = multinomial("a", 2, 5, touched=torch.tensor([4, 1]))
-        b = multinomial("b", row_lengths=[2, 4], touched=torch.tensor([5]))
+        a = table("a", 2, 5, touched=torch.tensor([4, 1]))
+        b = table("b", row_lengths=[2, 4], touched=torch.tensor([5]))
         log_marginal = a[0, 0] + 2 * a[1, 1] + 3 * b[0]
     assert torch.equal(a, weights["a"][:, [4, 1]])
     counts = counting.counts(log_marginal)
@@ -42,8 +42,8 @@ def test_counts_of_touched_parts_go_back_to_their_places() -> None:
 
 
 def hidden(words: Tensor) -> None:
-    start = multinomial("start", 2)
-    emission = multinomial("emission", 2, 3, support=SUPPORT)
+    start = table("start", 2)
+    emission = table("emission", 2, 3, support=SUPPORT)
     with pyro.plate("items", len(words)):
         z = pyro.sample("z", Categorical(start))
         pyro.sample("x", Categorical(emission[z]), obs=words)
@@ -76,7 +76,7 @@ def test_expected_counts_of_a_mixture_equal_enumeration() -> None:
 def test_the_weights_themselves_are_left_alone() -> None:
     weights = {"a": torch.zeros(2)}
     with Counting(weights) as counting:
-        log_marginal = multinomial("a", 2)[0]
+        log_marginal = table("a", 2)[0]
     counting.counts(log_marginal)
     assert not weights["a"].requires_grad
     assert weights["a"].grad is None
@@ -84,7 +84,7 @@ def test_the_weights_themselves_are_left_alone() -> None:
 
 def test_a_table_that_the_marginal_does_not_use_has_no_counts() -> None:
     with Counting({"a": torch.zeros(2), "b": torch.zeros(3)}) as counting:
-        a, _ = multinomial("a", 2), multinomial("b", 3)
+        a, _ = table("a", 2), table("b", 3)
     assert counting.counts(a[0])["b"].tolist() == [0, 0, 0]
     found = counting.counts(torch.tensor(1.0))
     assert found["a"].tolist() == [0, 0]
@@ -94,7 +94,7 @@ def test_a_table_that_the_marginal_does_not_use_has_no_counts() -> None:
 
 
 def test_tables_given_inside_are_not_counted() -> None:
-    model = given(lambda: (multinomial("a", 2), multinomial("b", 2)), {"a": torch.zeros(2)})
+    model = given(lambda: (table("a", 2), table("b", 2)), {"a": torch.zeros(2)})
     with Counting({"b": torch.zeros(2)}) as counting:
         a, b = model()
     assert list(counting.counts(a[0] + b[1])) == ["b"]
@@ -109,19 +109,19 @@ def test_tables_given_inside_are_not_counted() -> None:
 )
 def test_weights_that_do_not_fit_are_refused(weights: dict[str, Tensor], message: str) -> None:
     with pytest.raises(TableError, match=message), Counting(weights):
-        multinomial("t", 2, 3, support=SUPPORT)
+        table("t", 2, 3, support=SUPPORT)
 
 
 def test_declaring_twice_is_an_error() -> None:
     with Counting({"t": torch.zeros(2)}):
-        multinomial("t", 2)
+        table("t", 2)
         with pytest.raises(TableError, match="table 't' is declared twice"):
-            multinomial("t", 2)
+            table("t", 2)
 
 
 def test_a_second_run_starts_afresh() -> None:
     counting = Counting({"a": torch.zeros(2)})
     for factor in (1.0, 5.0):
         with counting:
-            log_marginal = factor * multinomial("a", 2)[0]
+            log_marginal = factor * table("a", 2)[0]
         assert counting.counts(log_marginal)["a"].tolist() == [factor, 0]

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pyro_unsup import Categorical, multinomial
+from pyro_unsup import Categorical, table
 from pyro_unsup.errors import TableError
 from pyro_unsup.handlers import DeclaredMessenger, declared, given
 
@@ -15,9 +15,9 @@ SUPPORT = torch.tensor([[True, True, False], [False, True, True]])
 
 
 def model(n: int = 3) -> Tensor:
-    start = multinomial("start", 2, prior=2.5)
-    known = multinomial("known", 2, n, support=SUPPORT, unvisited="keep")
-    multinomial("ragged", row_lengths=[1, 4])
+    start = table("start", 2, prior=2.5)
+    known = table("known", 2, n, support=SUPPORT, unvisited="keep")
+    table("ragged", row_lengths=[1, 4])
     with pyro.plate("items", 5):
         z = pyro.sample("z", Categorical(start))
         x: Tensor = pyro.sample("x", Categorical(known[z]))
@@ -41,9 +41,9 @@ def test_declarations_come_in_order_and_say_all() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_answer_is_uniform_and_respects_touched(dtype: torch.dtype) -> None:
     with DeclaredMessenger(dtype) as tables:
-        known = multinomial("known", 2, 3, support=SUPPORT)
-        part = multinomial("part", 2, 3, support=SUPPORT, touched=torch.tensor([2]))
-        ragged = multinomial("ragged", row_lengths=[1, 4], touched=torch.tensor([0, 3]))
+        known = table("known", 2, 3, support=SUPPORT)
+        part = table("part", 2, 3, support=SUPPORT, touched=torch.tensor([2]))
+        ragged = table("ragged", row_lengths=[1, 4], touched=torch.tensor([0, 3]))
     assert known.dtype == dtype
     assert known.exp().tolist() == [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]]
     assert part.exp().tolist() == [[0.0], [0.5]]
@@ -59,9 +59,9 @@ def test_no_latent_site_is_left_for_outer_handlers() -> None:
 
 def test_declaring_twice_is_an_error() -> None:
     def twice() -> None:
-        multinomial("t", 2)
-        multinomial("u", 2)
-        multinomial("t", 2)
+        table("t", 2)
+        table("u", 2)
+        table("t", 2)
 
     with pytest.raises(TableError, match="table 't' is declared twice in one run of the model: declare it once"):
         declared(twice)
@@ -71,7 +71,7 @@ def test_two_runs_of_one_messenger_start_afresh() -> None:
     tables = DeclaredMessenger()
     for _ in range(2):
         with tables:
-            multinomial("t", 2)
+            table("t", 2)
         assert list(tables.found) == ["t"]
 
 

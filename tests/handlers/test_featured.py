@@ -88,7 +88,7 @@ def test_nuts_on_a_tiny_instance() -> None:
     """Draws of the only weight that matters against its posterior by quadrature."""
 
     def coin(tosses: Tensor) -> None:
-        table = pu.multinomial("coin", 2, axes={"side": ("heads", "tails")})
+        table = pu.table("coin", 2, axes={"side": ("heads", "tails")})
         with pyro.plate("tosses", len(tosses)):
             pyro.sample("toss", pu.Categorical(table), obs=tosses)
 

@@ -8,7 +8,7 @@ import torch
 from pyro import poutine
 from torch import Tensor
 
-from pyro_unsup import Categorical, given, multinomial
+from pyro_unsup import Categorical, given, table
 from pyro_unsup.errors import TableError
 from pyro_unsup.handlers import Counting, GivenMessenger
 from pyro_unsup.models import Tagger
@@ -19,9 +19,9 @@ SUPPORT = torch.tensor([[True, True, False], [False, True, True]])
 
 def model(touched: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
     return (
-        multinomial("dense", 2, 3, touched=touched),
-        multinomial("known", 2, 3, support=SUPPORT, touched=touched),
-        multinomial("ragged", row_lengths=[2, 3], touched=touched),
+        table("dense", 2, 3, touched=touched),
+        table("known", 2, 3, support=SUPPORT, touched=touched),
+        table("ragged", row_lengths=[2, 3], touched=touched),
     )
 
 
@@ -61,7 +61,7 @@ def test_inner_wins_over_outer() -> None:
 def test_as_a_context_manager_and_inside_plates() -> None:
     w = weights()
     with poutine.trace() as traced, GivenMessenger(w), pyro.plate("items", 4):
-        dense = multinomial("dense", 2, 3)
+        dense = table("dense", 2, 3)
         z = pyro.sample("z", Categorical(dense[0]))
     assert dense is w["dense"]
     assert z.shape == (4,)

@@ -43,7 +43,7 @@ def test_a_hardened_tagger_counts_the_best_path(order: int) -> None:
 
 def enumerated_hmm(sentences: list[list[int]]) -> None:
     """The bigram tagger with a variable for each tag."""
-    start, step, emit = pu.multinomial("start", 2), pu.multinomial("transition", 2, 2), pu.multinomial("emission", 2, 4)
+    start, step, emit = pu.table("start", 2), pu.table("transition", 2, 2), pu.table("emission", 2, 4)
     for b in pyro.plate("sentences", len(sentences)):
         z: Tensor | None = None
         for t in pyro.markov(range(len(sentences[b]))):
@@ -62,7 +62,7 @@ def test_an_enumerated_model_goes_the_same_way_as_the_structure() -> None:
 
 
 def mixture(x: Tensor) -> None:
-    share = pu.multinomial("share", 2)
+    share = pu.table("share", 2)
     centre = pyro.param("centre", torch.tensor([-1.0, 1.0]))
     width = pyro.sample("width", dist.Gamma(2.0, 2.0))
     with pyro.plate("data", len(x)):

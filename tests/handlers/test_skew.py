@@ -53,7 +53,7 @@ def test_a_skewed_tagger_is_the_enumeration_between_two_posteriors(order: int, b
 
 
 def mixture(x: Tensor) -> None:
-    share, answer = pu.multinomial("share", 2), pu.multinomial("answer", 2, 3)
+    share, answer = pu.table("share", 2), pu.table("answer", 2, 3)
     with pyro.plate("data", len(x)):
         k = pyro.sample("k", pu.Categorical(share))
         pyro.sample("a", pu.Categorical(answer[k]), obs=x)
@@ -168,7 +168,7 @@ def test_what_it_cannot_skew_toward() -> None:
 
     def with_param(x: Tensor) -> None:
         centre = pyro.param("centre", torch.tensor([-1.0, 1.0]))
-        share = pu.multinomial("share", 2)
+        share = pu.table("share", 2)
         with pyro.plate("data", len(x)):
             k = pyro.sample("k", pu.Categorical(share))
             pyro.sample("x", dist.Normal(centre[k], 1.0), obs=x)

@@ -50,7 +50,7 @@ def test_a_tempered_tagger_is_the_enumeration_to_the_power_beta(order: int, beta
 
 def mixture(x: Tensor) -> None:
     """A model of nobody's library: a plate, a latent class, a categorical and a continuous observation."""
-    share, answer = pu.multinomial("share", 2), pu.multinomial("answer", 2, 3)
+    share, answer = pu.table("share", 2), pu.table("answer", 2, 3)
     centre = pyro.param("centre", torch.tensor([-1.0, 1.0]))
     with pyro.plate("data", len(x)):
         k = pyro.sample("k", pu.Categorical(share))

@@ -21,7 +21,7 @@ MASK = torch.tensor([[True, True, False, True], [False, True, True, True]])
 
 def clusters(words: Tensor) -> None:
     """Nobody's library model, a ragged table in it: one word an example."""
-    share, kinds = pu.multinomial("share", 2), pu.multinomial("kinds", row_lengths=[3, 5])
+    share, kinds = pu.table("share", 2), pu.table("kinds", row_lengths=[3, 5])
     with pyro.plate("words", len(words)):
         kind = pyro.sample("kind", pu.Categorical(share))
         table = torch.stack([torch.cat([kinds[:3], kinds.new_full((2,), -torch.inf)]), kinds[3:]])

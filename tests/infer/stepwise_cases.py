@@ -71,7 +71,7 @@ def small(kind: str) -> tuple[Any, Any]:
 
 def mixture(words: Tensor, batch: int) -> None:
     """Words of one of two kinds, of which a plate takes some at a time."""
-    share, kinds = pu.multinomial("share", 2), pu.multinomial("kinds", 2, 5)
+    share, kinds = pu.table("share", 2), pu.table("kinds", 2, 5)
     with pyro.plate("words", len(words), subsample_size=batch) as chosen:
         kind = pyro.sample("kind", pu.Categorical(share))
         pyro.sample("word", pu.Categorical(kinds[kind]), obs=words[chosen])

@@ -22,7 +22,7 @@ MASK = torch.tensor([[True, True, False, True], [False, True, True, True]])
 
 def hmm(sentences: list[list[int]]) -> None:
     """Nobody's library model: a tag for each word, enumerated."""
-    start, step, emit = pu.multinomial("start", 2), pu.multinomial("transition", 2, 2), pu.multinomial("emission", 2, 4)
+    start, step, emit = pu.table("start", 2), pu.table("transition", 2, 2), pu.table("emission", 2, 4)
     for b in pyro.plate("sentences", len(sentences)):
         z: Tensor | None = None
         for t in pyro.markov(range(len(sentences[b]))):

@@ -20,7 +20,7 @@ def test_an_m_step_of_densities_above_one_is_kept() -> None:
     x = torch.cat([0.01 * torch.randn(40), 0.5 + 0.01 * torch.randn(40)])
 
     def model(x: Tensor) -> None:
-        share = pu.multinomial("share", 2)
+        share = pu.table("share", 2)
         centre = pyro.param("centre", torch.tensor([0.1, 0.3]))
         scale = pyro.param("scale", torch.tensor(0.1), constraint=dist.constraints.greater_than(1e-4))
         with pyro.plate("data", len(x)):
@@ -36,7 +36,7 @@ def test_an_m_step_of_densities_above_one_is_kept() -> None:
 
 def test_later_runs_do_not_change_an_earlier_fit() -> None:
     def model(x: Tensor) -> None:
-        share = pu.multinomial("share", 2)
+        share = pu.table("share", 2)
         centre = pyro.param("centre", torch.tensor([-1.0, 1.0]))
         with pyro.plate("data", len(x)):
             k = pyro.sample("k", pu.Categorical(share))
@@ -57,7 +57,7 @@ def test_masked_positions_of_an_enumerated_chain_are_not_counted() -> None:
     unnormalised = {name: torch.randn(shape) for name, shape in tables.items()}
 
     def model(words: Tensor) -> None:
-        start, transition, emission = (pu.multinomial(name, *shape) for name, shape in tables.items())
+        start, transition, emission = (pu.table(name, *shape) for name, shape in tables.items())
         with pyro.plate("sentences", 3):
             z = None
             for t in pyro.markov(range(3)):
@@ -95,7 +95,7 @@ def test_restarts_begin_anew_and_each_with_its_own_network() -> None:
     net = torch.nn.Linear(1, 2)
 
     def model(x: Tensor) -> None:
-        share = pu.multinomial("share", 2)
+        share = pu.table("share", 2)
         centre = pyro.module("net", net)(torch.ones(1))
         with pyro.plate("data", len(x)):
             k = pyro.sample("k", pu.Categorical(share))

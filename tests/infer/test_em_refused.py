@@ -45,7 +45,7 @@ def test_an_impossible_sentence_is_named() -> None:
 
 def test_nan_is_never_converged() -> None:
     def model(x: Tensor) -> None:
-        z = pu.multinomial("z", 2)
+        z = pu.table("z", 2)
         scale = pyro.param("scale", torch.tensor(1.0))
         with pyro.plate("data", len(x)):
             k = pyro.sample("k", pu.Categorical(z))
@@ -61,7 +61,7 @@ def test_a_falling_objective_is_an_error() -> None:
 
     def model(x: Tensor) -> None:  # changes its mind between runs
         calls["n"] += 1
-        z = pu.multinomial("z", 2)
+        z = pu.table("z", 2)
         with pyro.plate("data", len(x)):
             k = pyro.sample("k", pu.Categorical(z))
             pyro.sample("x", dist.Normal(torch.tensor([0.0, 1.0])[k], float(calls["n"])), obs=x)
@@ -72,7 +72,7 @@ def test_a_falling_objective_is_an_error() -> None:
 
 def test_a_stock_categorical_where_counts_are_needed_is_refused() -> None:
     def model(x: Tensor) -> None:
-        z = pu.multinomial("z", 2)
+        z = pu.table("z", 2)
         with pyro.plate("data", len(x)):
             k = pyro.sample("k", dist.Categorical(logits=z))
             pyro.sample("x", dist.Normal(torch.tensor([0.0, 1.0])[k], 1.0), obs=x)
@@ -83,8 +83,8 @@ def test_a_stock_categorical_where_counts_are_needed_is_refused() -> None:
 
 def test_a_table_that_nothing_uses_and_a_model_with_nothing_to_learn() -> None:
     def unused(x: Tensor) -> None:
-        pu.multinomial("ghost", 2)
-        z = pu.multinomial("z", 2)
+        pu.table("ghost", 2)
+        z = pu.table("z", 2)
         with pyro.plate("data", len(x)):
             pyro.sample("x", pu.Categorical(z), obs=x)
 
@@ -105,7 +105,7 @@ def test_settings_that_make_no_sense() -> None:
 
 def test_a_table_used_as_a_number_is_refused() -> None:
     def model(x: Tensor) -> None:
-        w = pu.multinomial("w", 2)
+        w = pu.table("w", 2)
         pyro.sample("x", dist.Normal(w.exp()[0], 1.0), obs=x)
 
     with pytest.raises(
@@ -137,7 +137,7 @@ def test_the_impossible_item_is_the_one_that_no_state_can_explain() -> None:
     support = torch.tensor([[True, False, False], [True, True, False]])
 
     def model(x: Tensor) -> None:
-        share, emission = pu.multinomial("share", 2), pu.multinomial("emission", 2, 3, support=support)
+        share, emission = pu.table("share", 2), pu.table("emission", 2, 3, support=support)
         with pyro.plate("data", len(x)):
             k = pyro.sample("k", pu.Categorical(share))
             pyro.sample("x", pu.Categorical(emission[k]), obs=x)
@@ -148,7 +148,7 @@ def test_the_impossible_item_is_the_one_that_no_state_can_explain() -> None:
 
 def test_a_nan_density_in_a_chain_is_an_error_with_its_iteration() -> None:
     def model(x: Tensor) -> None:
-        start, transition = pu.multinomial("start", 2), pu.multinomial("transition", 2, 2)
+        start, transition = pu.table("start", 2), pu.table("transition", 2, 2)
         density = dist.Normal(torch.tensor([[0.0], [1.0]]), 1.0, validate_args=False).log_prob(x)
         with pyro.plate("sequences", 1):
             pyro.sample("x", pu.Chain(start, transition, density, torch.tensor([3]), flat=True), obs=torch.arange(3))

@@ -170,7 +170,7 @@ def test_tempered_models_and_single_precision() -> None:
 
 
 def with_param(x: Tensor) -> None:
-    share = pu.multinomial("share", 2)
+    share = pu.table("share", 2)
     mean = pyro.param("mean", lambda: torch.tensor([0.0, 1.0]))
     with pyro.plate("data", len(x)):
         z = pyro.sample("z", pu.Categorical(share))
@@ -179,8 +179,8 @@ def with_param(x: Tensor) -> None:
 
 def test_enumerated_models_of_ones_own() -> None:
     def mixture(x: Tensor) -> None:
-        share = pu.multinomial("share", 2, axes={"kind": 2})
-        words = pu.multinomial("words", 2, 3, axes={"kind": 2, "word": ["a", "ab", "b"]})
+        share = pu.table("share", 2, axes={"kind": 2})
+        words = pu.table("words", 2, 3, axes={"kind": 2, "word": ["a", "ab", "b"]})
         with pyro.plate("data", len(x)):
             z = pyro.sample("z", pu.Categorical(share))
             pyro.sample("x", pu.Categorical(words[z]), obs=x)

@@ -63,7 +63,7 @@ def test_models_that_do_not_tell_examples_apart() -> None:
 
 def test_models_that_have_more_than_tables() -> None:
     def model(x: Tensor) -> None:
-        share, mean = pu.multinomial("share", 2), pyro.param("mean", torch.tensor([-1.0, 1.0]))
+        share, mean = pu.table("share", 2), pyro.param("mean", torch.tensor([-1.0, 1.0]))
         with pyro.plate("data", len(x)):
             z = pyro.sample("z", pu.Categorical(share))
             pyro.sample("x", dist.Normal(mean[z], 1.0), obs=x)
@@ -97,7 +97,7 @@ def test_too_many_posteriors() -> None:
 
 def test_impossible_examples_are_named() -> None:
     def model(words: Tensor) -> None:
-        share = pu.multinomial("share", 2)
+        share = pu.table("share", 2)
         with pyro.plate("words", len(words)):
             kind = pyro.sample("kind", pu.Categorical(share))
             pyro.sample("word", pu.Categorical(torch.tensor([0.5, 0.5, 0.0]).log().expand(2, 3)[kind]), obs=words)

@@ -28,7 +28,7 @@ def corpus(n: int = 12, V: int = 4, longest: int = 5, seed: int = 0) -> list[lis
 
 
 def mixture(words: Tensor) -> None:
-    share, kinds = pu.multinomial("share", 2), pu.multinomial("kinds", row_lengths=[3, 5])
+    share, kinds = pu.table("share", 2), pu.table("kinds", row_lengths=[3, 5])
     with pyro.plate("words", len(words)):
         kind = pyro.sample("kind", pu.Categorical(share))
         table = torch.stack([torch.cat([kinds[:3], kinds.new_full((2,), -torch.inf)]), kinds[3:]])
@@ -227,7 +227,7 @@ def test_counts_that_are_missing_from_a_fit_are_an_error() -> None:
 
 def test_parameters_are_refused_by_name() -> None:
     def model(x: Tensor) -> None:
-        pu.multinomial("share", 2)
+        pu.table("share", 2)
         pyro.param("mean", torch.zeros(2))
 
     with pytest.raises(FitError, match="IncrementalEM learns tables only, and the model also has parameter 'mean'"):

@@ -13,7 +13,7 @@ from scipy import stats
 from torch import Tensor
 
 import pyro_unsup as pu
-from pyro_unsup import EM, AddLambda, Normalise, from_labelled, from_weights, multinomial, noise, uniform
+from pyro_unsup import EM, AddLambda, Normalise, from_labelled, from_weights, noise, table, uniform
 from pyro_unsup.errors import FitError, StructureError, TableError
 from pyro_unsup.handlers import declared
 from pyro_unsup.models import Tagger
@@ -24,10 +24,10 @@ SUPPORT = torch.tensor([[True, True, False], [False, True, True]])
 
 def tables() -> dict[str, Declaration]:
     def model() -> None:
-        multinomial("vector", 4)
-        multinomial("cube", 2, 3, 4)
-        multinomial("known", 2, 3, support=SUPPORT)
-        multinomial("ragged", row_lengths=[2, 1, 5])
+        table("vector", 4)
+        table("cube", 2, 3, 4)
+        table("known", 2, 3, support=SUPPORT)
+        table("ragged", row_lengths=[2, 1, 5])
 
     return declared(model)
 
@@ -239,7 +239,7 @@ def test_labels_of_the_wrong_number_are_an_error() -> None:
 
 def test_a_model_without_structure_has_no_labels() -> None:
     def model() -> None:
-        pyro.sample("x", pu.Categorical(multinomial("t", 3)), obs=torch.tensor(1))
+        pyro.sample("x", pu.Categorical(table("t", 3)), obs=torch.tensor(1))
 
     with pytest.raises(FitError, match="from_labelled wants a model with one structured site, found 0"):
         from_labelled(model, structure=torch.tensor([0]))(declared(model), seeded())

@@ -186,7 +186,7 @@ def test_stops_only_when_the_polytope_stays() -> None:
 
 
 def enumerated_model(x: Tensor) -> None:
-    share = pu.multinomial("share", 2)
+    share = pu.table("share", 2)
     with pyro.plate("data", len(x)):
         k = pyro.sample("k", pu.Categorical(share))
         pyro.sample("x", dist.Normal(k.double(), 1.0), obs=x)

@@ -9,7 +9,7 @@ import torch
 from pyro import poutine
 from torch import Tensor
 
-from pyro_unsup import EM, Categorical, multinomial
+from pyro_unsup import EM, Categorical, table
 from pyro_unsup.errors import FitError
 from pyro_unsup.infer.points import Points
 
@@ -125,7 +125,7 @@ def test_em_with_a_table_and_points_equals_em_by_hand() -> None:
     x = torch.cat([torch.randn(20) - 2, torch.randn(15) + 2])
 
     def model(x: Tensor) -> None:
-        pi = multinomial("pi", 2)
+        pi = table("pi", 2)
         with pyro.plate("components", 2):
             loc = pyro.sample("loc", dist.Normal(torch.tensor([-1.0, 1.0]), 3.0))
         with pyro.plate("items", len(x)):

@@ -33,7 +33,7 @@ SEED = 7
 
 def with_params(x: Tensor) -> None:
     """Under a constraint there and back is not exact, and L-BFGS makes much of the difference."""
-    share = pu.multinomial("share", 2)
+    share = pu.table("share", 2)
     mean = pyro.param("mean", lambda: torch.randn(2))
     scale = pyro.param("scale", lambda: torch.ones(2), constraint=constraints.greater_than(0.01))
     with pyro.plate("data", len(x)):
@@ -42,7 +42,7 @@ def with_params(x: Tensor) -> None:
 
 
 def with_points(x: Tensor) -> None:
-    share = pu.multinomial("share", 2, prior=1.5)
+    share = pu.table("share", 2, prior=1.5)
     with pyro.plate("components", 2):
         mean = pyro.sample("mean", dist.Normal(torch.tensor([-1.0, 2.0]), 5.0))
         scale = pyro.sample("scale", dist.LogNormal(0.0, 1.0))
@@ -68,7 +68,7 @@ def with_network() -> Callable[[Tensor], None]:
         bend = Bend().double()
 
     def model(x: Tensor) -> None:
-        share = pu.multinomial("share", 2)
+        share = pu.table("share", 2)
         middle = pyro.module("bend", bend)(torch.linspace(-1, 1, len(x)))
         with pyro.plate("data", len(x)):
             z = pyro.sample("z", pu.Categorical(share))

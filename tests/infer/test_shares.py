@@ -30,8 +30,8 @@ NEAR = pu.components.short_dependencies(limit=1)
 
 def mixture(x: Tensor) -> None:
     """A user's own model: one row an example, enumerated."""
-    share = pu.multinomial("share", 3)
-    faces = pu.multinomial("faces", 3, 4)
+    share = pu.table("share", 3)
+    faces = pu.table("faces", 3, 4)
     with pyro.plate("data", len(x)):
         z = pyro.sample("z", pu.Categorical(share))
         for i in range(x.shape[1]):
@@ -241,8 +241,8 @@ def test_a_chunk_is_a_number_of_tokens(chunk: Any) -> None:
 
 def chained(x: Tensor) -> None:
     """Each item depends on the one before it: rows are no examples."""
-    start, move = pu.multinomial("start", 2), pu.multinomial("move", 2, 2)
-    faces = pu.multinomial("faces", 2, 4)
+    start, move = pu.table("start", 2), pu.table("move", 2, 2)
+    faces = pu.table("faces", 2, 4)
     z = None
     for t in pyro.markov(range(len(x))):
         z = pyro.sample(f"z{t}", pu.Categorical(start if z is None else move[z]))
@@ -250,7 +250,7 @@ def chained(x: Tensor) -> None:
 
 
 def learning_more(x: Tensor) -> None:
-    share = pu.multinomial("share", 2)
+    share = pu.table("share", 2)
     mean = pyro.param("mean", lambda: torch.tensor([-1.0, 1.0]))
     with pyro.plate("data", len(x)):
         z = pyro.sample("z", pu.Categorical(share))

@@ -96,8 +96,8 @@ def test_models_without_compiled_stretches_take_the_general_path(model: Any) -> 
 
 def test_weights_that_are_not_the_tables_themselves_are_not_taken_for_them() -> None:
     def shifted(words: list[list[int]]) -> None:
-        start, transition = pu.multinomial("start", 2), pu.multinomial("transition", 2, 2)
-        emission = pu.multinomial("emission", 2, 3) - 0.5
+        start, transition = pu.table("start", 2), pu.table("transition", 2, 2)
+        emission = pu.table("emission", 2, 3) - 0.5
         flat, lengths = torch.tensor([w for s in words for w in s]), torch.tensor([len(s) for s in words])
         with pyro.plate("sentences", len(words)):
             pyro.sample("words", pu.Chain(start, transition, emission, lengths, flat=True), obs=flat)

@@ -55,13 +55,13 @@ def test_a_step_size_outside_the_unit_interval_is_refused() -> None:
 
 def test_models_with_more_to_learn_than_tables_are_refused() -> None:
     def with_param(x: Tensor) -> None:
-        share, mean = pu.multinomial("share", 2), pyro.param("mean", lambda: torch.zeros(2))
+        share, mean = pu.table("share", 2), pyro.param("mean", lambda: torch.zeros(2))
         with pyro.plate("data", len(x)):
             z = pyro.sample("z", pu.Categorical(share))
             pyro.sample("x", dist.Normal(mean[z], 1.0), obs=x)
 
     def with_latent(x: Tensor) -> None:
-        share, mean = pu.multinomial("share", 2), pyro.sample("mean", dist.Normal(0.0, 1.0))
+        share, mean = pu.table("share", 2), pyro.sample("mean", dist.Normal(0.0, 1.0))
         with pyro.plate("data", len(x)):
             z = pyro.sample("z", pu.Categorical(share))
             pyro.sample("x", dist.Normal(mean + z, 1.0), obs=x)

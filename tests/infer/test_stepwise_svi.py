@@ -22,8 +22,8 @@ from .stepwise_cases import mixture, small
 
 def sampled(sentences: list[list[int]], size: int) -> None:
     """A tagger of some sentences at a time, which its plate draws and scales up."""
-    start, transition = pu.multinomial("start", 2), pu.multinomial("transition", 2, 2)
-    emission = pu.multinomial("emission", 2, 4)
+    start, transition = pu.table("start", 2), pu.table("transition", 2, 2)
+    emission = pu.table("emission", 2, 4)
     with pyro.plate("sentences", len(sentences), subsample_size=size) as chosen:
         some = [sentences[i] for i in chosen.tolist()]
         words, lengths = torch.tensor([word for one in some for word in one]), torch.tensor([len(one) for one in some])

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.distributions import constraints
 
-from pyro_unsup import EM, Categorical, multinomial
+from pyro_unsup import EM, Categorical, table
 from pyro_unsup.errors import FitError
 
 DATA = torch.tensor([0, 1, 2, 1, 1, 0, 2, 2, 1, 0])
@@ -23,7 +23,7 @@ def in_plate(kind: Callable[[Tensor], Any]) -> Callable[[], None]:
     """Observe the data through a distribution made of the table 'topics'."""
 
     def model() -> None:
-        topics = multinomial("topics", 3)
+        topics = table("topics", 3)
         with pyro.plate("items", len(DATA)):
             pyro.sample("word", kind(topics), obs=DATA)
 
@@ -32,7 +32,7 @@ def in_plate(kind: Callable[[Tensor], Any]) -> Callable[[], None]:
 
 def hidden_in_stock() -> None:
     """The table of the hidden variable, not of the observed one."""
-    topics, words = multinomial("topics", 2), multinomial("words", 2, 3)
+    topics, words = table("topics", 2), table("words", 2, 3)
     with pyro.plate("items", len(DATA)):
         z = pyro.sample("z", dist.Categorical(logits=topics))
         pyro.sample("word", Categorical(words[z]), obs=DATA)
@@ -40,55 +40,55 @@ def hidden_in_stock() -> None:
 
 def emitted_by_stock() -> None:
     """The rows that an enumerated variable picks."""
-    topics, words = multinomial("first", 2), multinomial("topics", 2, 3)
+    topics, words = table("first", 2), table("topics", 2, 3)
     with pyro.plate("items", len(DATA)):
         z = pyro.sample("z", Categorical(topics))
         pyro.sample("word", dist.Categorical(logits=words[z]), obs=DATA)
 
 
 def without_plate() -> None:
-    topics = multinomial("topics", 3)
+    topics = table("topics", 3)
     pyro.sample("word", dist.Categorical(logits=topics).expand([len(DATA)]).to_event(1), obs=DATA)
 
 
 def ragged_and_touched() -> None:
-    topics = multinomial("topics", row_lengths=[3, 4], touched=torch.arange(3))
+    topics = table("topics", row_lengths=[3, 4], touched=torch.arange(3))
     with pyro.plate("items", len(DATA)):
         pyro.sample("word", dist.Categorical(logits=topics), obs=DATA)
 
 
 def one_hot() -> None:
-    topics = multinomial("topics", 3)
+    topics = table("topics", 3)
     with pyro.plate("items", len(DATA)):
         pyro.sample("word", dist.OneHotCategorical(logits=topics), obs=torch.nn.functional.one_hot(DATA, 3).double())
 
 
 def counts() -> None:
-    topics = multinomial("topics", 3)
+    topics = table("topics", 3)
     pyro.sample("word", dist.Multinomial(10, logits=topics), obs=torch.bincount(DATA, minlength=3).double())
 
 
 def bits() -> None:
-    topics = multinomial("topics", 2)
+    topics = table("topics", 2)
     with pyro.plate("items", len(DATA)):
         pyro.sample("word", dist.Bernoulli(topics[0].exp()), obs=(DATA > 0).double())
 
 
 def mixed() -> None:
-    topics = multinomial("topics", 2)
+    topics = table("topics", 2)
     with pyro.plate("items", len(DATA)):
         components = dist.Normal(torch.tensor([-1.0, 1.0]), 1.0)
         pyro.sample("word", dist.MixtureSameFamily(dist.Categorical(logits=topics), components), obs=DATA.double())
 
 
 def chained() -> None:
-    start, move = torch.zeros(2), multinomial("topics", 2, 2)
+    start, move = torch.zeros(2), table("topics", 2, 2)
     hmm = dist.DiscreteHMM(start, move, dist.Normal(torch.tensor([-1.0, 1.0]), 1.0), duration=len(DATA))
     pyro.sample("word", hmm, obs=DATA.double())
 
 
 def chained_emissions() -> None:
-    words = multinomial("topics", 2, 3)
+    words = table("topics", 2, 3)
     hmm = dist.DiscreteHMM(torch.zeros(2), torch.zeros(2, 2), dist.Categorical(logits=words), duration=len(DATA))
     pyro.sample("word", hmm, obs=DATA)
 
@@ -106,7 +106,7 @@ CASES: dict[str, tuple[Callable[[], None], str, str]] = {
     "enumerated rows": (emitted_by_stock, "word", "Categorical"),
     "ragged": (ragged_and_touched, "word", "Categorical"),
     "one hot": (one_hot, "word", "OneHotCategorical"),
-    "multinomial": (counts, "word", "Multinomial"),
+    "table": (counts, "word", "Multinomial"),
     "bernoulli": (bits, "word", "Bernoulli"),
     "mixture": (mixed, "word", "Categorical"),
     "hmm": (chained, "word", "DiscreteHMM"),
@@ -159,7 +159,7 @@ def test_stock_beside_a_table_is_fine() -> None:
     """A mixture whose hidden variable has a table, and whose words have a parameter in a stock distribution."""
 
     def model(words: Tensor) -> None:
-        topics = multinomial("topics", 2)
+        topics = table("topics", 2)
         logits = pyro.param("logits", torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]))
         with pyro.plate("items", words.shape[1]):
             z = pyro.sample("z", Categorical(topics))
@@ -171,7 +171,7 @@ def test_stock_beside_a_table_is_fine() -> None:
 
 def test_our_own_categorical_is_fine() -> None:
     def model() -> None:
-        topics, words = multinomial("topics", 2), multinomial("words", 2, 3)
+        topics, words = table("topics", 2), table("words", 2, 3)
         with pyro.plate("items", 5):
             z = pyro.sample("z", Categorical(topics))
             with pyro.plate("words", 2):

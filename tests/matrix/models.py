@@ -84,8 +84,8 @@ ANSWERS = torch.tensor([[0, 1], [1, 1], [0, 1], [2, 0], [2, 0], [1, 0], [2, 0], 
 
 def marbles(colour: Tensor, size: Tensor) -> None:
     """A mixture: each class has its colours, which are counted, and its mean size, which is not."""
-    share = pu.multinomial("share", 2, prior=1.5)
-    paint = pu.multinomial("paint", 2, 3, prior=1.5, axes={"class": 2, "colour": ["red", "green", "blue"]})
+    share = pu.table("share", 2, prior=1.5)
+    paint = pu.table("paint", 2, 3, prior=1.5, axes={"class": 2, "colour": ["red", "green", "blue"]})
     with pyro.plate("classes", 2):
         mean = pyro.sample("mean", dist.Normal(torch.tensor([-1.0, 1.0]), 3.0))
     with pyro.plate("marbles", len(colour)):
@@ -96,10 +96,10 @@ def marbles(colour: Tensor, size: Tensor) -> None:
 
 def survey(answers: Tensor) -> None:
     """Two hidden variables, the second of which depends on the first; nothing but tables."""
-    town = pu.multinomial("town", 2, prior=1.5, axes={"town": 2})
-    mood = pu.multinomial("mood", 2, 3, prior=1.5, axes={"town": 2, "mood": 3})
-    first = pu.multinomial("first", 3, 3, prior=1.5, axes={"mood": 3, "answer": 3})
-    second = pu.multinomial("second", 2, 2, prior=1.5, axes={"town": 2, "answer": 2})
+    town = pu.table("town", 2, prior=1.5, axes={"town": 2})
+    mood = pu.table("mood", 2, 3, prior=1.5, axes={"town": 2, "mood": 3})
+    first = pu.table("first", 3, 3, prior=1.5, axes={"mood": 3, "answer": 3})
+    second = pu.table("second", 2, 2, prior=1.5, axes={"town": 2, "answer": 2})
     with pyro.plate("people", len(answers)):
         home = pyro.sample("home", pu.Categorical(town))
         feels = pyro.sample("feels", pu.Categorical(mood[home]))

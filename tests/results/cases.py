@@ -42,7 +42,7 @@ def with_dictionary(dtype: torch.dtype = torch.float64) -> pu.Fit:
 
 def mixture(x: Tensor) -> None:
     """A model of a user's own, with parameters under a constraint and without."""
-    share = pu.multinomial("share", 2)
+    share = pu.table("share", 2)
     mean = pyro.param("mean", lambda: torch.tensor([-1.0, 1.3]))
     scale = pyro.param("scale", lambda: torch.ones(2), constraint=constraints.greater_than(0.01))
     with pyro.plate("data", len(x)):
@@ -52,7 +52,7 @@ def mixture(x: Tensor) -> None:
 
 def latent(x: Tensor) -> None:
     """The same with continuous latent variables."""
-    share = pu.multinomial("share", 2, prior=2.0)
+    share = pu.table("share", 2, prior=2.0)
     with pyro.plate("components", 2):
         mean = pyro.sample("mean", dist.Normal(torch.tensor([-1.0, 1.3]), 5.0))
         scale = pyro.sample("scale", dist.LogNormal(0.0, 1.0))

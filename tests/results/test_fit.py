@@ -111,7 +111,7 @@ def test_enumerated_variables_are_decoded_at_their_best() -> None:
 
 def test_several_structured_sites_are_not_decoded_by_guess() -> None:
     def model(words: Tensor) -> None:
-        start, transition, emission = pu.multinomial("s", 2), pu.multinomial("t", 2, 2), pu.multinomial("e", 2, 3)
+        start, transition, emission = pu.table("s", 2), pu.table("t", 2, 2), pu.table("e", 2, 3)
         with pyro.plate("sentences", len(words)):
             pyro.sample("left", pu.Chain(start, transition, emission, 4), obs=words)
             pyro.sample("right", pu.Chain(start, transition, emission, 4), obs=words)
@@ -166,7 +166,7 @@ class PyroSlope(PyroModule):
         self.line = PyroModule[torch.nn.Linear](1, 1)
 
     def forward(self, x: Tensor, y: Tensor) -> None:
-        share = pu.multinomial("share", 2)
+        share = pu.table("share", 2)
         middle = self.line(x[:, None])[:, 0]
         with pyro.plate("data", len(x)):
             z = pyro.sample("z", pu.Categorical(share))
@@ -177,7 +177,7 @@ def regression() -> tuple[Slope, Any]:
     net = Slope()
 
     def model(x: Tensor, y: Tensor) -> None:
-        share = pu.multinomial("share", 2)
+        share = pu.table("share", 2)
         middle = pyro.module("net", net)(x)
         with pyro.plate("data", len(x)):
             z = pyro.sample("z", pu.Categorical(share))

@@ -20,7 +20,7 @@ from torch.distributions import kl_divergence
 import pyro_unsup as pu
 from pyro_unsup import UnsupError
 from pyro_unsup import components as c
-from pyro_unsup.distributions import Hidden, RowDirichlet, RowLogisticNormal, Structured
+from pyro_unsup.distributions import Hidden, RowDirichlet, RowLogisticNormal, Structure
 from pyro_unsup.models import CCM, DMV, Aligner, Clusterer, Segmenter, Tagger
 from pyro_unsup.results.table_posterior import table_posterior
 
@@ -66,7 +66,7 @@ def terms(fit: pu.Fit, guide: Any, priors: dict[str, Any] | None = None) -> tupl
         - float(q.nodes[name]["log_prob"])
         for name in fit.weights
     )
-    (site,) = (s for s in p.nodes.values() if s["type"] == "sample" and isinstance(s["fn"], Structured))
+    (site,) = (s for s in p.nodes.values() if s["type"] == "sample" and isinstance(s["fn"], Structure))
     y = q.nodes[f"{site['name']}.structure"]
     given = float(site["fn"].score(site["value"], y["value"]).sum() - y["fn"].log_prob(y["value"]))
     return tables + given, tables + float(site["log_prob"].sum())

@@ -12,14 +12,14 @@ import pyro_unsup as pu
 from pyro_unsup.errors import TableError
 from pyro_unsup.handlers import declared
 from pyro_unsup.models import CCM, Aligner, Clusterer, Segmenter, Tagger
-from pyro_unsup.tables import Axis, Declaration, Layout, multinomial
+from pyro_unsup.tables import Axis, Declaration, Layout, table
 
 WORDS = pu.data.Vocab(["the", "dog", "sees"])
 
 
-def axes_of(table: Declaration) -> dict[str, list[Any]]:
-    assert table.axes is not None
-    return {axis.name: list(axis.labels) for axis in table.axes}
+def axes_of(declaration: Declaration) -> dict[str, list[Any]]:
+    assert declaration.axes is not None
+    return {axis.name: list(axis.labels) for axis in declaration.axes}
 
 
 def test_labels_by_name_numbers_and_functions() -> None:
@@ -30,11 +30,11 @@ def test_labels_by_name_numbers_and_functions() -> None:
         return ["a", "b", "c"]
 
     def model() -> None:
-        multinomial("emission", 2, 3, axes={"tag": 2, "word": words})
+        table("emission", 2, 3, axes={"tag": 2, "word": words})
 
-    table = declared(model)["emission"]
+    declaration = declared(model)["emission"]
     assert not calls  # nobody asked
-    assert axes_of(table) == {"tag": [0, 1], "word": ["a", "b", "c"]}
+    assert axes_of(declaration) == {"tag": [0, 1], "word": ["a", "b", "c"]}
     assert len(calls) == 1
 
 
@@ -42,7 +42,7 @@ def test_a_ragged_table_says_which_outcome_each_cell_is() -> None:
     cells = torch.tensor([0, 2, 1])
 
     def model() -> None:
-        multinomial("t", row_lengths=[2, 1], axes=[Axis("source", ["x", "y"]), Axis("target", WORDS, lambda: cells)])
+        table("t", row_lengths=[2, 1], axes=[Axis("source", ["x", "y"]), Axis("target", WORDS, lambda: cells)])
 
     axes = declared(model)["t"].axes
     assert axes is not None
@@ -64,7 +64,7 @@ def test_a_ragged_table_says_which_outcome_each_cell_is() -> None:
 )  # fmt: skip
 def test_axes_that_do_not_go_with_the_table(how: dict[str, Any], message: str) -> None:
     with pytest.raises(TableError, match=message):
-        multinomial("t", *how.pop("shape"), **how)
+        table("t", *how.pop("shape"), **how)
 
 
 def test_axes_of_taggers() -> None:
@@ -103,18 +103,22 @@ def test_axes_of_bracketings() -> None:
     contexts = {("<start>", "N"), ("D", "<end>"), ("<start>", "<end>"), ("<start>", "D"), ("D", "N"), ("N", "<end>")}
     assert set(axes_of(tables["context"])["context"]) == contexts | {unknown}
     model = CCM.of([[0, 1]], vocab=tags, variant=2)
-    table = model.declarations()["yield"]
-    assert axes_of(table) == {
+    declaration = model.declarations()["yield"]
+    assert axes_of(declaration) == {
         "kind": ["distituent"] * 3 + ["constituent"] * 3,
         "width": [1, 2, 3] * 2,
         "yield": [("D",), ("N",), ("D", "N"), unknown],
     }
-    assert table.axes is not None
-    assert table.axes[-1].cells is not None
-    assert table.axes[-1].cells.tolist() == [0, 1, 3, 2, 3, 3] * 2
+    assert declaration.axes is not None
+    assert declaration.axes[-1].cells is not None
+    assert declaration.axes[-1].cells.tolist() == [0, 1, 3, 2, 3, 3] * 2
     # The cells that the model reads are those.
     columns = model.index([[0, 1]]).cells[:, 0]
-    assert [axes_of(table)["yield"][int(table.axes[-1].cells[c])] for c in columns] == [("D",), ("N",), ("D", "N")]
+    assert [axes_of(declaration)["yield"][int(declaration.axes[-1].cells[c])] for c in columns] == [
+        ("D",),
+        ("N",),
+        ("D", "N"),
+    ]
 
 
 def test_axes_of_aligners() -> None:
@@ -128,10 +132,10 @@ def test_axes_of_aligners() -> None:
     assert [a.name for a in forward.axes] == ["source", "target"]
     assert [a.name for a in backward.axes] == ["target", "source"]
 
-    def pairs(table: Declaration) -> list[tuple[str, str]]:
-        assert table.axes is not None
-        rows, outcomes = table.axes
-        lengths = table.layout.row_lengths
+    def pairs(declaration: Declaration) -> list[tuple[str, str]]:
+        assert declaration.axes is not None
+        rows, outcomes = declaration.axes
+        lengths = declaration.layout.row_lengths
         assert lengths is not None
         assert outcomes.cells is not None
         owners = torch.repeat_interleave(lengths)
@@ -154,12 +158,12 @@ def test_axes_of_aligners() -> None:
     ids=lambda model: type(model).__name__,
 )
 def test_models_still_travel_between_processes(model: Any) -> None:
-    for table in model.declarations().values():
-        for axis in table.axes:
+    for declaration in model.declarations().values():
+        for axis in declaration.axes:
             assert len(axis.labels)  # made, and not carried along
     again = pickle.loads(pickle.dumps(model))
-    for name, table in model.declarations().items():
-        assert axes_of(again.declarations()[name]) == axes_of(table)
+    for name, declaration in model.declarations().items():
+        assert axes_of(again.declarations()[name]) == axes_of(declaration)
 
 
 def test_a_mini_batch_keeps_its_axes() -> None:

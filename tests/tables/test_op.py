@@ -1,4 +1,4 @@
-"""``multinomial``: its default meaning under stock Pyro, and its errors. What handlers answer is tested with them."""
+"""``table``: its default meaning under stock Pyro, and its errors. What handlers answer is tested with them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pyro_unsup.distributions import RowDirichlet
 from pyro_unsup.errors import TableError
-from pyro_unsup.tables import Declaration, Layout, declare, multinomial, take
+from pyro_unsup.tables import Declaration, Layout, declare, table, take
 
 SUPPORT = torch.tensor([[True, True, False, True], [False, True, False, False], [True, True, True, True]])
 TABLES: dict[str, dict[str, Any]] = {
@@ -32,7 +32,7 @@ cases = pytest.mark.parametrize("how", TABLES.values(), ids=TABLES)
 
 def ask(how: dict[str, Any], **more: Any) -> Tensor:
     how = dict(how)
-    return multinomial("t", *how.pop("shape"), **how, **more)
+    return table("t", *how.pop("shape"), **how, **more)
 
 
 def layout_of(how: dict[str, Any]) -> Layout:
@@ -62,9 +62,9 @@ def test_default_meaning_is_one_dirichlet_site(how: dict[str, Any]) -> None:
 
 def test_format_shapes_shows_the_tables() -> None:
     def model() -> None:
-        multinomial("dense", 3, 4)
-        multinomial("known", 3, 4, support=SUPPORT)
-        multinomial("ragged", row_lengths=[2, 1, 4])
+        table("dense", 3, 4)
+        table("known", 3, 4, support=SUPPORT)
+        table("ragged", row_lengths=[2, 1, 4])
 
     shapes = poutine.trace(model).get_trace().format_shapes()
     lines = [line.split() for line in shapes.splitlines()]
@@ -85,7 +85,7 @@ def test_the_prior_reaches_its_cells(how: dict[str, Any]) -> None:
 
 def test_a_prior_may_be_a_number_an_integer_or_broadcast() -> None:
     def concentration(prior: Any) -> Tensor:
-        site = poutine.trace(multinomial).get_trace("t", 3, 4, prior=prior).nodes["t"]
+        site = poutine.trace(table).get_trace("t", 3, 4, prior=prior).nodes["t"]
         alpha: Tensor = site["fn"].base_dist.concentration
         return alpha
 
@@ -99,11 +99,11 @@ def test_a_prior_keeps_its_digits_where_float32_is_the_default() -> None:
     kept: list[Declaration] = []
 
     class Keep(poutine.messenger.Messenger):
-        def _pyro_multinomial(self, msg: Any) -> None:
+        def _pyro_table(self, msg: Any) -> None:
             kept.append(msg["args"][0])
 
     with Keep():
-        weights = multinomial("t", 3, prior=1.1)
+        weights = table("t", 3, prior=1.1)
     assert weights.dtype == torch.float32
     assert float(kept[0].prior) == 1.1
 
@@ -143,12 +143,12 @@ def test_inside_a_plate_there_is_one_table_an_item() -> None:
 
 
 def test_underflow_is_tiny_and_not_a_structural_zero() -> None:
-    weights = multinomial("t", row_lengths=[1000], prior=1e-4)
+    weights = table("t", row_lengths=[1000], prior=1e-4)
     assert weights.isfinite().all()
-    assert multinomial("t", 1000, prior=1e-4).isfinite().all()
+    assert table("t", 1000, prior=1e-4).isfinite().all()
 
 
-def test_declare_is_multinomial_with_a_layout_made_before() -> None:
+def test_declare_is_table_with_a_layout_made_before() -> None:
     declaration = Declaration("t", Layout.dense(2, 3, support=SUPPORT[:2, :3]), torch.tensor(1.0))
     trace = poutine.trace(declare).get_trace(declaration)
     assert isinstance(trace.nodes["t"]["fn"], RowDirichlet)
@@ -157,8 +157,8 @@ def test_declare_is_multinomial_with_a_layout_made_before() -> None:
 
 def coins(flips: Tensor) -> None:
     """Six flips of the first side against two of the second, the third forbidden; and a ragged table beside."""
-    coin = multinomial("coin", 1, 3, support=torch.tensor([[True, True, False]]))[0]
-    other = multinomial("other", row_lengths=[1, 2])
+    coin = table("coin", 1, 3, support=torch.tensor([[True, True, False]]))[0]
+    other = table("other", row_lengths=[1, 2])
     with pyro.plate("flips", len(flips)):
         pyro.sample("flip", dist.Categorical(logits=coin), obs=flips)
         pyro.sample("flop", dist.Categorical(logits=other[1:]), obs=flips)
@@ -201,18 +201,18 @@ def test_nuts_and_predictive_run_on_tables() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: multinomial("t"), r"table 't': give either a shape \(dense\) or row_lengths \(ragged\)"),
-        (lambda: multinomial("t", 2, row_lengths=[2]), "table 't': give either a shape"),
-        (lambda: multinomial("t", row_lengths=[2], support=torch.ones(2)),
+        (lambda: table("t"), r"table 't': give either a shape \(dense\) or row_lengths \(ragged\)"),
+        (lambda: table("t", 2, row_lengths=[2]), "table 't': give either a shape"),
+        (lambda: table("t", row_lengths=[2], support=torch.ones(2)),
          "table 't': a ragged table has no support; leave forbidden cells out of its rows"),
-        (lambda: multinomial("t", 2, 0), r"table 't': a table needs at least one outcome .* actual shape = \(2, 0\)"),
-        (lambda: multinomial("t", 2, support=torch.zeros(2)), "table 't': row .* has no allowed outcome"),
-        (lambda: multinomial("t", 2, 3, support=torch.ones(3, 2)), r"table 't': a support must broadcast .*\(2, 3\)"),
-        (lambda: multinomial("t", row_lengths=[0]), "table 't': row_lengths must be"),
-        (lambda: multinomial("t", 2, prior=0), "table 't': the Dirichlet prior must be positive, actual smallest = 0"),
-        (lambda: multinomial("t", 2, prior=torch.tensor([1.0, -2.0])), "must be positive, actual smallest = -2"),
-        (lambda: multinomial("t", 2, prior=float("nan")), "must be positive"),
-        (lambda: multinomial("t", 2, prior=torch.ones(3)),
+        (lambda: table("t", 2, 0), r"table 't': a table needs at least one outcome .* actual shape = \(2, 0\)"),
+        (lambda: table("t", 2, support=torch.zeros(2)), "table 't': row .* has no allowed outcome"),
+        (lambda: table("t", 2, 3, support=torch.ones(3, 2)), r"table 't': a support must broadcast .*\(2, 3\)"),
+        (lambda: table("t", row_lengths=[0]), "table 't': row_lengths must be"),
+        (lambda: table("t", 2, prior=0), "table 't': the Dirichlet prior must be positive, actual smallest = 0"),
+        (lambda: table("t", 2, prior=torch.tensor([1.0, -2.0])), "must be positive, actual smallest = -2"),
+        (lambda: table("t", 2, prior=float("nan")), "must be positive"),
+        (lambda: table("t", 2, prior=torch.ones(3)),
          r"table 't': the prior must broadcast to the shape \(2,\), actual shape \(3,\)"),
     ],
 )  # fmt: skip
