@@ -11,10 +11,11 @@ from .dependency import Dependency
 from .headed_bracketing import HeadedBracketing
 from .hidden import Hidden
 from .mixture import Mixture
+from .posterior import Posterior
 from .row_dirichlet import RowDirichlet
 from .row_logistic_normal import RowLogisticNormal
 from .segmentation import Segmentation
-from .structured import Posterior, Structure
+from .structure import Structure
 
 __all__ = [
     "Agreement",

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any
 
 import torch
 from torch import Size, Tensor
-from torch.distributions import constraints
+from torch.nn.functional import one_hot
 
 from ..errors import StructureError
 from ..kernels.threads import TOKENS_A_THREAD
-from .chain_posterior import ChainPosterior
 from .chain_stepwise import ChainStretch
-from .chain_sum import ChainParts, log_partition, reference_log_partition
 from .parts import States
-from .ragged import check_lengths, flatten, offsets_of, pad
-from .structured import Structure, one_set
+from .ragged import Rows, check_lengths, flatten, pad
+from .semiring import Sum
+from .structure import Potentials, Structure
 
 
 class Chain(Structure):
@@ -31,6 +31,8 @@ class Chain(Structure):
 
     O(n K^2), or O(n K^3) for the second order, and less where -inf in ``emission`` leaves a word few states: the cost
     follows the pairs and triples of states that the words allow. On CPU a compiled kernel does the work.
+
+    A structure is the state of each word. Its parts are states, (tokens, K).
 
     :param start: (*batch, K).
     :param transition: (*batch, K, K) axes (old, new), or (*batch, K, K + 1) whose last column is the stop event.
@@ -57,6 +59,10 @@ class Chain(Structure):
     [2] B. Merialdo (1994) "Tagging English text with a probabilistic model" (the second order).
     """
 
+    part = "states"
+    shared_groups = ("steps", "ends")
+    kernel = "pyro_unsup.kernels.chain"
+
     def __init__(
         self,
         start: Tensor,
@@ -67,172 +73,188 @@ class Chain(Structure):
         flat: bool = False,
         validate_args: bool | None = None,
     ) -> None:
-        self.start, self.transition, self.emission, self.second = start, transition, emission, second
-        self.flat = flat
-        self.lengths = check_lengths(torch.as_tensor(lengths))
-        self._parts = self._check()
-        if flat and self.lengths.dim() != 1:
-            raise StructureError(f"a flat chain needs lengths of shape (B,), actual shape {tuple(self.lengths.shape)}")
-        batch = torch.broadcast_shapes(self._parts.batch_shape, self.lengths.shape)
-        size = int(self.lengths.sum()) if flat else int(self.lengths.max()) if self.lengths.numel() else 0
-        super().__init__(batch, Size([size]), validate_args=False)
-        if validate_args is not None:
-            self._validate_args = validate_args
-
-    def _check(self) -> ChainParts:
-        K = self.start.shape[-1]
-        order = 1 if self.second is None else 2
-        tables = {"transition": (self.transition, order), "emission": (self.emission, 1)}
-        if self.second is not None:
-            tables["second"] = (self.second, 1)
-        for name, (table, rows) in tables.items():
-            if table.dim() < rows + 1 or table.shape[-rows - 1 : -1] != (K,) * rows:
-                raise StructureError(
-                    f"start has {K} states, so {name} of a chain of order {order} should end in shape "
-                    f"{(K,) * rows} + (outcomes,), actual shape {tuple(table.shape)}"
-                )
-        outcomes = {t.shape[-1] for t in (self.transition, self.second) if t is not None}
-        if len(outcomes) > 1 or outcomes - {K, K + 1}:
-            raise StructureError(f"transitions lead to {K} states, or {K} + 1 with a stop event, actual {outcomes}")
-        return ChainParts.of(self.start, self.transition, self.second, self.emission)
+        lengths = check_lengths(torch.as_tensor(lengths))
+        if flat and lengths.dim() != 1:
+            raise StructureError(f"a flat chain needs lengths of shape (B,), actual shape {tuple(lengths.shape)}")
+        self.is_flat, self._shape = flat, lengths.shape
+        self._form: tuple[Size, int] | None = None  # of the padded values that were laid flat: batch, and longest
+        stops = transition.dim() > 0 and start.dim() > 0 and transition.shape[-1] == start.shape[-1] + 1
+        new = "K+1" if stops else "K"
+        axes = {"start": "K", "transition": f"K {new}", "emission": "K V"}
+        if second is not None:
+            axes |= {"transition": f"K K {new}", "second": f"K {new}"}
+        size = int(lengths.sum()) if flat else int(lengths.max()) if lengths.numel() else 0
+        weights = {"start": start, "transition": transition, "emission": emission, "second": second}
+        super().__init__(weights, lengths, Size([size]), axes, validate_args)
 
     @property
-    def weights(self) -> dict[str, Tensor]:
-        found = {"start": self.start, "transition": self.transition, "emission": self.emission}
-        return found if self.second is None else {**found, "second": self.second}
+    def examples(self) -> Size:
+        return Size([len(self.rows)]) if self.is_flat else self._shape  # padded values have any number of batch axes
 
-    def with_weights(self, weights: dict[str, Tensor]) -> Chain:
-        w = {**self.weights, **weights}
-        new = Chain(w["start"], w["transition"], w["emission"], self.lengths, w.get("second"), self.flat)
-        new._batch_shape = self._batch_shape
-        return new
+    @property
+    def second_order(self) -> bool:
+        return "second" in self.weights
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Chain:
-        new = self.with_weights({})
-        new._batch_shape = Size(batch_shape)
-        return new
+    def potentials(self, value: Tensor) -> Potentials:
+        """States, with their words and the start; and the steps between states and the ends, the same at all positions.
 
-    @constraints.dependent_property(is_discrete=True, event_dim=1)
-    def support(self) -> constraints.Constraint:
-        return constraints.independent(constraints.integer_interval(0, self.emission.shape[-1] - 1), 1)
+        The context of a state is (a, b): b the state before it, and a the one before b. In a first-order chain a is
+        always 0; in a second-order chain a = K stands for "b is the first state". Steps are (a, b, new), ends (a, b).
+        """
+        owner = self.rows.owner.to(value.device)
+        first = (self.rows.position == 0).to(value.device).unsqueeze(-1)  # (tokens, 1)
+        states = self.look_up(self.table("emission").mT, owner, value.long())  # (*draws, tokens, K)
+        states = states + torch.where(first, self.spread(self.table("start"), owner), 0.0)
+        steps = self.table("transition")
+        if self.second_order:
+            second = self.table("second").unsqueeze(-3)
+            batch = torch.broadcast_shapes(steps.shape[:-3], second.shape[:-3])
+            steps = torch.cat([steps.expand(*batch, *steps.shape[-3:]), second.expand(*batch, *second.shape[-3:])], -3)
+        else:
+            steps = steps.unsqueeze(-3)
+        K = self.sizes["K"]
+        ends = steps[..., K] if steps.shape[-1] > K else steps.new_zeros(steps.shape[:-1])
+        return {"states": states, "steps": steps[..., :K], "ends": ends}
 
-    def log_prob(self, value: Tensor) -> Tensor:  # (sum of lengths,) or (*batch, T) -> batch_shape
-        words, lengths = self._data(value)
-        self._check_words(words)
-        if self._parts.batch_shape.numel() == 1:
-            total = log_partition(self._parts.squeezed(), words, lengths)
-            shape = self.lengths.shape if self.flat else value.shape[:-1]
-            return total.reshape(shape).expand(torch.broadcast_shapes(shape, self._batch_shape))
-        padded = pad(words, lengths, time=self.event_shape[0]) if self.flat else value  # weights differ in the batch
-        total = reference_log_partition(self._parts, padded.long(), self.lengths)
-        return total.expand(torch.broadcast_shapes(total.shape, self._batch_shape))
+    def total(self, potentials: Potentials, sum_: Sum) -> Tensor:
+        """The message at t holds, for every context (a, b) that ends there, the sum over all ways to arrive::
 
-    def _check_words(self, words: Tensor) -> None:
-        V = self.emission.shape[-1]
-        if words.is_floating_point() or words.dtype == torch.bool:
-            raise StructureError(f"words must be integers, actual dtype {words.dtype}")
-        if len(words) and (int(words.min()) < 0 or int(words.max()) >= V):
-            raise StructureError(
-                f"words must lie in 0 .. {V - 1} (emission has {V} columns), "
-                f"actual range {int(words.min())} .. {int(words.max())}"
-            )
+        m_1[pad, b] = state_1[b]
+        m_t[b, c]   = state_t[c] + sum_a  m_{t-1}[a, b] + step[a, b, c]      second order
+        m_t[0, c]   = state_t[c] + sum_b  m_{t-1}[0, b] + step[0, b, c]      first order
+        total       = sum_{a, b}  m_n[a, b] + end[a, b]
+        """
+        flat, steps, ends = potentials["states"], potentials["steps"], potentials["ends"]
+        states = self.rows.pad(flat, flat.dim() - 2).unsqueeze(-2)  # (*draws, B, T, 1, K)
+        lengths = self.rows.lengths.to(flat.device)[:, None, None]
+        message = states[..., 0, :, :]  # (*draws, B, A, K)
+        if self.second_order:
+            none = torch.full_like(message, -torch.inf).expand(*message.shape[:-2], self.sizes["K"], -1)
+            message = torch.cat([none, message], -2)
+        for t in range(1, states.shape[-3]):
+            arrived = states[..., t, :, :] + sum_(message.unsqueeze(-1) + steps, -3 if self.second_order else -2)
+            if self.second_order:
+                arrived = torch.cat([arrived, torch.full_like(arrived[..., :1, :], -torch.inf)], -2)
+            message = torch.where(t < lengths, arrived, message)
+        return sum_((message + ends).flatten(-2), -1)
 
-    def score(self, value: Tensor, structure: Tensor) -> Tensor:  # both (sum of lengths,) or (*batch, T) -> (*batch,)
-        words, lengths = self._data(value)
-        states, _ = self._data(structure)
-        states, words, p = states.long(), words.long(), self._parts.squeezed()
-        if len(states) and (int(states.min()) < 0 or int(states.max()) >= len(p.start)):
-            raise StructureError(
-                f"states must lie in 0 .. {len(p.start) - 1}, actual range {int(states.min())} .. {int(states.max())}"
-            )
-        owner = torch.repeat_interleave(torch.arange(len(lengths)), lengths)
-        first = torch.ones(len(words), dtype=torch.bool)
-        first[1:] = owner[1:] != owner[:-1]
-        last = first.roll(-1)
-        # The context (a, b) that each position leaves behind, as ChainParts numbers it.
-        a = torch.where(first, len(p.start), states.roll(1)) if p.second_order else torch.zeros_like(states)
-        start = p.start[states[first]]
-        onward = p.trans[a[~last], states[~last], states[~first]]
-        stop = p.stop[a[last], states[last]]
-        total = start.new_zeros(len(lengths)).index_add(0, owner, p.emission[states, words])
-        total = total.index_add(0, owner[first], start).index_add(0, owner[~last], onward)
-        total = total.index_add(0, owner[last], stop)
-        return total.reshape(self.lengths.shape if self.flat else value.shape[:-1])
+    def to_structure(self, parts: Tensor) -> Tensor:  # (*draws, tokens, K) -> (*draws, tokens)
+        return parts.argmax(-1)
 
-    def posterior(self, value: Tensor) -> ChainPosterior:
-        one_set(self._parts.batch_shape)
-        words, lengths = self._data(value)
-        self._check_words(words)
-        self._parts.check()
-        names = {name: w.detach() for name, w in self.weights.items()}
-        shape = None if self.flat else value.shape
-        return ChainPosterior(names, self._parts.squeezed().detach(), words, lengths, shape)
+    def to_parts(self, structure: Tensor) -> Tensor:  # (*draws, tokens) -> (*draws, tokens, K)
+        return one_hot(structure.long(), self.sizes["K"]).bool()
+
+    def best_parts(self, gain: Tensor) -> Tensor:
+        return gain.argmax(-1)  # without steps, every position is on its own
 
     def parts(self, value: Tensor) -> States:
-        words, lengths = self._data(value)
-        return States(words, lengths, self.start.shape[-1], None if self.flat else value.shape)
+        dist, words = self.laid_flat(value)
+        return States(words, dist.rows.lengths, self.sizes["K"], None if self.is_flat else value.shape)
 
-    def apart(self, value: Tensor, factors: Tensor) -> tuple[Chain, Tensor]:
-        words, lengths = self._data(value)
-        self._check_words(words)
-        if not self.flat:
-            factors = flatten(factors.reshape(-1, *factors.shape[-2:]), lengths)
-        numbers, rows = words.long(), self.emission.mT  # (*batch, V, K)
-        # Only words that are weighed need a column of their own.
-        some = slice(None) if factors.requires_grad else (factors != 0).any(-1).nonzero()[:, 0]
-        own = rows.index_select(-2, numbers[some]) + factors[some]
-        numbers = numbers.clone()
-        numbers[some] = rows.shape[-2] + torch.arange(own.shape[-2])
-        if not self.flat:
-            numbers = pad(numbers, lengths, time=value.shape[-1]).reshape(value.shape)
-        return self.with_weights({"emission": torch.cat([rows, own], -2).mT}), numbers
+    def check_value(self, value: Tensor) -> None:
+        self.check_integers(value, self.sizes["V"])
+
+    def check_structure(self, structure: Tensor) -> None:
+        K = self.sizes["K"]
+        if structure.numel() and (int(structure.min()) < 0 or int(structure.max()) >= K):
+            raise StructureError(
+                f"states must lie in 0 .. {K - 1}, actual range {int(structure.min())} .. {int(structure.max())}"
+            )
 
     def stepwise(self, value: Tensor, touched: Mapping[str, Tensor | None], batch_size: int) -> ChainStretch | None:
-        words, lengths = self._data(value)
+        dist, words = self.laid_flat(value)
+        lengths = dist.rows.lengths
         large = len(words) * batch_size >= TOKENS_A_THREAD * len(lengths)  # better done by several threads
-        one_table = self.start.dim() == 1 and self.transition.dim() == self.emission.dim() == 2
-        if large or not one_table or self.second is not None or words.device.type != "cpu":
+        one_table = all(w.dim() == len(self.table_axes[name]) for name, w in self.weights.items())
+        if large or not one_table or self.second_order or words.device.type != "cpu":
             return None
-        self._check_words(words)
         columns = touched["emission"]
         words = words.long() if columns is None else columns[words.long()]
-        return ChainStretch(words.numpy(), offsets_of(lengths).numpy())
+        return ChainStretch(words.numpy(), dist.rows.offsets.numpy())
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Draw words of the given lengths, from the chain's weights restricted to those lengths."""
-        if self._parts.batch_shape.numel() != 1:
+        if any(
+            w.dim() > len(self.table_axes[name]) and w.shape[: -len(self.table_axes[name])].numel() > 1
+            for name, w in self.weights.items()
+        ):
             raise StructureError("sample() draws from one set of weights at a time: with Predictive, parallel=False")
-        p = self._parts.squeezed().detach()
-        lengths = self.lengths.reshape(-1).repeat(Size(sample_shape).numel())
+        lengths = self.rows.lengths.repeat(Size(sample_shape).numel())
+        w = {
+            name: x.detach().reshape(x.shape[x.dim() - len(self.table_axes[name]) :])
+            for name, x in self.weights.items()
+        }
         with torch.no_grad():
             # Summing the words out of every position leaves a chain over states alone, with one "word".
-            mass = torch.logsumexp(p.emission, -1, keepdim=True)  # (K, 1)
-            blank = torch.zeros(int(lengths.sum()), dtype=torch.long)
-            blanks = ChainPosterior({}, ChainParts(p.start, p.trans, p.stop, mass), blank, lengths, None)
-            states = blanks.sample()
+            mass = torch.logsumexp(w["emission"], -1, keepdim=True)  # (K, 1)
+            blank = torch.zeros(int(lengths.sum()), dtype=torch.long, device=mass.device)
+            blanks = Chain(w["start"], w["transition"], mass, lengths, w.get("second"), flat=True)
+            states = blanks.posterior(blank).sample()
             # One multinomial call a state, not one row of the vocabulary a token.
             words = torch.zeros_like(states)
             for k in states.unique():
                 here = (states == k).nonzero()[:, 0]
-                words[here] = torch.multinomial(p.emission[k].softmax(-1), len(here), replacement=True)
-        if self.flat:
+                words[here] = torch.multinomial(w["emission"][k].softmax(-1), len(here), replacement=True)
+        if self.is_flat:
             return words.reshape(*sample_shape, -1)
         padded = pad(words, lengths, time=self.event_shape[0])
-        return padded.reshape(*sample_shape, *self.lengths.shape, self.event_shape[0])
+        return padded.reshape(*sample_shape, *self._shape, self.event_shape[0])
 
-    def _data(self, value: Tensor) -> tuple[Tensor, Tensor]:
-        """The value lying flat, and its lengths, (tokens,) and (B,)."""
-        if self.flat:
-            if value.shape != self.event_shape:
-                raise StructureError(
-                    f"a flat value should have shape {tuple(self.event_shape)} (the sum of lengths), "
-                    f"actual {tuple(value.shape)}"
-                )
-            return value, self.lengths
+    # -- values that are padded
+
+    def _weights_batch(self) -> Size:
+        if self.is_flat:
+            return super()._weights_batch()
+        batches = [w.shape[: w.dim() - len(self.table_axes[name])] for name, w in self.weights.items()]
+        return Size(torch.broadcast_shapes(*batches, self._shape))
+
+    def laid_flat(self, value: Tensor) -> tuple[Chain, Tensor]:  # (sum of lengths,) or (*examples, T) -> (tokens,)
+        if self.is_flat:
+            return super().laid_flat(value)
+        self.check_weights()
         if value.dim() < 1 or value.shape[-1] < self.event_shape[0]:
             raise StructureError(f"lengths reach {self.event_shape[0]}, actual value of shape {tuple(value.shape)}")
-        lengths = self.lengths.expand(torch.broadcast_shapes(self.lengths.shape, value.shape[:-1])).reshape(-1)
-        value = value.reshape(-1, value.shape[-1])
-        if len(value) != len(lengths):
-            raise StructureError(f"{len(lengths)} lengths for {len(value)} sequences")
-        return flatten(value, lengths), lengths
+        shape, T = Size(torch.broadcast_shapes(self._shape, value.shape[:-1])), value.shape[-1]
+        if shape != value.shape[:-1]:
+            raise StructureError(f"{shape.numel()} lengths for {value.shape[:-1].numel()} sequences")
+        new = copy(self)
+        new._shape, new._form = shape, (shape, T)
+        batch = Size(
+            torch.broadcast_shapes(*(w.shape[: w.dim() - len(self.table_axes[n])] for n, w in self.weights.items()))
+        )
+        new.draws = batch[: max(len(batch) - len(shape), 0)]
+        new.weights = {name: new.table(name) if batch else w for name, w in self.weights.items()}
+        new.is_flat = True
+        new.rows = Rows(self.lengths.expand(shape).reshape(-1))
+        new._weights_batch()
+        words = new._flatten(value)
+        new._event_shape = words.shape
+        if "states" in self.extra:
+            wide = self.extra["states"].expand(*value.shape, self.sizes["K"])
+            new.extra = {**self.extra, "states": new._flatten(wide)}
+        new.check_value(words)
+        return new, words
+
+    def select(self, value: Tensor, examples: Tensor) -> tuple[Chain, Tensor]:
+        new, value = super().select(value, examples)
+        new._form = None
+        return new, value
+
+    def _flatten(self, padded: Tensor) -> Tensor:  # (*examples, T, *rest) -> (tokens, *rest)
+        shape, T = self._form
+        return flatten(padded.reshape(shape.numel(), T, *padded.shape[len(shape) + 1 :]), self.rows.lengths)
+
+    def flat_structure(self, structure: Tensor) -> Tensor:
+        return structure if self._form is None else self._flatten(structure)
+
+    def shaped(self, flat: Tensor, fill: float) -> Tensor:  # (*draws, tokens, *rest) -> (*draws, *examples, T, *rest)
+        if self._form is None:
+            return flat
+        shape, T = self._form
+        lead = flat.dim() - 2 if flat.is_floating_point() else flat.dim() - 1  # marginals have states, structures not
+        padded = flat.new_full((*flat.shape[:lead], len(self.rows) * T, *flat.shape[lead + 1 :]), fill)
+        place = (self.rows.owner * T + self.rows.position).to(flat.device)
+        return padded.index_copy(lead, place, flat).reshape(*flat.shape[:lead], *shape, T, *flat.shape[lead + 1 :])
+
+    def by_example(self, total: Tensor) -> Tensor:
+        return super().by_example(total if self._form is None else total.reshape(*total.shape[:-1], *self._form[0]))

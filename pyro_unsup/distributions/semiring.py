@@ -1,56 +1,62 @@
 """Semirings over log-weights: one recursion, three readings.
 
-A structure's recursion multiplies weights (adds logs) and sums over choices. What "sums" means decides what its
-gradient is (Eisner 2016, "Inside-outside and forward-backward algorithms are just backprop"):
+A structure's recursion multiplies weights (adds logs) and sums over choices. What "sums" means decides what the
+gradient of the total says (Eisner 2016, "Inside-outside and forward-backward algorithms are just backprop"):
 
-========= ===================== ==========================================
-semiring  sum over choices      gradient of the total, part by part
-========= ===================== ==========================================
-``LOG``   log-sum-exp           posterior probability of the part
-``MAX``   maximum               1 if the best structure has the part
-``SAMPLE`` log-sum-exp          1 if one exact posterior draw has the part
-========= ===================== ==========================================
+========== ============= ===============================================
+semiring   sum           gradient of the total in the potential of a part
+========== ============= ===============================================
+``LOG``    log-sum-exp   posterior probability of the part
+``MAX``    maximum       1 if the best structure has the part, else 0
+``SAMPLE`` log-sum-exp   1 if one exact draw has the part, else 0
+========== ============= ===============================================
 
-All three treat -inf as an impossible choice, and give it gradient 0 even where everything is impossible.
+An impossible choice is -inf. It gets gradient 0, even where every choice is impossible.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
+from torch.autograd import Function
 
-Sum = Callable[[Tensor, int], Tensor]  #: sums a tensor of log-weights over one axis
+Sum = Callable[[Tensor, int], Tensor]  #: sums log-weights over one axis
 
 
 def LOG(x: Tensor, dim: int) -> Tensor:
-    """Log-sum-exp with zero (not NaN) gradient where every entry is -inf; differentiable to any order."""
-    top = x.detach().amax(dim, keepdim=True)
-    top = torch.where(top == -torch.inf, torch.zeros_like(top), top)
-    total = (x - top).exp().sum(dim)
-    alive = total != 0  # NaN counts as alive, so that it shows
-    safe = torch.where(alive, total, torch.ones_like(total))
-    return torch.where(alive, safe.log() + top.squeeze(dim), -torch.inf)
+    """Log-sum-exp, differentiable to any order."""
+    total: Tensor = _LogSumExp.apply(x, dim)
+    return total
 
 
 def MAX(x: Tensor, dim: int) -> Tensor:
-    """Maximum; ties go to the lowest index."""
-    top = x.gather(dim, x.detach().argmax(dim, keepdim=True)).squeeze(dim)
+    """Maximum. Of equal choices the first has the whole gradient, so that the gradient marks one structure."""
+    top = x.max(dim).values
     return torch.where(top == -torch.inf, -torch.inf, top)  # impossible: no gradient
 
 
-def SAMPLE(x: Tensor, dim: int) -> Tensor:
-    """Log-sum-exp whose gradient is one draw in proportion to the weights."""
-    result: Tensor = _Sample.apply(x, dim)
-    return result
+def SAMPLE(generator: Generator | None = None) -> Sum:
+    """Log-sum-exp whose gradient marks one choice, drawn in proportion to the weights.
+
+    Autograd visits a sum after everything that uses it, so a structure is drawn from the top down. Ask for the gradient
+    in all potentials at once: two calls are two draws.
+    """
+    return partial(_sample, generator=generator)
 
 
-class _Sample(torch.autograd.Function):
+def _sample(x: Tensor, dim: int, generator: Generator | None) -> Tensor:
+    total: Tensor = _Sample.apply(x, dim, generator)
+    return total
+
+
+class _LogSumExp(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, dim: int) -> Tensor:
-        total = LOG(x, dim)
+        total = torch.logsumexp(x, dim)
         ctx.dim = dim
         ctx.save_for_backward(x, total)
         return total
@@ -58,9 +64,26 @@ class _Sample(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         x, total = ctx.saved_tensors
-        weights = torch.where(x > -torch.inf, (x - total.unsqueeze(ctx.dim)).exp(), 0.0).movedim(ctx.dim, -1)
-        alive = weights.sum(-1, keepdim=True) > 0
-        rows = torch.where(alive, weights, torch.ones_like(weights)).reshape(-1, weights.shape[-1])
-        chosen = torch.multinomial(rows, 1).reshape(*weights.shape[:-1], 1)
-        one_hot = torch.zeros_like(weights).scatter(-1, chosen, 1.0) * alive
-        return one_hot.movedim(-1, ctx.dim) * grad.unsqueeze(ctx.dim), None
+        total = total.masked_fill(total == -torch.inf, 0.0)  # -inf minus -inf would be NaN
+        return (x - total.unsqueeze(ctx.dim)).exp() * grad.unsqueeze(ctx.dim), None
+
+
+class _Sample(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, dim: int, generator: Generator | None) -> Tensor:
+        ctx.dim, ctx.generator = dim, generator
+        ctx.save_for_backward(x)
+        return torch.logsumexp(x, dim)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        (x,) = ctx.saved_tensors
+        used = grad != 0  # few sums are on the way to the structure that is drawn
+        choices = x.movedim(ctx.dim, -1)[used]  # (used, choices)
+        # The largest of x + Gumbel noise is at i with probability proportional to exp(x[i]).
+        noise = torch.empty_like(choices).exponential_(generator=ctx.generator)
+        noise = noise.clamp_(min=torch.finfo(noise.dtype).tiny).log_()
+        chosen = (choices - noise).argmax(-1, keepdim=True)
+        found = torch.zeros_like(x)
+        found.movedim(ctx.dim, -1)[used] = torch.zeros_like(choices).scatter(-1, chosen, grad[used].unsqueeze(-1))
+        return found, None, None

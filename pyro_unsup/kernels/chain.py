@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,13 +10,14 @@ import torch
 from torch import Tensor
 
 from .chain_dense import dense_pass
+from .chain_draw import draw_pass
 from .chain_log import decode_pass, log_pass
 from .chain_sparse import sparse_pass
 from .exp_log import scaled_rows
 from .limits import LIMIT
 from .parts import in_parts
-from .room import room, zeros
-from .threads import even_cuts, map_threads, threads_for
+from .plumbing import OnePass, in_shards, uniform_numbers
+from .room import room
 
 Array = np.ndarray[Any, Any]
 #: start, trans, stop, emit (V, K), and the logs of what was divided out of its rows (V,)
@@ -28,6 +27,8 @@ Tables = tuple[Array, Array, Array, Array, Array]
 BLOCK = 48
 #: Tokens in a block of long sequences, for the same reason.
 BLOCK_TOKENS = 16_384
+#: The log of the smallest ratio of weights that scaled sums are trusted with.
+RANGE = -500.0
 #: The dense pass wins while words allow more than this share of the states.
 DENSE_SHARE = 0.4
 
@@ -59,6 +60,66 @@ class _Job:
     want_counts: bool
     log_z: Array  # (B,) out
     trouble: Array  # (B,) out
+
+
+#: Added potentials are not taken beside the weights: then the pass starts from potentials.
+TAKES: tuple[str, ...] = ()
+
+
+def sums(dist: Any, weights: dict[str, Tensor], value: Tensor, wanted: frozenset[str]) -> OnePass:
+    """log Z and expected counts, from weights."""
+    tables, words, offsets = _tables(weights), value.contiguous().numpy(), dist.rows.offsets.numpy()
+
+    def run(scale: Array | None, want: bool) -> tuple[Tensor, dict[str, Tensor]]:
+        log_z, counts = chain_pass(tables, words, offsets, scale, want)
+        return log_z, {} if counts is None else _named(counts, weights)
+
+    return OnePass(run, bool(wanted))
+
+
+def decode(
+    dist: Any, weights: dict[str, Tensor], value: Tensor, draw: bool, generator: torch.Generator | None
+) -> Tensor:
+    """The best states, or drawn ones, from weights."""
+    uniforms = uniform_numbers(draw, len(value), generator=generator)
+    return chain_decode(_tables(weights), value.contiguous().numpy(), dist.rows.offsets.numpy(), uniforms)
+
+
+def solve(dist: Any, potentials: dict[str, Tensor], scale: Tensor | None) -> tuple[Tensor, dict[str, Tensor]]:
+    """log Z and marginals, from potentials."""
+    weigh = None if scale is None else scale.contiguous().numpy()
+    log_z, counts = chain_pass(*_own_words(dist, potentials), weigh)
+    assert counts is not None
+    return log_z, {"states": counts.emit.T, "steps": counts.trans, "ends": counts.stop}
+
+
+def pick(dist: Any, potentials: dict[str, Tensor], draw: bool, generator: torch.Generator | None) -> Tensor:
+    """The best states, or drawn ones, from potentials."""
+    uniforms = uniform_numbers(draw, len(potentials["states"]), generator=generator)
+    return chain_decode(*_own_words(dist, potentials), uniforms)
+
+
+def _own_words(dist: Any, potentials: dict[str, Tensor]) -> tuple[ChainTables, Array, Array]:
+    """A chain in which every token is a word of its own, whose emission weights are the potentials of its states."""
+    states, steps, ends = potentials["states"], potentials["steps"], potentials["ends"]
+    tables = ChainTables(states.new_zeros(states.shape[-1]), steps, ends, states.contiguous().T)
+    return tables, np.arange(len(states)), dist.rows.offsets.numpy()
+
+
+def _tables(weights: dict[str, Tensor]) -> ChainTables:
+    K, full = len(weights["start"]), weights["transition"].unsqueeze(0)
+    if "second" in weights:
+        full = torch.cat([full[0], weights["second"].unsqueeze(0)])
+    stop = full[..., K] if full.shape[-1] > K else full.new_zeros(full.shape[:-1])
+    return ChainTables(weights["start"], full[..., :K], stop, weights["emission"])
+
+
+def _named(counts: ChainTables, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The way back from :func:`_tables`."""
+    stops = weights["transition"].shape[-1] > len(weights["start"])
+    full = torch.cat([counts.trans, counts.stop.unsqueeze(-1)], -1) if stops else counts.trans
+    found = {"start": counts.start, "transition": full[0], "emission": counts.emit}
+    return {**found, "transition": full[:-1], "second": full[-1]} if "second" in weights else found
 
 
 def chain_pass(
@@ -116,13 +177,42 @@ def chain_decode(
     weights: ChainTables,
     words: Array,
     offsets: Array,
-    uniforms: Array | None = None,  # (tokens,) float64 in [0, 1)
-) -> tuple[Tensor, Tensor]:
-    """States of every token and the log-weight of each sequence: the best, or a draw if uniform numbers are given."""
-    states, log_z = np.empty(len(words), np.int64), np.empty(len(offsets) - 1)
-    given = np.empty(0) if uniforms is None else uniforms
-    decode_pass(*_logs(weights), *_Support(weights.emit).logs(weights), words, offsets, given, states, log_z)
-    return torch.from_numpy(states), torch.from_numpy(log_z)
+    uniforms: Array,  # (tokens,) float64 in [0, 1), or (0,)
+) -> Tensor:  # (tokens,)
+    """States of every token: the best, or a draw if uniform numbers are given; -1 where a sequence is impossible."""
+    states, lengths = np.empty(len(words), np.int64), np.diff(offsets)
+    if len(uniforms) and len(weights.trans) == 1 and _even(weights):
+        start, trans, stop = (_scaled(w)[0] for w in (weights.start, weights.trans[0], weights.stop[0]))
+        emit = _scaled_rows(weights.emit.T.double().numpy())[0]
+        onward = np.ascontiguousarray(trans.T)
+
+        def draw(first: int, last: int) -> None:
+            draw_pass(start, trans, onward, stop, emit, words, offsets, first, last, uniforms, states)
+
+        in_shards(draw, lengths, len(words))
+        return torch.from_numpy(states)
+    logs, log_z = (*_logs(weights), *_Support(weights.emit).logs(weights)), np.empty(len(lengths))
+
+    def decode(first: int, last: int) -> None:
+        decode_pass(*logs, words, offsets[first : last + 1], uniforms, states, log_z[first:last])
+
+    in_shards(decode, lengths, len(words))
+    return torch.from_numpy(states)
+
+
+def _even(weights: ChainTables) -> bool:
+    """Whether scaled sums forwards cannot lose a state that matters later.
+
+    If every state leads to every other, the shares of two states of one position differ by no more than the smallest
+    weights on the last step do: far less than numbers can hold.
+    """
+    smallest = float(weights.trans.amin()) - float(weights.trans.amax())
+    emit = weights.emit.double()
+    rows = torch.where(emit > -torch.inf, emit, torch.inf).amin(0) - emit.amax(0)  # +inf: a word that no state allows
+    starts = weights.start[weights.start > -torch.inf]
+    span = float(starts.amin() - starts.amax()) if len(starts) else 0.0
+    finite = rows[rows.isfinite()]
+    return min(smallest, span) + (float(finite.amin()) if len(finite) else 0.0) > RANGE
 
 
 def _logs(weights: ChainTables) -> list[Array]:
@@ -183,10 +273,10 @@ def _dense(tables: Tables, job: _Job) -> list[Array]:
     start, trans, stop, emit, emit_top = tables
     order = np.argsort(-job.lengths, kind="stable")
     blocks = _blocks(job.lengths[order])
-    sizes = np.add.reduceat(job.lengths[order], blocks[:-1]) if len(order) else np.zeros(1, np.int64)
+    sizes = np.add.reduceat(job.lengths[order], blocks[:-1]) if len(order) else np.zeros(0, np.int64)
     K = len(start)
 
-    def run(first: int, last: int, sums: list[Array]) -> None:
+    def run(first: int, last: int, *sums: Array) -> None:
         dense_pass(
             start,
             trans[0],
@@ -206,7 +296,8 @@ def _dense(tables: Tables, job: _Job) -> list[Array]:
             *sums,
         )
 
-    sums = _in_shards(run, sizes, [(K,), (K, K), (K,), emit.shape if job.want_counts else (0, 0)])
+    shapes = [(K,), (K, K), (K,), emit.shape if job.want_counts else (0, 0)]
+    sums = in_shards(run, sizes, int(job.lengths.sum()), shapes)
     return [sums[0], sums[1][None], sums[2][None], sums[3]]
 
 
@@ -214,7 +305,7 @@ def _sparse(tables: Tables, support: _Support, job: _Job) -> list[Array]:
     start, trans, stop, emit, emit_top = tables
     cells = support.pick(emit)
 
-    def run(first: int, last: int, sums: list[Array]) -> None:
+    def run(first: int, last: int, *sums: Array) -> None:
         sparse_pass(
             start,
             trans,
@@ -234,24 +325,7 @@ def _sparse(tables: Tables, support: _Support, job: _Job) -> list[Array]:
             *sums,
         )
 
-    sizes = job.lengths if len(job.lengths) else np.zeros(1, np.int64)
-    return _in_shards(run, sizes, [start.shape, trans.shape, stop.shape, cells.shape])
-
-
-def _in_shards(
-    run: Callable[[int, int, list[Array]], None], sizes: Array, shapes: list[tuple[int, ...]]
-) -> list[Array]:
-    """Run a pass over ranges of its items, one thread each, and add up what they counted, always in the same order."""
-    cuts = even_cuts(sizes, min(threads_for(int(sizes.sum())), len(sizes)))
-
-    # Made here, not in the threads: what a thread allocates may stay with it, though it is not used any more.
-    sums_of = [[zeros(math.prod(shape)).reshape(shape) for shape in shapes] for _ in cuts[1:]]
-    map_threads(lambda shard: run(cuts[shard], cuts[shard + 1], sums_of[shard]), range(len(cuts) - 1))
-    first, *others = sums_of
-    for sums in others:
-        for into, more in zip(first, sums, strict=True):
-            into += more
-    return first
+    return in_shards(run, job.lengths, int(job.lengths.sum()), [start.shape, trans.shape, stop.shape, cells.shape])
 
 
 def _blocks(lengths: Array) -> Array:  # (B,), longest first -> (blocks + 1,)

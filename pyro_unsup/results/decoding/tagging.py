@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ...data import Corpus, Vocab
 from ...data.lines import UNKNOWN
-from ...distributions.chain_posterior import ChainPosterior
+from ...distributions.posterior import Posterior as ChainPosterior
 from ...errors import UnsupError
 from ...evaluate import tagging_report
 from ...models import Tagger

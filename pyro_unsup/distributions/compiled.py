@@ -1,0 +1,257 @@
+"""Kernels behind the definition of a structure: the same numbers from compiled code, on CPU.
+
+A kernel is a module. It may have functions at two levels, and whatever it lacks is done by the definition:
+
+* from weights: ``sums`` gives log Z and expected counts in one pass (for EM), ``decode`` the best or a drawn structure;
+* from potentials: ``solve`` gives log Z and marginals, ``pick`` the best or a drawn structure (for constraints, minimum
+  Bayes risk, and weights that differ from example to example).
+
+Each call has one set of weights or potentials. Batches of draws are a loop here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from torch import Generator, Tensor
+
+from .. import kernels
+from ..kernels.threads import plain_torch
+
+if TYPE_CHECKING:
+    from .structure import Potentials, Structure
+
+Tables = dict[str, Tensor]
+
+
+class Pass(Protocol):
+    """What a pass over the data found."""
+
+    log_z: Tensor  # (B,) float64
+
+    def counts(self, scale: Tensor) -> Tables:  # (B,) float64
+        """Expected uses of each weight, examples weighed by a scale; and marginals of added potentials, if wanted."""
+
+
+class Kernel(Protocol):
+    """What the module of a kernel may have."""
+
+    #: Groups of parts whose added potentials ``sums`` and ``decode`` take beside the weights.
+    TAKES: tuple[str, ...]
+
+    def sums(self, dist: Structure, weights: Tables, value: Tensor, wanted: frozenset[str]) -> Pass:
+        """:param wanted: the weights and groups that counts are wanted of; none if log Z is all."""
+
+    def decode(
+        self, dist: Structure, weights: Tables, value: Tensor, draw: bool, generator: Generator | None
+    ) -> Tensor:  # structure, -1 where there is none
+        ...
+
+    def solve(self, dist: Structure, potentials: Tables, scale: Tensor | None) -> tuple[Tensor, Tables]:
+        """log Z, (B,), and marginals by group. Those of shared groups are summed, examples weighed by a scale."""
+
+    def pick(
+        self, dist: Structure, potentials: Tables, draw: bool, generator: Generator | None
+    ) -> Tensor:  # structure, -1 where there is none
+        ...
+
+
+def kernel_of(dist: Structure) -> Any:
+    """The kernel of a distribution; None if it has none, is not on CPU, or kernels are switched off."""
+    if dist.kernel is None or not kernels.enabled() or any(w.device.type != "cpu" for w in dist.weights.values()):
+        return None
+    return import_module(dist.kernel)
+
+
+def by_weights(dist: Structure, kernel: Any, function: str) -> bool:
+    """Whether a function of a kernel that starts from weights applies: all examples share them."""
+    takes = getattr(kernel, "TAKES", ())
+    return hasattr(kernel, function) and dist.one_set and all(name in takes for name in dist.extra)
+
+
+def by_potentials(dist: Structure, kernel: Any, function: str) -> bool:
+    """Whether a function of a kernel that starts from potentials applies: examples share the groups that are tables."""
+    return hasattr(kernel, function) and (dist.one_set or not dist.shared_groups)
+
+
+def compiled_sum(dist: Structure, value: Tensor) -> Tensor | None:  # (*draws, B)
+    """log Z by a kernel; None if none applies."""
+    kernel = kernel_of(dist)
+    if kernel is None:
+        return None
+    with plain_torch():
+        if by_weights(dist, kernel, "sums"):
+            inputs = {**dist.weights, **dist.extra}
+            total: Tensor = _WeightSum.apply(dist, kernel, value, tuple(inputs), *inputs.values())
+            return total
+        if by_potentials(dist, kernel, "solve"):
+            potentials = dist.potentials_of(value)
+            found: Tensor = _PotentialSum.apply(dist, kernel, tuple(potentials), *potentials.values())
+            return found
+    return None
+
+
+class _WeightSum(torch.autograd.Function):
+    """log Z from weights. Counts are its gradient, and come from the same pass."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, dist: Structure, kernel: Any, value: Tensor, names: tuple[str, ...], *inputs: Tensor
+    ) -> Tensor:
+        ctx.dist, ctx.value, ctx.names = dist, value, names
+        ctx.save_for_backward(*inputs)
+        wanted = frozenset(name for name, need in zip(names, ctx.needs_input_grad[4:], strict=True) if need)
+        found = [kernel.sums(dist, one, value, wanted) for one in weight_sets(dist)]
+        ctx.passes = found if wanted else []
+        return _stacked([one.log_z for one in found], dist.draws).to(inputs[0].dtype)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        needs, inputs = ctx.needs_input_grad[4:], ctx.saved_tensors
+        if torch.is_grad_enabled():  # a gradient of the gradient is wanted: go through the definition
+            return None, None, None, None, *_again(ctx, _defined_weights, grad)
+        dist: Structure = ctx.dist
+        with plain_torch():
+            counts = [
+                one.counts(scale)
+                for one, scale in zip(ctx.passes, grad.reshape(-1, len(dist.rows)).double(), strict=True)
+            ]
+            found = [
+                _fit(_stacked([c[name] for c in counts], dist.draws), w, dist, name) if need else None
+                for name, w, need in zip(ctx.names, inputs, needs, strict=True)
+            ]
+        return None, None, None, None, *found
+
+
+class _PotentialSum(torch.autograd.Function):
+    """log Z from potentials. Marginals are its gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, dist: Structure, kernel: Any, names: tuple[str, ...], *inputs: Tensor) -> Tensor:
+        ctx.dist, ctx.kernel, ctx.names = dist, kernel, names
+        ctx.save_for_backward(*inputs)
+        sets = list(potential_sets(dist, dict(zip(names, inputs, strict=True))))
+        found = [kernel.solve(dist, one, None) for one in sets]
+        ctx.found = found if any(ctx.needs_input_grad) else []
+        return _stacked([log_z for log_z, _ in found], dist.draws).to(inputs[0].dtype)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        needs, inputs, dist = ctx.needs_input_grad[3:], ctx.saved_tensors, ctx.dist
+        if torch.is_grad_enabled():
+            return None, None, None, *_again(ctx, _defined_potentials, grad)
+        grads: list[Tensor | None] = []
+        with plain_torch():
+            scales = grad.reshape(-1, len(dist.rows)).double()
+            sets = potential_sets(dist, dict(zip(ctx.names, inputs, strict=True))) if dist.shared_groups else iter(())
+            shared = [
+                _shared_counts(dist, ctx.kernel, one, marginals, scale)
+                for one, (_, marginals), scale in zip(sets, ctx.found, scales, strict=False)
+            ]
+            for name, x, need in zip(ctx.names, inputs, needs, strict=True):
+                if not need:
+                    grads.append(None)
+                elif name in dist.shared_groups:
+                    grads.append(_fit(_stacked([one[name] for one in shared], dist.draws), x, dist, name))
+                else:
+                    owner = dist.owner(name)
+                    each = [
+                        _times(found[name], scale[owner]) for (_, found), scale in zip(ctx.found, scales, strict=True)
+                    ]
+                    grads.append(_fit(_stacked(each, dist.draws), x, dist, name))
+        return None, None, None, *grads
+
+
+def _shared_counts(dist: Structure, kernel: Any, potentials: Tables, found: Tables, scale: Tensor) -> Tables:
+    """Expected uses of the tables that examples share, each example weighed by its scale, (B,)."""
+    if len(scale) and not bool((scale == scale[0]).all()):
+        found = kernel.solve(dist, potentials, scale)[1]
+        return {name: found[name] for name in dist.shared_groups}
+    factor = float(scale[0]) if len(scale) else 1.0
+    return {name: found[name] * factor for name in dist.shared_groups}
+
+
+def weight_sets(dist: Structure) -> Iterator[Tables]:
+    """Weights and added potentials, one set a draw, without batch axes."""
+    if not dist.draws:
+        weights = {
+            name: w.detach().reshape(w.shape[w.dim() - len(dist.table_axes[name]) :])
+            for name, w in dist.weights.items()
+        }
+        yield {**weights, **{name: x.detach() for name, x in dist.extra.items()}}
+        return
+    tables = {name: dist.table(name).detach() for name in dist.weights}
+    tables = {
+        name: w.expand(*dist.draws, *w.shape[len(dist.draws) :]).flatten(0, len(dist.draws) - 1)
+        for name, w in tables.items()
+    }
+    for i in range(dist.draws.numel()):
+        yield {
+            **{name: w[i].squeeze(0) for name, w in tables.items()},
+            **{name: x.detach() for name, x in dist.extra.items()},
+        }
+
+
+def potential_sets(dist: Structure, potentials: Potentials) -> Iterator[Tables]:
+    """Potentials, one set a draw, without batch axes."""
+    n = len(dist.draws)
+    for i in range(dist.draws.numel()):
+        one = {}
+        for name, x in potentials.items():
+            x = x.detach().double()
+            x = x.expand(*dist.draws, *x.shape[n:]).flatten(0, n - 1)[i] if n else x
+            one[name] = x.squeeze(0) if name in dist.shared_groups else x
+        yield one
+
+
+def _stacked(each: list[Tensor], draws: torch.Size) -> Tensor:  # draws of (*rest) -> (*draws, *rest)
+    return each[0] if not draws else torch.stack(each).reshape(*draws, *each[0].shape)
+
+
+def _fit(found: Tensor, like: Tensor, dist: Structure, name: str) -> Tensor:
+    """A gradient in the shape of what it is the gradient of, axes that were broadcast being summed."""
+    if not dist.draws:
+        return found.reshape(like.shape).to(like.dtype)
+    if name in dist.weights or name in dist.shared_groups:  # they have an axis for examples, of size 1
+        found = found.unsqueeze(len(dist.draws))
+        lost = found.dim() - like.dim()
+        wide = like.reshape(*(1,) * lost, *like.shape) if lost > 0 else like
+        return found.sum_to_size(wide.shape).reshape(like.shape).to(like.dtype)
+    return found.sum_to_size(like.shape).to(like.dtype)
+
+
+def _times(x: Tensor, scale: Tensor) -> Tensor:  # (rows, *rest), (rows,)
+    return x * scale.reshape(-1, *(1,) * (x.dim() - 1))
+
+
+def _defined_weights(ctx: Any, inputs: list[Tensor]) -> Tensor:
+    from .semiring import LOG
+
+    dist, found = ctx.dist, dict(zip(ctx.names, inputs, strict=True))
+    new = dist.with_weights({name: found[name] for name in dist.weights})
+    new.extra = {name: found[name] for name in dist.extra}
+    total: Tensor = new.sum_over(new.potentials_of(ctx.value), LOG)
+    return total
+
+
+def _defined_potentials(ctx: Any, inputs: list[Tensor]) -> Tensor:
+    from .semiring import LOG
+
+    total: Tensor = ctx.dist.sum_over(dict(zip(ctx.names, inputs, strict=True)), LOG)
+    return total
+
+
+def _again(ctx: Any, define: Callable[[Any, list[Tensor]], Tensor], grad: Tensor) -> list[Tensor | None]:
+    """A gradient that can be differentiated again, by the definition."""
+    inputs = list(ctx.saved_tensors)
+    needs = ctx.needs_input_grad[len(ctx.needs_input_grad) - len(inputs) :]
+    wanted = [x for x, need in zip(inputs, needs, strict=True) if need]
+    found = iter(
+        torch.autograd.grad(
+            define(ctx, inputs), wanted, grad, create_graph=True, materialize_grads=True, allow_unused=True
+        )
+    )
+    return [next(found) if need else None for need in needs]
