@@ -11,13 +11,16 @@ from .dependency import Dependency
 from .headed_bracketing import HeadedBracketing
 from .hidden import Hidden
 from .mixture import Mixture
+from .pcfg import PCFG
 from .posterior import Posterior
 from .row_dirichlet import RowDirichlet
 from .row_logistic_normal import RowLogisticNormal
 from .segmentation import Segmentation
+from .semimarkov import SemiMarkov
 from .structure import Structure
 
 __all__ = [
+    "PCFG",
     "Agreement",
     "Alignment",
     "AlignmentHMM",
@@ -33,5 +36,6 @@ __all__ = [
     "RowDirichlet",
     "RowLogisticNormal",
     "Segmentation",
+    "SemiMarkov",
     "Structure",
 ]

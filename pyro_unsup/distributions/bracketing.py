@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from copy import copy
-from typing import Any
-
 import torch
 from torch import Size, Tensor
-from torch.distributions import constraints
 
+from .. import kernels
 from ..errors import StructureError
-from .bracketing_posterior import BracketingPosterior
-from .bracketing_priors import split_node
-from .bracketing_sum import (
-    BracketingParts,
-    SpanScores,
-    check_spans,
-    crossing,
-    log_partition,
-    reference_log_partition,
-    span_lengths,
-    spans_of,
-)
+from .cells import SpanCells, crossing, span_lengths, spans_of
+from .dependency import check_sentences
 from .parts import Brackets
-from .ragged import broadcast, check_lengths
-from .structured import Structure, one_set
-from .weighed import as_mask
+from .semiring import Sum
+from .structure import Potentials, Structure
 
 
 class Bracketing(Structure):
@@ -47,8 +33,8 @@ class Bracketing(Structure):
     tree, and that is what is computed.
 
     A value is a table with two columns, the yield and the context of each span: sentence by sentence, narrow spans
-    first, from left to right among those of one width (:func:`.spans_of`). A tree is a vector over the same spans, 1
-    for a constituent and 0 for a distituent.
+    first, from left to right among those of one width (:func:`.spans_of`). A structure is a vector over the same spans,
+    1 for a constituent and 0 for a distituent. Its parts are constituents, (spans,).
 
     :param yields: (*batch, 2, Y) log-weights of yields, row 0 for distituents and row 1 for constituents.
     :param contexts: (*batch, 2, X), in the same way.
@@ -72,6 +58,11 @@ class Bracketing(Structure):
     [2] N. A. Smith and J. Eisner (2004) "Annealing techniques for unsupervised statistical language learning", 6.1.
     """
 
+    axes = {"yields": "2 Y", "contexts": "2 X", "node": "W", "tree": "L"}  # noqa: RUF012
+    part = "constituents"
+    kernel = "pyro_unsup.kernels.bracketing"
+    what = "yields and contexts"
+
     def __init__(
         self,
         yields: Tensor,
@@ -81,136 +72,171 @@ class Bracketing(Structure):
         tree: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        self.yields, self.contexts, self.node, self.tree = yields, contexts, node, tree
-        self._power = 1.0
-        self.lengths = check_lengths(torch.as_tensor(lengths))
-        self._parts = self._check()
-        batch = broadcast(self._parts.batch_shape, self.lengths.shape)
-        super().__init__(batch, Size([int(span_lengths(self.lengths).sum()), 2]), validate_args=False)
-        if validate_args is not None:
-            self._validate_args = validate_args
+        lengths = check_sentences(lengths)
+        weights = {"yields": yields, "contexts": contexts, "node": node, "tree": tree}
+        super().__init__(weights, lengths, Size([int(span_lengths(lengths).sum()), 2]), validate_args=validate_args)
 
-    def _check(self) -> BracketingParts:
-        if self.lengths.dim() != 1:
-            raise StructureError(f"lengths should have shape (B,), actual shape {tuple(self.lengths.shape)}")
-        for name, table in (("yields", self.yields), ("contexts", self.contexts)):
-            if table.dim() < 2 or table.shape[-2] != 2:
-                raise StructureError(
-                    f"{name} should end in shape (2, types): distituents, then constituents; "
-                    f"actual shape {tuple(table.shape)}"
-                )
-        longest = int(self.lengths.max()) if len(self.lengths) else 0
-        for name, by_width in (("node", self.node), ("tree", self.tree)):
-            if by_width is not None and (by_width.dim() < 1 or by_width.shape[-1] <= longest):
+    def _measure(self) -> None:
+        super()._measure()
+        longest = self.rows.longest if self.rows.size else 0
+        for name in ("node", "tree"):
+            if name in self.weights and self.weights[name].shape[-1] <= longest:
                 raise StructureError(
                     f"the longest sentence has {longest} words, so {name} should have {longest + 1} or more "
-                    f"log-weights (0 to {longest}), actual shape {tuple(by_width.shape)}"
+                    f"log-weights (0 to {longest}), actual shape {tuple(self.weights[name].shape)}"
                 )
-        none = self.yields.new_zeros(longest + 1)
-        parts = BracketingParts(
-            self.yields,
-            self.contexts,
-            none if self.node is None else self.node,
-            none if self.tree is None else self.tree,
-            self._power,
-        )
-        if parts.batch_shape and parts.batch_shape[-1] not in (1, len(self.lengths)):
-            raise StructureError(
-                f"the last batch axis of the weights should be 1, or {len(self.lengths)} (one set a sentence), actual "
-                f"batch of weights {tuple(parts.batch_shape)}"
-            )
-        return parts
 
     @property
-    def weights(self) -> dict[str, Tensor]:
-        given = {"yields": self.yields, "contexts": self.contexts, "node": self.node, "tree": self.tree}
-        return {name: w if self._power == 1 else w * self._power for name, w in given.items() if w is not None}
+    def span_cells(self) -> SpanCells:
+        """Where spans lie."""
+        return self.rows.known(SpanCells)
 
-    def with_weights(self, weights: dict[str, Tensor]) -> Bracketing:
-        new = copy(self)  # in every E step of annealing: lengths need no second look
-        for name, w in {**({} if self._power == 1 else self.weights), **weights}.items():
-            setattr(new, name, w)
-        new._power = 1.0
-        new._parts = new._check()
-        return new
+    def owner(self, group: str) -> Tensor:
+        return torch.arange(len(self.rows)) if group == "trees" else self.span_cells.owner
 
-    def raised(self, power: float) -> Bracketing:
-        new = copy(self)  # the kernel takes the power along: tables are too large to multiply at every E step
-        new._power = self._power * power
-        new._parts = new._check()
-        return new
+    def potentials(self, value: Tensor) -> Potentials:
+        """Every span as a constituent and as a distituent, (*draws, spans), and each sentence, (*draws, B)."""
+        cells, device = self.span_cells, value.device
+        owner, width = cells.owner.to(device), cells.width.to(device)
+        y, x = value[:, 0].long(), value[:, 1].long()
+        yields, contexts = self.table("yields"), self.table("contexts")
+        inside, outside = (
+            self.look_up(yields.select(-2, row), owner, y) + self.look_up(contexts.select(-2, row), owner, x)
+            for row in (1, 0)
+        )
+        if "node" in self.weights:
+            inside = inside + torch.where(width > 1, self.look_up(self.table("node"), owner, width), 0.0)
+        lengths, sentence = self.rows.lengths.to(device), torch.arange(len(self.rows), device=device)
+        trees = inside.new_zeros(*(1,) * len(self.draws), len(self.rows))
+        if "tree" in self.weights:
+            trees = self.look_up(self.table("tree"), sentence, lengths)
+        outside = outside.masked_fill(cells.always.to(device), -torch.inf)
+        return {"constituents": inside, "distituents": outside, "trees": trees}
 
-    def references(self) -> dict[str, dict[str, Tensor]]:
-        """``"split"``: a sentence is split at a random place, and so is each part."""
-        longest = int(self.lengths.max()) if len(self.lengths) else 0
-        return {"split": {"node": split_node(longest).to(self.yields)}}
+    def total(self, potentials: Potentials, sum_: Sum) -> Tensor:
+        """The sum over the trees of a span goes over the places to split it::
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Bracketing:
-        new = copy(self)
-        new._batch_shape = Size(batch_shape)
-        return new
+            inside[i, i + 1] = weight[i, i + 1]
+            inside[i, j]     = weight[i, j] + sum_{i < k < j}  inside[i, k] + inside[k, j]
+            total            = inside[0, n]
 
-    @constraints.dependent_property(is_discrete=True, event_dim=2)
-    def support(self) -> constraints.Constraint:
-        most = max(self.yields.shape[-1], self.contexts.shape[-1]) - 1
-        return constraints.independent(constraints.integer_interval(0, most), 2)
+        with the weights that constituents have beside what all trees share (:meth:`ratios`).
+        """
+        weight, shared = self.ratios(potentials)  # (*draws, B, N, N) by start and width
+        N = weight.shape[-1]
+        inside = [weight[..., 0]]  # by width; (*draws, B, N + 1 - width)
+        for w in range(2, N + 1):
+            starts = N + 1 - w
+            left = torch.stack([row[..., :starts] for row in inside], -1)
+            right = torch.stack([row[..., -starts:] for row in inside[::-1]], -1)
+            inside.append(weight[..., :starts, w - 1] + sum_(left + right, -1))
+        whole = torch.stack([row[..., 0] for row in inside], -1)  # (*draws, B, N) of the first w words
+        last = (self.rows.lengths - 1).clamp(min=0).to(whole.device).unsqueeze(-1)
+        return shared + whole.gather(-1, last.expand(*whole.shape[:-1], 1)).squeeze(-1)
 
-    def log_prob(self, value: Tensor) -> Tensor:  # (spans, 2) -> batch_shape
-        spans = self._data(value)
-        if self._parts.batch_shape.numel() == 1:
-            total = log_partition(self._parts.squeezed(), spans, self.lengths)
-        else:  # weights differ in the batch
-            total = reference_log_partition(self._parts, spans, self.lengths)
-        return total.expand(broadcast(total.shape, self._batch_shape))
+    def ratios(self, potentials: Potentials, mirror: bool = False) -> tuple[Tensor, Tensor]:
+        """What each constituent multiplies the weight of a tree by, and what all trees of a sentence share, in logs.
 
-    def score(self, value: Tensor, structure: Tensor) -> Tensor:  # (spans, 2), (spans,) -> (*batch, B)
-        spans = self._data(value)
-        chosen = check_trees(structure, self.lengths)
-        scores = SpanScores.of(self._parts, spans, self.lengths)
-        each = torch.where(chosen, scores.inside, scores.outside)
-        total = torch.where(self.lengths > 0, scores.tree, 0.0).expand(*each.shape[:-1], -1)
-        return total.index_add(-1, spans_of(self.lengths)[0], each)
+        First let every span be a distituent; a constituent then multiplies the weight by inside / outside. Spans that
+        no tree of the sentence is without count as what they are. A span that cannot be a distituent must be in the
+        tree, so nothing that crosses it may be: a tree without crossings of a span has that span, for the smallest
+        constituent around it would otherwise split into one that crosses it.
 
-    def posterior(self, value: Tensor) -> BracketingPosterior:
-        one_set(self._parts.batch_shape)
-        names = {name: w.detach() for name, w in self.weights.items()}
-        return BracketingPosterior(names, self._parts.squeezed(), self._data(value), self.lengths)
+        :param mirror: read sentences from right to left.
+        :return: (*draws, B, N, N) by start and width, and (*draws, B).
+        """
+        inside, outside = potentials["constituents"], potentials["distituents"]
+        cells, B, N = self.span_cells, len(self.rows), self.rows.longest
+        must = outside == -torch.inf
+        outside = torch.where(must, torch.zeros_like(outside), outside)
+        place = cells.place
+        if mirror:
+            start = self.rows.lengths[cells.owner] - cells.end
+            place = (cells.owner * N + start) * N + cells.width - 1
+        place = place.to(inside.device)
+
+        def chart(flat: Tensor) -> Tensor:  # (*draws, spans) -> (*draws, B, N, N) by start and width
+            empty = flat.new_zeros(*flat.shape[:-1], B * N * N)
+            return empty.index_copy(-1, place, flat).unflatten(-1, (B, N, N))
+
+        weight = chart(inside - outside)
+        forced = chart(must & ~cells.always.to(must.device))
+        weight = weight.masked_fill(_by_width(crossing(_by_fenceposts(forced))), -torch.inf)
+        lead = outside.dim() - 1
+        return weight, potentials["trees"] + _sum_by(outside, cells.owner, B, lead)
+
+    def to_structure(self, parts: Tensor) -> Tensor:  # (*draws, spans)
+        return parts.long()
+
+    def to_parts(self, structure: Tensor) -> Tensor:  # (*draws, spans)
+        return structure == 1
+
+    def check_value(self, value: Tensor) -> None:
+        if value.is_floating_point() or value.dtype == torch.bool:
+            raise StructureError(f"yields and contexts must be integers, actual dtype = {value.dtype}")
+        if not value.numel() or _within(value, self.sizes["Y"], self.sizes["X"]):
+            return
+        low, high = value.amin(0).tolist(), value.amax(0).tolist()
+        for name, letter, least, most in zip(("yields", "contexts"), "YX", low, high, strict=True):
+            if least < 0 or most >= self.sizes[letter]:
+                raise StructureError(
+                    f"{name} must lie in 0 .. {self.sizes[letter] - 1} (the table has {self.sizes[letter]} columns), "
+                    f"actual range {least} .. {most}"
+                )
+
+    def check_structure(self, structure: Tensor) -> None:
+        check_trees(structure, self.rows.lengths)
 
     def parts(self, value: Tensor) -> Brackets:
-        return Brackets(value, self.lengths)
+        return Brackets(value, self.rows.lengths)
 
-    def apart(self, value: Tensor, factors: Tensor) -> tuple[Bracketing, Tensor]:
-        spans, rows = self._data(value), self.yields
-        new = copy(self)
-        if (allowed := as_mask(factors)) is not None:  # what is forbidden is a distituent like others of its yield
-            never = torch.stack([rows[..., 0, :], torch.full_like(rows[..., 1, :], -torch.inf)], -2)
-            new.yields = torch.cat([rows, never], -1)
-            new._parts = new._check()
-            return new, torch.stack([torch.where(allowed, spans[:, 0], spans[:, 0] + rows.shape[-1]), spans[:, 1]], 1)
-        if rows.dim() > 2 and rows.shape[-3] > 1:  # every sentence has weights of its own
-            own = rows[..., spans_of(self.lengths)[0], :, spans[:, 0].long()].movedim(0, -1).unsqueeze(-3)
-        else:
-            own = rows.index_select(-1, spans[:, 0].long())  # (*batch, 2, spans)
-        new.yields = torch.stack([own[..., 0, :], own[..., 1, :] + factors / self._power], -2)
-        new._parts = new._check()
-        return new, torch.stack([torch.arange(len(spans), dtype=spans.dtype), spans[:, 1]], 1)
+    def references(self) -> dict[str, Potentials]:
+        """``"split"``: a sentence is split at a random place, and so is each part."""
+        width = self.span_cells.width.clamp(min=2)
+        return {"split": {"constituents": -(width - 1).to(self.weights["yields"]).log()}}
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def select(self, value: Tensor, examples: Tensor) -> tuple[Bracketing, Tensor]:
+        places = torch.isin(self.span_cells.owner, examples).nonzero()[:, 0]
+        new, _ = super().select(value, examples)
+        new._event_shape = Size([len(places), 2])
+        return new, value[places.to(value.device)]
+
+    def sample(self, sample_shape: object = ()) -> Tensor:
         raise StructureError(
             "a bracketing cannot draw sentences: every span draws its own yield and context, and those of overlapping "
             "spans need not agree on the words. Draw trees for given sentences with posterior(value).sample()"
         )
 
-    def _data(self, value: Tensor) -> Tensor:
-        if value.shape != self.event_shape:
-            raise StructureError(
-                f"expected a yield and a context for every span, shape {tuple(self.event_shape)}, "
-                f"actual {tuple(value.shape)}"
-            )
-        if value.is_floating_point() or value.dtype == torch.bool:
-            raise StructureError(f"yields and contexts must be integers, actual dtype = {value.dtype}")
-        check_spans(self._parts, value)
-        return value
+
+def _within(spans: Tensor, yields: int, contexts: int) -> bool:  # (spans, 2)
+    """Whether every span has a yield and a context below these numbers: by a kernel, where there is one."""
+    if spans.device.type != "cpu" or not kernels.enabled():
+        return False
+    from ..kernels.bracketing import spans_within  # numba loads when it is first needed
+
+    return spans_within(spans, yields, contexts)
+
+
+def _by_fenceposts(
+    chart: Tensor,
+) -> Tensor:  # (*batch, N, N) by start and width -> (*batch, N + 1, N + 1) by fenceposts
+    N = chart.shape[-1]
+    start, end = torch.arange(N + 1).unsqueeze(-1), torch.arange(N + 1)
+    there = ((end > start) & (start < N)).to(chart.device)
+    at = (start.clamp(max=N - 1) * N + (end - start - 1).clamp(0, N - 1)).to(chart.device)
+    return chart.flatten(-2)[..., at] & there
+
+
+def _by_width(chart: Tensor) -> Tensor:  # (*batch, N + 1, N + 1) -> (*batch, N, N)
+    """The way back; False beyond the end."""
+    N = chart.shape[-1] - 1
+    start, end = torch.arange(N).unsqueeze(-1), torch.arange(N).unsqueeze(-1) + torch.arange(1, N + 1)
+    there = (end <= N).to(chart.device)
+    return chart.flatten(-2)[..., (start * (N + 1) + end.clamp(max=N)).to(chart.device)] & there
+
+
+def _sum_by(x: Tensor, owner: Tensor, size: int, lead: int) -> Tensor:  # (*lead, rows) -> (*lead, size)
+    return x.new_zeros(*x.shape[:lead], size).index_add(lead, owner.to(x.device), x)
 
 
 def constituents(structure: Tensor, lengths: Tensor) -> Tensor:  # (spans,), (B,) -> (m, 3)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .bracketing_sum import spans_of
+from .cells import spans_of
 
 
 def log_catalan(n: Tensor) -> Tensor:

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-from copy import copy
 from typing import Any
 
 import torch
 from torch import Size, Tensor
-from torch.distributions import constraints
+from torch.nn.functional import pad
 
 from ..errors import StructureError
-from .dependency_posterior import DependencyPosterior
+from .cells import ArcCells
 from .dependency_priors import harmonic_arcs, uniform_arcs
-from .dependency_sum import (
-    ADJACENT,
-    BEYOND,
-    CONTINUE,
-    STOP,
-    DependencyParts,
-    arc_lengths,
-    cells,
-    check_tags,
-    log_partition,
-    reference_log_partition,
-)
 from .parts import Arcs
-from .ragged import broadcast, check_lengths, offsets_of
-from .structured import Structure, one_set
-from .weighed import as_factors
+from .ragged import check_lengths, offsets_of
+from .semiring import Sum
+from .structure import Potentials, Structure
+
+#: Directions, adjacencies and decisions, in the order of the axes of ``stop``.
+LEFT, RIGHT = 0, 1
+ADJACENT, BEYOND = 0, 1
+STOP, CONTINUE = 0, 1
 
 
 class Dependency(Structure):
@@ -40,20 +32,17 @@ class Dependency(Structure):
     product, and p(x) the sum over all projective trees with one root. Each of n words is attached once (the root
     included), stops twice, and all together continue n - 1 times.
 
-    Heads are split into their left and right halves, so the sum takes O(n^3) (:func:`.dependency_sum`). On CPU a
-    compiled kernel does the work.
+    Heads are split into their left and right halves, so the sum takes O(n^3). On CPU a compiled kernel does the work.
 
-    A value is the tags of all sentences, end to end. A tree is the head of each word: 0 for the root, k for the k-th
-    word of its sentence, as in a corpus.
+    A value is the tags of all sentences, end to end. A structure is the head of each word: 0 for the root, k for the
+    k-th word of its sentence, as in a corpus. Its parts are arcs, (cells,): sentence by sentence a matrix (n, n + 1),
+    by child and head, the root being the first head (:func:`.arcs_of`).
 
     :param root: (*batch, K).
     :param attach: (*batch, K, 2, K) axes (head, direction, child); directions are left, right.
     :param stop: (*batch, K, 2, 2, 2) axes (head, direction, adjacency, decision); adjacencies are adjacent, beyond;
         decisions are stop, continue.
     :param lengths: (B,) words in each sentence. A sentence of length 0 is skipped: probability 1, no counts.
-    :param arcs: (cells,) one more log-weight for each arc of each sentence, or truth values: which arcs are allowed.
-        The order is that of :func:`.arcs_of`, and of the posterior's marginals: sentence by sentence a matrix
-        (n, n + 1), by child and head, the root being the first head.
 
     Example, all weights 1, so that p(x) counts trees::
 
@@ -72,155 +61,143 @@ class Dependency(Structure):
         grammars" (split heads).
     """
 
-    def __init__(
-        self,
-        root: Tensor,
-        attach: Tensor,
-        stop: Tensor,
-        lengths: Tensor,
-        arcs: Tensor | None = None,
-        validate_args: bool | None = None,
-    ) -> None:
-        self.root, self.attach, self.stop = root, attach, stop
-        self.arcs = _as_weights(arcs, root)
-        self.lengths = check_lengths(torch.as_tensor(lengths))
-        self._parts = self._check()
-        batch = broadcast(self._parts.batch_shape, self.lengths.shape)
-        super().__init__(batch, Size([int(self.lengths.sum())]), validate_args=False)
-        if validate_args is not None:
-            self._validate_args = validate_args
+    axes = {"root": "K", "attach": "K 2 K", "stop": "K 2 2 2"}  # noqa: RUF012
+    part = "arcs"
+    kernel = "pyro_unsup.kernels.dependency"
+    what = "tags"
 
-    def _check(self) -> DependencyParts:
-        if self.lengths.dim() != 1:
-            raise StructureError(f"lengths should have shape (B,), actual shape {tuple(self.lengths.shape)}")
-        if self.root.dim() < 1:
-            raise StructureError("root should have shape (tags,), actual shape ()")
-        K = self.root.shape[-1]
-        for name, table, shape in (
-            ("attach", self.attach, (K, 2, K)),
-            ("stop", self.stop, (K, 2, 2, 2)),
-        ):
-            if table.shape[-len(shape) :] != shape:
-                raise StructureError(
-                    f"root has {K} tags, so {name} should end in shape {shape}, actual shape {tuple(table.shape)}"
-                )
-        size = int(arc_lengths(self.lengths).sum())
-        if self.arcs is not None and self.arcs.shape != (size,):
-            raise StructureError(
-                f"these sentences have {size} cells for arcs, n (n + 1) for n words, so arcs should have shape "
-                f"({size},), actual shape {tuple(self.arcs.shape)}"
-            )
-        parts = DependencyParts(
-            self.root, self.attach, self.stop, self.root.new_zeros(0) if self.arcs is None else self.arcs
-        )
-        if parts.batch_shape and parts.batch_shape[-1] not in (1, len(self.lengths)):
-            raise StructureError(
-                f"the last batch axis of the weights should be 1, or {len(self.lengths)} (one set a sentence), actual "
-                f"batch of weights {tuple(parts.batch_shape)}"
-            )
-        return parts
+    def __init__(
+        self, root: Tensor, attach: Tensor, stop: Tensor, lengths: Tensor, validate_args: bool | None = None
+    ) -> None:
+        lengths = check_sentences(lengths)
+        weights = {"root": root, "attach": attach, "stop": stop}
+        super().__init__(weights, lengths, Size([int(lengths.sum())]), validate_args=validate_args)
 
     @property
-    def weights(self) -> dict[str, Tensor]:
-        found = {"root": self.root, "attach": self.attach, "stop": self.stop}
-        return found if self.arcs is None else {**found, "arcs": self.arcs}
+    def arc_cells(self) -> ArcCells:
+        """Where arcs lie."""
+        return self.rows.known(ArcCells)
 
-    def with_weights(self, weights: dict[str, Tensor]) -> Dependency:
-        new = copy(self)
-        for name, w in weights.items():
-            setattr(new, name, _as_weights(w, self.root) if name == "arcs" else w)
-        new._parts = new._check()
-        return new
+    def owner(self, group: str) -> Tensor:
+        return self.arc_cells.owner if group == "arcs" else self.rows.owner
 
-    def references(self) -> dict[str, dict[str, Tensor]]:
-        """``"uniform"``: all trees alike; ``"harmonic"``: as the product of 1 / (length + 1) over their arcs."""
-        known = {"uniform": uniform_arcs(self.lengths), "harmonic": harmonic_arcs(self.lengths, 1.0)}
-        return {name: {"arcs": arcs.to(self.root)} for name, arcs in known.items()}
+    def potentials(self, value: Tensor) -> Potentials:
+        """Arcs, and the decisions of each word, (*draws, tokens, 2, 2, 2)."""
+        device = value.device
+        cells, tags = self.arc_cells, value.long()
+        owner, head, child = (x.to(device) for x in (cells.owner, cells.head, cells.child))
+        h, c = tags[cells.head_word.to(device)], tags[cells.child_word.to(device)]
+        attach = self.look_up(self.table("attach"), owner, h, (head < child).long(), c)
+        root = self.look_up(self.table("root"), owner, c)
+        arcs = torch.where(head > 0, attach, root)
+        return {
+            "arcs": arcs.masked_fill(head == child, -torch.inf),
+            "decisions": self.look_up(self.table("stop"), self.rows.owner, tags),
+        }
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Dependency:
-        new = copy(self)
-        new._batch_shape = Size(batch_shape)
-        return new
+    def total(self, potentials: Potentials, sum_: Sum) -> Tensor:
+        """Heads are split: the words to the left of a head and those to the right of it are generated apart. A half of
+        i .. j is a head i with its children on one side and all below them; the last word is j. It is open if the head
+        goes on to one more child, and sealed if it stops. One with an arc ends in the child attached last, of which
+        only the half that faces the head is there yet. To the right::
 
-    @constraints.dependent_property(is_discrete=True, event_dim=1)
-    def support(self) -> constraints.Constraint:
-        return constraints.independent(constraints.integer_interval(0, self.root.shape[-1] - 1), 1)
+            sealed[i, i] = stop[i, adjacent]               open[i, i] = continue[i, adjacent]
+            arced[i, j]  = arc[i -> j] + sum_{i <= k < j}  open[i, k] + left_sealed[k + 1, j]
+            whole[i, j]  = sum_{i < k <= j}  arced[i, k] + sealed[k, j]
+            sealed[i, j] = whole[i, j] + stop[i, beyond]   open[i, j] = whole[i, j] + continue[i, beyond]
+            total        = sum_r  root[r] + left_sealed[0, r] + sealed[r, n - 1]
 
-    def log_prob(self, value: Tensor) -> Tensor:  # (tokens,) -> batch_shape
-        tags = self._data(value)
-        if self._parts.batch_shape.numel() == 1:
-            total = log_partition(self._parts.squeezed(), tags, self.lengths)
-        else:  # weights differ in the batch
-            total = reference_log_partition(self._parts, tags, self.lengths)
-        return total.expand(broadcast(total.shape, self._batch_shape))
+        To the left it is the same with words counted from the end. So both directions are one axis of all tensors.
+        """
+        arcs, decisions = self.charts(potentials)
+        N = arcs.shape[-2]
+        arc = torch.stack([arcs[..., 1:].flip(-2, -1), arcs[..., 1:]], -3)  # (*batch, 2, child, head)
+        decide = torch.stack([decisions[..., LEFT, :, :].flip(-3), decisions[..., RIGHT, :, :]], -4)
 
-    def score(self, value: Tensor, structure: Tensor) -> Tensor:  # (tokens,), (tokens,) -> (*batch, B)
-        tags = self._data(value).long()
-        heads = check_heads(structure, self.lengths)
-        p, B, tokens = self._parts, len(self.lengths), len(tags)
-        start = offsets_of(self.lengths)
-        owner = torch.repeat_interleave(torch.arange(B, device=tags.device), self.lengths)
-        child = torch.arange(tokens, device=tags.device) - start[owner] + 1
-        each = p.arc_scores(tags, self.lengths, owner, heads, child)  # (*lead, tokens)
-        if p.arcs.numel():
-            cell = offsets_of(arc_lengths(self.lengths))[owner] + (child - 1) * (self.lengths[owner] + 1) + heads
-            each = each + p.arcs[cell]
-        # One child on each side of a head comes first, and the others after it; which one makes no difference.
-        below = heads > 0
-        where, side = owner[below], (heads < child).long()[below]
-        place = (start[owner] + heads - 1)[below] * 2 + side
-        order = torch.arange(len(place), device=tags.device)
-        first = torch.full((2 * tokens,), tokens, device=tags.device).scatter_reduce(0, place, order, "amin")
-        adjacency = torch.where(first[place] == order, ADJACENT, BEYOND)
-        go = cells(p.stop, 4, where, tags[place // 2], side, adjacency, torch.full_like(side, CONTINUE))
-        both = torch.arange(2, device=tags.device).repeat(tokens)
-        some = torch.where(first < tokens, BEYOND, ADJACENT)
-        twice = owner.repeat_interleave(2)
-        end = cells(p.stop, 4, twice, tags.repeat_interleave(2), both, some, torch.full_like(both, STOP))
-        total = each.new_zeros(*each.shape[:-1], B).index_add(-1, owner, each)
-        for index, more in ((where, go), (twice, end)):
-            total = total + more.new_zeros(*more.shape[:-1], B).index_add(-1, index, more)
-        return total
+        # Lists by width w = j - i, of (*batch, 2, N - w) by first word. Rectangles have one row a width.
+        sealed, opened = [decide[..., ADJACENT, STOP]], [decide[..., ADJACENT, CONTINUE]]
+        arced: list[Tensor] = []
+        for w in range(1, N):
+            i, j = slice(0, N - w), slice(w, N)
+            facing = _by_first(sealed, N).flip(-3, -2, -1)  # halves of the other direction, wide ones first
+            arced.append(arc.diagonal(-w, -2, -1) + sum_(_by_first(opened, N)[..., i, :] + facing[..., j, :], -1))
+            whole = sum_(_by_first(arced, N)[..., i, :] + _by_last(sealed, N).flip(-1)[..., j, :], -1)
+            sealed.append(whole + decide[..., i, BEYOND, STOP])
+            opened.append(whole + decide[..., i, BEYOND, CONTINUE])
+        left = _by_last(sealed, N)[..., LEFT, N - 1, :]  # (*batch, N) from the first word to r
+        width = (self.rows.lengths.unsqueeze(-1) - 1 - torch.arange(N)).to(
+            arcs.device
+        )  # (B, N) from r to the last word
+        right = _by_first(sealed, N)[..., RIGHT, :, :]
+        right = right.gather(-1, width.clamp(min=0).expand(right.shape[:-1]).unsqueeze(-1)).squeeze(-1)
+        return sum_(arcs[..., 0] + left + right.masked_fill(width < 0, -torch.inf), -1)
 
-    def posterior(self, value: Tensor) -> DependencyPosterior:
-        one_set(self._parts.batch_shape)
-        tags = self._data(value)
-        root, attach, stop, arcs = (x.detach() for x in self._parts.squeezed().tables())
-        names = {name: w.detach() for name, w in self.weights.items()}
-        return DependencyPosterior(names, DependencyParts(root, attach, stop, arcs), tags, self.lengths)
+    def charts(self, potentials: Potentials) -> tuple[Tensor, Tensor]:  # (*draws, B, N, N + 1), (*draws, B, N, 2, 2, 2)
+        """Arcs by child and head, and decisions by word, of sentences side by side."""
+        arcs, decisions = potentials["arcs"], potentials["decisions"]
+        B, N = len(self.rows), self.rows.longest
+        chart = arcs.new_full((*arcs.shape[:-1], B * N * (N + 1)), -torch.inf)
+        chart = chart.index_copy(-1, self.arc_cells.place.to(arcs.device), arcs).unflatten(-1, (B, N, N + 1))
+        return chart, self.rows.pad(decisions, decisions.dim() - 4)
+
+    def to_structure(self, parts: Tensor) -> Tensor:  # (*draws, cells) -> (*draws, tokens)
+        head, child = self.arc_cells.head.to(parts.device), self.arc_cells.child_word.to(parts.device)
+        none = torch.zeros(*parts.shape[:-1], self.rows.size, dtype=torch.long, device=parts.device)
+        return none.index_add(-1, child, parts.long() * head)
+
+    def to_parts(self, structure: Tensor) -> Tensor:  # (*draws, tokens) -> (*draws, cells)
+        head, child = self.arc_cells.head.to(structure.device), self.arc_cells.child_word.to(structure.device)
+        return structure[..., child] == head
+
+    def check_value(self, value: Tensor) -> None:
+        self.check_integers(value, self.sizes["K"])
+
+    def check_structure(self, structure: Tensor) -> None:
+        check_heads(structure, self.rows.lengths)
 
     def parts(self, value: Tensor) -> Arcs:
-        return Arcs(value, self.lengths)
+        return Arcs(value, self.rows.lengths)
 
-    def weighed(self, value: Tensor, factors: Tensor) -> Dependency:
-        arcs = as_factors(factors, self, self.parts(value))
-        return self.with_weights({"arcs": arcs if self.arcs is None else self.arcs + arcs})
+    def references(self) -> dict[str, Potentials]:
+        """``"uniform"``: all trees alike; ``"harmonic"``: as the product of 1 / (length + 1) over their arcs."""
+        lengths, like = self.rows.lengths, self.weights["root"]
+        known = {"uniform": uniform_arcs(lengths), "harmonic": harmonic_arcs(lengths, 1.0)}
+        return {name: {"arcs": arcs.to(like)} for name, arcs in known.items()}
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Draw tags of the given lengths, from the weights restricted to those lengths."""
-        if self._parts.batch_shape.numel() != 1:
+        if self.draws or not self.one_set:
             raise StructureError("sample() draws from one set of weights at a time: with Predictive, parallel=False")
-        if self.arcs is not None:
+        if self.extra:
             raise StructureError(
-                "dependencies with weights for the arcs of given sentences cannot draw new ones: leave arcs out"
+                "potentials for the arcs of given sentences say nothing of new ones: draw without them"
             )
-        from ..kernels.dependency_draw import draw_sentences
+        from ..kernels.dependency_draw import draw_sentences  # numba loads when it is first needed
 
-        lengths = self.lengths.repeat(Size(sample_shape).numel())
+        lengths = self.rows.lengths.repeat(Size(sample_shape).numel())
         uniforms = torch.rand(int(lengths.sum()), 2, dtype=torch.float64)
-        drawn = draw_sentences(self._parts.squeezed().kernel_weights(), lengths.numpy(), uniforms.numpy())
-        return drawn.reshape(*sample_shape, -1)
+        weights = {
+            name: w.reshape(w.shape[w.dim() - len(self.table_axes[name]) :]).cpu() for name, w in self.weights.items()
+        }
+        return draw_sentences(weights, lengths.numpy(), uniforms.numpy()).reshape(*sample_shape, -1)
 
-    def _data(self, value: Tensor) -> Tensor:
-        if value.shape != self.event_shape:
-            raise StructureError(
-                f"expected the tags of all sentences end to end, shape {tuple(self.event_shape)}, "
-                f"actual {tuple(value.shape)}"
-            )
-        if value.is_floating_point() or value.dtype == torch.bool:
-            raise StructureError(f"tags must be integers, actual dtype = {value.dtype}")
-        check_tags(self._parts, value)
-        return value
+
+def _by_first(rows: list[Tensor], size: int) -> Tensor:  # (*batch, 2, size - width) each -> (*batch, 2, size, widths)
+    """Halves of all widths so far, by their first word."""
+    return torch.stack([pad(row, (0, size - row.shape[-1]), value=-torch.inf) for row in rows], -1)
+
+
+def _by_last(rows: list[Tensor], size: int) -> Tensor:  # (*batch, 2, size - width) each -> (*batch, 2, size, widths)
+    """Halves of all widths so far, by their last word."""
+    return torch.stack([pad(row, (size - row.shape[-1], 0), value=-torch.inf) for row in rows], -1)
+
+
+def check_sentences(lengths: Tensor) -> Tensor:  # (B,)
+    """Lengths of sentences that lie end to end."""
+    lengths = check_lengths(torch.as_tensor(lengths))
+    if lengths.dim() != 1:
+        raise StructureError(f"lengths should have shape (B,), actual shape {tuple(lengths.shape)}")
+    return lengths
 
 
 def check_heads(structure: Tensor, lengths: Tensor) -> Tensor:  # (tokens,), (B,) -> (tokens,) long
@@ -243,10 +220,3 @@ def check_heads(structure: Tensor, lengths: Tensor) -> Tensor:  # (tokens,), (B,
             f"cycles or crossing arcs for all others, actual {found!s:.200}"
         )
     return heads
-
-
-def _as_weights(arcs: Tensor | None, like: Tensor) -> Tensor | None:
-    """Truth values as log-weights."""
-    if arcs is None or arcs.dtype != torch.bool:
-        return arcs
-    return torch.zeros(arcs.shape, dtype=like.dtype, device=like.device).masked_fill(~arcs, -torch.inf)

@@ -1,7 +1,7 @@
 """Distributions over dependency trees that see no tags: all trees alike, or those with short arcs preferred.
 
-Either is a choice of ``arcs`` for :class:`.Dependency`, in the order of :func:`.arcs_of`. Every tree has one arc from
-the root, so that is where the normalising factor of a sentence goes.
+Either is a choice of potentials for the arcs of :class:`.Dependency`, in the order of :func:`.arcs_of`. Every tree has
+one arc from the root, so that is where the normalising factor of a sentence goes.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .dependency_sum import DependencyParts, arcs_of, log_partition
+from .cells import arcs_of
 
 
 def log_trees(lengths: Tensor) -> Tensor:  # (B,) -> (B,)
@@ -39,8 +39,11 @@ def harmonic_weights(lengths: Tensor, distance: float) -> Tensor:  # (B,) -> (ce
 def harmonic_arcs(lengths: Tensor, distance: float) -> Tensor:  # (B,) -> (cells,)
     """The same, as a distribution over trees."""
     sizes, which = torch.unique(lengths, return_inverse=True)  # all sentences of one length are alike
+    from .dependency import Dependency
+
     none = torch.zeros(int(sizes.sum()), dtype=torch.long)
     root, attach, stop = (torch.zeros(shape, dtype=torch.float64) for shape in ((1,), (1, 2, 1), (1, 2, 2, 2)))
-    total = log_partition(DependencyParts(root, attach, stop, harmonic_weights(sizes, distance)), none, sizes)
+    trees = Dependency(root, attach, stop, sizes).with_potentials(arcs=harmonic_weights(sizes, distance))
+    total = trees.log_prob(none)
     owner, head, _ = arcs_of(lengths)
     return torch.where(head == 0, -total[which][owner], harmonic_weights(lengths, distance))

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from copy import copy
 from typing import Any
 
 import torch
 from torch import Size, Tensor
-from torch.distributions import constraints
+from torch.nn.functional import pad
 
 from ..errors import StructureError
 from .bracketing import Bracketing
-from .dependency import Dependency, check_heads
-from .headed_bracketing_posterior import HeadedBracketingPosterior
-from .headed_bracketing_sum import ORDERS, HeadedParts, log_partition, reference_log_partition
-from .parts import Arcs
-from .ragged import broadcast
-from .structured import Structure, one_set
+from .cells import span_lengths
+from .dependency import ADJACENT, BEYOND, CONTINUE, LEFT, RIGHT, STOP, Dependency, check_heads, check_sentences
+from .semiring import Sum
+from .structure import Potentials, Structure
+
+#: The side on which heads take their children first.
+ORDERS = ("right", "left")
 
 
-class HeadedBracketing(Structure):
+class HeadedBracketing(Dependency, Bracketing):
     """Sentences of tags under a hidden headed binary tree, the tree summed out: the product of :class:`.Dependency` and
     :class:`.Bracketing` (the dependency model with valence times the constituent-context model).
 
@@ -32,10 +32,11 @@ class HeadedBracketing(Structure):
     .. math:: p(x) = \\sum_y p_{\\mathrm{dependency}}(x, y) \\, p_{\\mathrm{bracketing}}(x, b(y)).
 
     Both models draw the same words, so the product is deficient, and has no :meth:`sample`. The sum goes over spans and
-    their heads (:func:`.headed_sum`): O(n^4). On CPU a compiled kernel does the work.
+    their heads: O(n^4). On CPU a compiled kernel does the work.
 
-    A value is the tags of all sentences, end to end. A tree is the head of each word: 0 for the root, k for the k-th
-    word of its sentence, as in a corpus; its constituents are :func:`brackets_of` it.
+    A value is the tags of all sentences, end to end. A structure is the head of each word: 0 for the root, k for the
+    k-th word of its sentence, as in a corpus; its constituents are :func:`brackets_of` it. Its parts are arcs, as those
+    of :class:`.Dependency`. How probable a span is as a constituent, ``posterior.expected["constituents"]`` tells.
 
     :param root: (*batch, K), as all of the next two for :class:`.Dependency`.
     :param attach: (*batch, K, 2, K).
@@ -46,8 +47,6 @@ class HeadedBracketing(Structure):
         :func:`.spans_of`.
     :param lengths: (B,) words in each sentence. A sentence of length 0 is skipped: probability 1, no counts.
     :param node: (*batch, W + 1) log-weight of a constituent of w > 1 words, by w; zeros if not given.
-    :param arcs: (cells,) one more log-weight for each arc of each sentence, or truth values, as for
-        :class:`.Dependency`.
     :param order: the side on which heads take their children first, ``"right"`` or ``"left"``.
 
     Example, all weights 1, so that p(x) counts trees::
@@ -67,6 +66,9 @@ class HeadedBracketing(Structure):
         constituency", section 5.
     """
 
+    axes = {**Dependency.axes, **Bracketing.axes}  # noqa: RUF012
+    kernel = "pyro_unsup.kernels.headed_bracketing"
+
     def __init__(
         self,
         root: Tensor,
@@ -77,94 +79,105 @@ class HeadedBracketing(Structure):
         spans: Tensor,
         lengths: Tensor,
         node: Tensor | None = None,
-        arcs: Tensor | None = None,
         order: str = "right",
         validate_args: bool | None = None,
     ) -> None:
         check_order(order)
-        self.order = order
-        self.dependency = Dependency(root, attach, stop, lengths, arcs)
-        self.bracketing = Bracketing(yields, contexts, lengths, node)
-        self.lengths = self.dependency.lengths
-        self.spans = spans
-        self._parts = self._check()
-        batch = broadcast(self._parts.batch_shape, self.lengths.shape)
-        super().__init__(batch, self.dependency.event_shape, validate_args=False)
-        if validate_args is not None:
-            self._validate_args = validate_args
+        lengths = check_sentences(lengths)
+        self.order, self.spans = order, spans
+        if spans.shape != (int(span_lengths(lengths).sum()), 2):
+            raise StructureError(
+                f"expected a yield and a context for every span, shape ({int(span_lengths(lengths).sum())}, 2), actual "
+                f"{tuple(spans.shape)}"
+            )
+        weights = {"root": root, "attach": attach, "stop": stop, "yields": yields, "contexts": contexts, "node": node}
+        Structure.__init__(self, weights, lengths, Size([int(lengths.sum())]), validate_args=validate_args)
 
-    def _check(self) -> HeadedParts:
-        self.bracketing._data(self.spans)
-        parts = HeadedParts(self.dependency._parts, self.bracketing._parts)
-        parts.check()
-        return parts
+    def owner(self, group: str) -> Tensor:
+        spans = group in ("constituents", "distituents", "trees")
+        return Bracketing.owner(self, group) if spans else Dependency.owner(self, group)
 
-    @property
-    def weights(self) -> dict[str, Tensor]:
-        return {**self.dependency.weights, **self.bracketing.weights}
+    def potentials(self, value: Tensor) -> Potentials:
+        """Arcs and decisions of :class:`.Dependency`; constituents, distituents and trees of :class:`.Bracketing`."""
+        return {**Dependency.potentials(self, value), **Bracketing.potentials(self, self.spans.to(value.device))}
 
-    def with_weights(self, weights: dict[str, Tensor]) -> HeadedBracketing:
-        arcs = {name: w for name, w in weights.items() if name in ("root", "attach", "stop", "arcs")}
-        spans = {name: w for name, w in weights.items() if name not in arcs}
-        return self._of(self.dependency.with_weights(arcs), self.bracketing.with_weights(spans))
+    def total(self, potentials: Potentials, sum_: Sum) -> Tensor:
+        """An item is a span between fenceposts i and j with its head h. First it grows to the right, while i = h. Then
+        it is sealed on that side, and grows to the left. When it is full, it is put below a head outside, whichever of
+        its words is its own head. That a head has no child on one side yet is to be seen from the span, as
+        ``adjacent`` if it ends there, else ``beyond``::
 
-    def raised(self, power: float) -> HeadedBracketing:
-        raised: Any = self.dependency.raised(power)
-        return self._of(raised, self.bracketing.raised(power))
+            right[h, h + 1]   = 0
+            right[h, j]       = weight[h, j] + sum_{h < k < j}  right[h, k] + continue[h, right] + below[k, j, h]
+            left[h, j, h]     = right[h, j] + stop[h, right]
+            left[i, j, h]     = weight[i, j] + sum_{i < k <= h}  below[i, k, h] + left[k, j, h] + continue[h, left]
+            full[i, j, h]     = left[i, j, h] + stop[h, left]
+            below[i, j, h]    = sum_{i <= c < j}  full[i, j, c] + arc[h -> c]
+            total             = sum_r  root[r] + full[0, n, r]
 
-    def _of(self, dependency: Dependency, bracketing: Bracketing) -> HeadedBracketing:
-        new = copy(self)
-        new.dependency, new.bracketing = dependency, bracketing
-        new._parts = new._check()
-        return new
+        Single words weigh ``weight``, too. Heads that take the children on their left first are those of sentences in a
+        mirror.
+        """
+        mirror = self.order == "left"
+        arcs, stop = self._mirrored(*self.charts(potentials)) if mirror else self.charts(potentials)
+        weight, shared = self.ratios(potentials, mirror)  # (*draws, B, N, N) by start and width
+        root, arc, N = arcs[..., 0], arcs[..., 1:].mT, arcs.shape[-2]  # arc: (*draws, B, head, child)
+        # Lists by width. (*draws, B, starts), and of the last three (*draws, B, starts, heads): heads by their place in
+        # the span, but of ``below`` all words of the sentence.
+        right_open, left_open, full, below = ([root] for _ in range(4))  # nothing has width 0: never looked at
+        for w in range(1, N + 1):
+            S = N + 1 - w
+            here = weight[..., :S, w - 1]
+            some = ADJACENT if w == 1 else BEYOND
+            if w > 1:
+                ways = [right_open[v][..., :S] + below[w - v].diagonal(-v, -2, -1) for v in range(1, w)]
+                here = here + sum_(torch.stack(ways, -1), -1)
+            right_open.append(here + stop[..., :S, RIGHT, some, CONTINUE])
+            left = [here + stop[..., :S, RIGHT, some, STOP]]
+            for d in range(1, w):
+                ways = [
+                    below[v].diagonal(d, -2, -1)[..., :S] + left_open[w - v][..., v : v + S, d - v]
+                    for v in range(1, d + 1)
+                ]
+                left.append(weight[..., :S, w - 1] + sum_(torch.stack(ways, -1), -1))
+            ends = [stop[..., d : d + S, LEFT, BEYOND if d else ADJACENT, :] for d in range(w)]
+            both = torch.stack(left, -1).unsqueeze(-1) + torch.stack(ends, -2)  # (*draws, B, S, w, 2)
+            full.append(both[..., STOP])
+            left_open.append(both[..., CONTINUE])
+            windows = arc.unfold(-1, w, 1).movedim(-3, -2)  # (*draws, B, S, N, w)
+            below.append(sum_(full[w].unsqueeze(-2) + windows, -1))
+        whole = [pad(full[w][..., 0, :], (0, N - w), value=-torch.inf) for w in range(1, N + 1)]
+        rows = torch.stack(whole, -2)  # (*draws, B, N, N) by length and root
+        last = (self.rows.lengths - 1).clamp(min=0).to(rows.device)[:, None, None].expand(*rows.shape[:-2], 1, N)
+        return shared + sum_(root + rows.gather(-2, last).squeeze(-2), -1)
 
-    def references(self) -> dict[str, dict[str, Tensor]]:
-        """Those of :class:`.Dependency`, by arcs: ``"uniform"`` and ``"harmonic"``."""
-        return self.dependency.references()
+    def _mirrored(self, arcs: Tensor, decisions: Tensor) -> tuple[Tensor, Tensor]:
+        """Charts of sentences read from right to left, each from its own last word."""
+        N, lengths = self.rows.longest, self.rows.lengths.unsqueeze(-1)
+        word = torch.arange(N)
+        turned = torch.where(word < lengths, lengths - 1 - word, word).to(arcs.device)  # (B, N)
+        sentence = torch.arange(len(lengths), device=arcs.device)
+        head = torch.cat([torch.zeros_like(turned[:, :1]), turned + 1], -1)  # (B, N + 1)
+        arcs = arcs[..., sentence[:, None, None], turned.unsqueeze(-1), head.unsqueeze(-2)]
+        lead = decisions.dim() - 5
+        words = decisions[(slice(None),) * lead + (sentence[:, None], turned)]
+        return arcs, words.flip(-3)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> HeadedBracketing:
-        new = copy(self)
-        new._batch_shape = Size(batch_shape)
-        return new
+    def check_value(self, value: Tensor) -> None:
+        Dependency.check_value(self, value)
+        Bracketing.check_value(self, self.spans)
 
-    @constraints.dependent_property(is_discrete=True, event_dim=1)
-    def support(self) -> constraints.Constraint:
-        found: constraints.Constraint = self.dependency.support
-        return found
-
-    def log_prob(self, value: Tensor) -> Tensor:  # (tokens,) -> batch_shape
-        tags = self._data(value)
-        if self._parts.batch_shape.numel() == 1:
-            total = log_partition(self._parts.squeezed(), tags, self.spans, self.lengths, self.order)
-        else:  # weights differ in the batch
-            total = reference_log_partition(self._parts, tags, self.spans, self.lengths, self.order)
-        return total.expand(broadcast(total.shape, self._batch_shape))
-
-    def score(self, value: Tensor, structure: Tensor) -> Tensor:  # (tokens,), (tokens,) -> (*batch, B)
-        brackets = brackets_of(structure, self.lengths, self.order)
-        return self.dependency.score(value, structure) + self.bracketing.score(self.spans, brackets)
-
-    def posterior(self, value: Tensor) -> HeadedBracketingPosterior:
-        one_set(self._parts.batch_shape)
-        tags, squeezed = self._data(value), self._parts.squeezed()
-        parts = HeadedParts.of(tuple(x.detach() for x in squeezed.tables()), squeezed.bracketing.power)
-        names = {name: w.detach() for name, w in self.weights.items()}
-        return HeadedBracketingPosterior(names, parts, tags, self.spans, self.lengths, self.order)
-
-    def parts(self, value: Tensor) -> Arcs:
-        return self.dependency.parts(value)
-
-    def weighed(self, value: Tensor, factors: Tensor) -> HeadedBracketing:
-        return self._of(self.dependency.weighed(value, factors), self.bracketing)
+    def select(self, value: Tensor, examples: Tensor) -> tuple[HeadedBracketing, Tensor]:
+        new, value = Structure.select(self, value, examples)
+        places = torch.isin(self.span_cells.owner, examples).nonzero()[:, 0]
+        new.spans = self.spans[places.to(self.spans.device)]
+        return new, value
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         raise StructureError(
             "a headed bracketing cannot draw sentences: its two models draw the same words, and need not agree. Draw "
             "trees for given sentences with posterior(value).sample()"
         )
-
-    def _data(self, value: Tensor) -> Tensor:
-        return self.dependency._data(value)
 
 
 def brackets_of(heads: Tensor, lengths: Tensor, order: str = "right") -> Tensor:  # (tokens,), (B,) -> (spans,)

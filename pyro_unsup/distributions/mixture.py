@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from copy import copy
 from typing import Any
 
 import torch
 from torch import Size, Tensor
-from torch.distributions import constraints
+from torch.nn.functional import one_hot
 
+from .. import kernels
 from ..errors import StructureError
-from ..kernels.threads import plain_torch
-from .mixture_posterior import MixturePosterior
-from .mixture_sum import check_bags, cluster_scores, log_partition, reference_log_partition, weights_batch
+from .dependency import check_sentences
 from .parts import Clusters
-from .ragged import broadcast, check_lengths, offsets_of
-from .structured import Structure, one_set
+from .semiring import Sum
+from .structure import Potentials, Structure
 
 
 class Mixture(Structure):
@@ -30,8 +28,8 @@ class Mixture(Structure):
     O(K) for each different word of a document. On CPU a compiled kernel does the work.
 
     A value is a table of cells with two columns, a word and how often it occurs: document by document, in any order
-    inside one. A structure is a vector with the cluster of each document. A document without words still has a cluster,
-    and its probability is the sum of their weights.
+    inside one. A structure is a vector with the cluster of each document. Its parts are clusters, (B, K). A document
+    without words still has a cluster, and its probability is the sum of their weights.
 
     :param cluster: (*batch, K) log-weights.
     :param words: (*batch, K, V) log-weights.
@@ -52,127 +50,100 @@ class Mixture(Structure):
     [2] P. Liang and D. Klein (2009) "Online EM for unsupervised models", section 2.
     """
 
-    def __init__(self, cluster: Tensor, words: Tensor, lengths: Tensor, validate_args: bool | None = None) -> None:
-        self.cluster, self.words = cluster, words
-        self.lengths = check_lengths(torch.as_tensor(lengths))
-        self._check()
-        batch = broadcast(weights_batch(cluster, words), self.lengths.shape)
-        super().__init__(batch, Size([int(self.lengths.sum()), 2]), validate_args=False)
-        if validate_args is not None:
-            self._validate_args = validate_args
+    axes = {"cluster": "K", "words": "K V"}  # noqa: RUF012
+    part = "clusters"
+    kernel = "pyro_unsup.kernels.mixture"
+    what = "words and counts"
 
-    def _check(self) -> None:
-        if self.lengths.dim() != 1:
-            raise StructureError(f"lengths should have shape (B,), actual shape {tuple(self.lengths.shape)}")
-        K = self.cluster.shape[-1] if self.cluster.dim() else 0
-        if K == 0 or self.words.dim() < 2 or self.words.shape[-2] != K:
-            raise StructureError(
-                f"cluster has {K} clusters, so words should end in shape ({K}, types), "
-                f"actual shape {tuple(self.words.shape)}"
-            )
-        batch = weights_batch(self.cluster, self.words)
-        if batch and batch[-1] not in (1, len(self.lengths)):
-            raise StructureError(
-                f"the last batch axis of the weights should be 1, or {len(self.lengths)} (one set a document), actual "
-                f"batch of weights {tuple(batch)}"
-            )
+    def __init__(self, cluster: Tensor, words: Tensor, lengths: Tensor, validate_args: bool | None = None) -> None:
+        lengths = check_sentences(lengths)
+        weights = {"cluster": cluster, "words": words}
+        super().__init__(weights, lengths, Size([int(lengths.sum()), 2]), validate_args=validate_args)
+
+    def owner(self, group: str) -> Tensor:
+        return self.rows.owner if group == "value" else torch.arange(len(self.rows))
 
     @property
-    def weights(self) -> dict[str, Tensor]:
-        return {"cluster": self.cluster, "words": self.words}
+    def skipped(self) -> Tensor:
+        return torch.zeros(len(self.rows), dtype=torch.bool)
 
-    def with_weights(self, weights: dict[str, Tensor]) -> Mixture:
-        new = copy(self)  # in every tempered E step: lengths need no second look
-        for name, w in weights.items():
-            setattr(new, name, w)
-        new._check()
-        return new
+    def potentials(self, value: Tensor) -> Potentials:
+        """log p(document, cluster): the weight of the cluster, and of each word as often as it occurs."""
+        owner = self.rows.owner.to(value.device)
+        words = self.table("words").mT  # (*draws, 1 or B, V, K)
+        each = self.look_up(words, owner, value[:, 0].long()) * value[:, 1:].to(words.dtype)  # (*draws, cells, K)
+        lead = each.dim() - 2
+        total = each.new_zeros(*each.shape[:lead], len(self.rows), each.shape[-1]).index_add(lead, owner, each)
+        return {"clusters": total + self.table("cluster")}
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Mixture:
-        new = copy(self)
-        new._batch_shape = Size(batch_shape)
-        return new
+    def total(self, potentials: Potentials, sum_: Sum) -> Tensor:
+        """One choice a document::
 
-    @constraints.dependent_property(is_discrete=True, event_dim=2)
-    def support(self) -> constraints.Constraint:
-        return constraints.independent(constraints.nonnegative_integer, 2)
+        total = sum_k  cluster[k]
+        """
+        return sum_(potentials["clusters"], -1)
 
-    def log_prob(self, value: Tensor) -> Tensor:  # (cells, 2) -> batch_shape
-        bags = self._data(value)
-        if weights_batch(self.cluster, self.words).numel() == 1:
-            total = log_partition(*self._squeezed(), bags, self.lengths)
-        else:  # weights differ in the batch
-            total = reference_log_partition(self.cluster, self.words, bags, self.lengths)
-        return total.expand(broadcast(total.shape, self._batch_shape))
+    def to_structure(self, parts: Tensor) -> Tensor:  # (*draws, B, K) -> (*draws, B)
+        return parts.argmax(-1)
 
-    def score(self, value: Tensor, structure: Tensor) -> Tensor:  # (cells, 2), (B,) -> (*batch, B)
-        bags, K = self._data(value), self.cluster.shape[-1]
-        if structure.shape != self.lengths.shape or structure.is_floating_point():
+    def to_parts(self, structure: Tensor) -> Tensor:  # (*draws, B) -> (*draws, B, K)
+        return one_hot(structure.long(), self.sizes["K"]).bool()
+
+    def best_parts(self, gain: Tensor) -> Tensor:
+        return gain.argmax(-1)
+
+    def check_value(self, value: Tensor) -> None:
+        if value.is_floating_point() or value.dtype == torch.bool:
+            raise StructureError(f"words and counts must be integers, actual dtype {value.dtype}")
+        V = self.sizes["V"]
+        if not value.numel() or _within(value, V):
+            return
+        least, most = int(value[:, 0].min()), int(value[:, 0].max())
+        if least < 0 or most >= V:
             raise StructureError(
-                f"expected one cluster a document, {len(self.lengths)} integers, "
+                f"words must lie in 0 .. {V - 1} (the table has {V} columns), actual range {least} .. {most}"
+            )
+        if int(value[:, 1].min()) < 1:
+            raise StructureError(f"a word in a bag occurs at least once, actual smallest = {int(value[:, 1].min())}")
+
+    def check_structure(self, structure: Tensor) -> None:
+        K = self.sizes["K"]
+        if structure.shape != self.rows.lengths.shape or structure.is_floating_point():
+            raise StructureError(
+                f"expected one cluster a document, {len(self.rows)} integers, "
                 f"actual {structure.dtype} of shape {tuple(structure.shape)}"
             )
         if len(structure) and (int(structure.min()) < 0 or int(structure.max()) >= K):
             raise StructureError(
                 f"clusters must lie in 0 .. {K - 1}, actual range {int(structure.min())} .. {int(structure.max())}"
             )
-        scores = cluster_scores(self.cluster, self.words, bags, self.lengths)
-        return scores.gather(-1, structure.long().expand(scores.shape[:-1]).unsqueeze(-1)).squeeze(-1)
-
-    def posterior(self, value: Tensor) -> MixturePosterior:
-        one_set(weights_batch(self.cluster, self.words))
-        bags = self._data(value)
-        return MixturePosterior({name: w.detach() for name, w in self.weights.items()}, bags, self.lengths)
 
     def parts(self, value: Tensor) -> Clusters:
-        return Clusters(value, self.lengths, self.cluster.shape[-1])
-
-    def apart(self, value: Tensor, factors: Tensor) -> tuple[Mixture, Tensor]:
-        """Every document gets one more word, that no other has; its weight in a cluster is the factor."""
-        bags, lengths = self._data(value), self.lengths
-        if weights_batch(self.cluster, self.words).numel() != 1:  # the kernel has one prior for all
-            cluster = self.cluster if self.cluster.dim() > 1 else self.cluster.unsqueeze(-2)
-            return self.with_weights({"cluster": cluster + factors}), bags
-        rows = self.words.mT  # (*batch, V, K)
-        own = torch.cat([rows, factors.expand(*rows.shape[:-2], -1, -1)], -2)
-        documents = torch.arange(len(lengths), dtype=bags.dtype)
-        places = torch.arange(len(bags)) + torch.repeat_interleave(documents, lengths, output_size=len(bags)) + 1
-        more = bags.new_ones(len(bags) + len(lengths), 2).index_copy_(0, places, bags)
-        more[offsets_of(lengths + 1)[:-1], 0] = rows.shape[-2] + documents
-        new = copy(self)
-        new.words, new.lengths = own.mT, lengths + 1
-        new._event_shape = more.shape
-        return new, more
+        return Clusters(value, self.rows.lengths, self.sizes["K"])
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Draw documents: ``lengths`` words each, every word in a cell of its own."""
-        if weights_batch(self.cluster, self.words).numel() != 1:
+        if self.draws or not self.one_set:
             raise StructureError("sample() draws from one set of weights at a time: with Predictive, parallel=False")
-        cluster, words = (w.detach() for w in self._squeezed())
-        lengths = self.lengths.repeat(Size(sample_shape).numel())
+        cluster, words = self.table("cluster").detach()[0], self.table("words").detach()[0]
+        lengths = self.rows.lengths.repeat(Size(sample_shape).numel())
         with torch.no_grad():
             # Weights need not sum to one, so long documents are drawn towards clusters whose words weigh more.
             masses = torch.logsumexp(words, -1, keepdim=True)  # (K, 1): a document of n times one "word"
             blanks = torch.stack([torch.zeros_like(lengths), lengths], 1)[lengths > 0]
-            owners = MixturePosterior({"cluster": cluster, "words": masses}, blanks, (lengths > 0).long()).sample()
-            owners = torch.repeat_interleave(owners, lengths)  # (words drawn,)
+            owners = Mixture(cluster, masses, (lengths > 0).long()).posterior(blanks.to(words.device)).sample()
+            owners = torch.repeat_interleave(owners, lengths.to(owners.device))  # (words drawn,)
             drawn = torch.zeros_like(owners)
             for k in owners.unique():  # one multinomial call a cluster, not one row of the vocabulary a word
                 here = (owners == k).nonzero()[:, 0]
                 drawn[here] = torch.multinomial(words[k].softmax(-1), len(here), replacement=True)
         return torch.stack([drawn, torch.ones_like(drawn)], 1).reshape(*sample_shape, *self.event_shape)
 
-    def _squeezed(self) -> tuple[Tensor, Tensor]:  # (K,), (K, V)
-        return self.cluster.reshape(-1), self.words.reshape(self.words.shape[-2:])
 
-    def _data(self, value: Tensor) -> Tensor:
-        if value.shape != self.event_shape:
-            raise StructureError(
-                f"expected a word and a count for every cell, shape {tuple(self.event_shape)}, "
-                f"actual {tuple(value.shape)}"
-            )
-        if value.is_floating_point() or value.dtype == torch.bool:
-            raise StructureError(f"words and counts must be integers, actual dtype {value.dtype}")
-        with plain_torch():
-            check_bags(self.cluster, self.words, value)
-        return value
+def _within(bags: Tensor, types: int) -> bool:  # (cells, 2)
+    """Whether every cell has a word below this number, at least once: by a kernel, where there is one."""
+    if bags.device.type != "cpu" or not kernels.enabled():
+        return False
+    from ..kernels.mixture import bags_within  # numba loads when it is first needed
+
+    return bool(bags_within(bags.contiguous().numpy(), types))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
+from typing import Any, TypeVar
 
 import torch
 from torch import Size, Tensor
 
 from ..errors import StructureError
+
+_Kind = TypeVar("_Kind")
 
 
 class Rows:
@@ -27,9 +31,17 @@ class Rows:
 
     def __init__(self, lengths: Tensor) -> None:
         self.lengths = lengths.cpu()
+        self._known: dict[Any, Any] = {}
 
     def __len__(self) -> int:
         return len(self.lengths)
+
+    def known(self, kind: Callable[[Rows], _Kind]) -> _Kind:
+        """Something that is made from these rows, once: distributions over the same data share it."""
+        made: _Kind = self._known.get(kind)
+        if made is None:
+            made = self._known[kind] = kind(self)
+        return made
 
     @cached_property
     def size(self) -> int:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from copy import copy
 from typing import Any
 
 import torch
 from torch import Size, Tensor
-from torch.distributions import constraints
 
 from ..errors import StructureError
+from .dependency import check_sentences
 from .parts import Pieces
-from .ragged import broadcast, check_lengths, offsets_of
-from .segmentation_posterior import SegmentationPosterior
-from .segmentation_sum import SegmentationParts, check_cells, log_partition, reference_log_partition
-from .structured import Structure, one_set
-from .weighed import as_mask
+from .ragged import offsets_of
+from .semiring import Sum
+from .structure import Potentials, Structure
 
 
 class Segmentation(Structure):
@@ -33,8 +30,8 @@ class Segmentation(Structure):
 
     A value is a table of numbers, a row for each symbol of all sentences end to end and a column for each length: which
     type of segment ends at this symbol and has this length, w in column w - 1. What reaches back beyond the start of
-    the sentence, and what cannot be a segment, is -1. A segmentation is a vector over the symbols, 1 where a segment
-    ends and 0 inside one.
+    the sentence, and what cannot be a segment, is -1. A structure is a vector over the symbols, 1 where a segment ends
+    and 0 inside one. Its parts are pieces, (symbols, L), by the end of a segment and its length.
 
     :param segments: (*batch, S) log-weights of the types of segments.
     :param length: (*batch, L + 1) log-weights of a segment of w symbols, by w from 0 to L.
@@ -57,116 +54,82 @@ class Segmentation(Structure):
     [2] T. Berg-Kirkpatrick et al. (2010) "Painless unsupervised learning with features", 6.
     """
 
+    axes = {"segments": "S", "length": "L+1", "stop": "2"}  # noqa: RUF012
+    part = "pieces"
+    kernel = "pyro_unsup.kernels.segmentation"
+    what = "segments"
+
     def __init__(
         self, segments: Tensor, length: Tensor, stop: Tensor, lengths: Tensor, validate_args: bool | None = None
     ) -> None:
-        self.segments, self.length, self.stop = segments, length, stop
-        self.lengths = check_lengths(torch.as_tensor(lengths))
-        self._parts = self._check()
-        batch = broadcast(self._parts.batch_shape, self.lengths.shape)
-        super().__init__(batch, Size([int(self.lengths.sum()), length.shape[-1] - 1]), validate_args=False)
-        if validate_args is not None:
-            self._validate_args = validate_args
+        lengths = check_sentences(lengths)
+        weights = {"segments": segments, "length": length, "stop": stop}
+        most = length.shape[-1] - 1 if length.dim() else 0
+        super().__init__(weights, lengths, Size([int(lengths.sum()), most]), validate_args=validate_args)
 
-    def _check(self) -> SegmentationParts:
-        if self.lengths.dim() != 1:
-            raise StructureError(f"lengths should have shape (B,), actual shape {tuple(self.lengths.shape)}")
-        for name, table, least, what in (
-            ("segments", self.segments, 1, "(types,), at least one"),
-            ("length", self.length, 2, "(longest segment + 1,), at least 2"),
-            ("stop", self.stop, 2, "(2,): going on, then stopping"),
-        ):
-            if table.dim() < 1 or table.shape[-1] < least or (name == "stop" and table.shape[-1] != 2):
-                raise StructureError(f"{name} should end in shape {what}; actual shape {tuple(table.shape)}")
-        parts = SegmentationParts(self.segments, self.length, self.stop)
-        if parts.batch_shape and parts.batch_shape[-1] not in (1, len(self.lengths)):
-            raise StructureError(
-                f"the last batch axis of the weights should be 1, or {len(self.lengths)} (one set a sentence), actual "
-                f"batch of weights {tuple(parts.batch_shape)}"
-            )
-        return parts
+    def owner(self, group: str) -> Tensor:
+        return torch.arange(len(self.rows)) if group == "ends" else self.rows.owner
 
-    @property
-    def weights(self) -> dict[str, Tensor]:
-        return {"segments": self.segments, "length": self.length, "stop": self.stop}
+    def potentials(self, value: Tensor) -> Potentials:
+        """Segments, going on included, (*draws, symbols, L); and the end of each sentence, (*draws, B)."""
+        device, L = value.device, self.sizes["L"]
+        owner = self.rows.owner.to(device).unsqueeze(-1).expand(-1, L)
+        go, stop = self.table("stop").unbind(-1)  # (*draws, 1 or B)
+        length = self.table("length")[..., 1:] + go.unsqueeze(-1)  # (*draws, 1 or B, L)
+        known = self.look_up(self.table("segments"), owner, value.long().clamp(min=0))
+        pieces = known + self.spread(length, self.rows.owner)
+        ends = stop.expand(*stop.shape[:-1], len(self.rows))
+        return {"pieces": pieces.masked_fill(value < 0, -torch.inf), "ends": ends}
 
-    def with_weights(self, weights: dict[str, Tensor]) -> Segmentation:
-        new = copy(self)  # in every tempered E step: lengths need no second look
-        for name, w in weights.items():
-            setattr(new, name, w)
-        new._parts = new._check()
-        return new
+    def total(self, potentials: Potentials, sum_: Sum) -> Tensor:
+        """The sum over the ways to cut up the first t symbols goes over the length of the last segment::
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Segmentation:
-        new = copy(self)
-        new._batch_shape = Size(batch_shape)
-        return new
+        ahead[0] = 0
+        ahead[t] = sum_{w <= L}  ahead[t - w] + piece[t, w]
+        total    = ahead[n] + end
+        """
+        flat = potentials["pieces"]
+        pieces = self.rows.pad(flat, flat.dim() - 2, -torch.inf)  # (*draws, B, T, L)
+        recent = torch.full_like(pieces[..., 0, :], -torch.inf)  # (*draws, B, L) ahead[t - 1], ahead[t - 2], ...
+        recent = torch.cat([torch.zeros_like(recent[..., :1]), recent[..., 1:]], -1)
+        ahead = []
+        for t in range(pieces.shape[-2]):
+            ahead.append(sum_(recent + pieces[..., t, :], -1))
+            recent = torch.cat([ahead[-1].unsqueeze(-1), recent[..., :-1]], -1)
+        whole = torch.stack(ahead, -1)  # (*draws, B, T)
+        last = (self.rows.lengths - 1).clamp(min=0).to(whole.device).unsqueeze(-1)
+        return potentials["ends"] + whole.gather(-1, last.expand(*whole.shape[:-1], 1)).squeeze(-1)
 
-    @constraints.dependent_property(is_discrete=True, event_dim=2)
-    def support(self) -> constraints.Constraint:
-        return constraints.independent(constraints.integer_interval(-1, self.segments.shape[-1] - 1), 2)
+    def to_structure(self, parts: Tensor) -> Tensor:  # (*draws, symbols, L) -> (*draws, symbols)
+        return parts.sum(-1).long()
 
-    def log_prob(self, value: Tensor) -> Tensor:  # (symbols, L) -> batch_shape
-        cells = self._data(value)
-        if self._parts.batch_shape.numel() == 1:
-            total = log_partition(self._parts.squeezed(), cells, self.lengths)
-        else:  # weights differ in the batch
-            total = reference_log_partition(self._parts, cells, self.lengths)
-        return total.expand(broadcast(total.shape, self._batch_shape))
+    def to_parts(self, structure: Tensor) -> Tensor:  # (*draws, symbols) -> (*draws, symbols, L)
+        number = torch.arange(1, structure.shape[-1] + 1, device=structure.device)
+        latest = torch.where(structure == 1, number, 0).cummax(-1).values  # sentences end in the end of a segment
+        before = torch.cat([torch.zeros_like(latest[..., :1]), latest[..., :-1]], -1)
+        width = torch.arange(1, self.sizes["L"] + 1, device=structure.device)
+        return (structure == 1).unsqueeze(-1) & ((number - before).unsqueeze(-1) == width)
 
-    def score(self, value: Tensor, structure: Tensor) -> Tensor:  # (symbols, L), (symbols,) -> (*batch, B)
-        cells = self._data(value)
-        last, size, owner = segments_of(structure, self.lengths)
-        most = self.event_shape[1]
+    def check_value(self, value: Tensor) -> None:
+        self.check_integers(value, self.sizes["S"], -1)
+
+    def check_structure(self, structure: Tensor) -> None:
+        _, size, owner = segments_of(structure, self.rows.lengths)
+        most = self.sizes["L"]
         if bool((size > most).any()):
             where = int((size > most).nonzero()[0])
             raise StructureError(
                 f"sentence {int(owner[where])} has a segment of {int(size[where])} symbols, expected at most {most}"
             )
-        each = self._parts.scores(cells[last, size - 1], size, owner)
-        stop = self._parts.stop[..., 1].expand(*each.shape[:-1], len(self.lengths))
-        return torch.where(self.lengths > 0, stop, 0.0).index_add(-1, owner, each)
-
-    def posterior(self, value: Tensor) -> SegmentationPosterior:
-        one_set(self._parts.batch_shape)
-        names = {name: w.detach() for name, w in self.weights.items()}
-        parts = SegmentationParts(*(x.detach() for x in self._parts.squeezed().tables()))
-        return SegmentationPosterior(names, parts, self._data(value), self.lengths)
 
     def parts(self, value: Tensor) -> Pieces:
-        return Pieces(value, self.lengths)
-
-    def apart(self, value: Tensor, factors: Tensor) -> tuple[Segmentation, Tensor]:
-        cells, table = self._data(value), self.segments
-        if (allowed := as_mask(factors)) is not None:
-            return self, cells.masked_fill(~allowed, -1)
-        columns = cells.long().clamp(min=0).reshape(-1)
-        if table.dim() > 1 and table.shape[-2] > 1:  # every sentence has weights of its own
-            owner = torch.repeat_interleave(torch.arange(len(self.lengths)), self.lengths * cells.shape[1])
-            own = table[..., owner, columns].unsqueeze(-2)
-        else:
-            own = table.index_select(-1, columns)
-        impossible = cells < 0
-        own = (own + factors.reshape(-1)).masked_fill(impossible.reshape(-1), -torch.inf)
-        numbers = torch.arange(cells.numel(), dtype=torch.int32).reshape(cells.shape)
-        return self.with_weights({"segments": own}), numbers.masked_fill(impossible, -1)
+        return Pieces(value, self.rows.lengths)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         raise StructureError(
             "a segmentation cannot draw sentences: it knows segments by number, not what symbols they are made of, so "
             "not which others overlap them. Draw segmentations of given sentences with posterior(value).sample()"
         )
-
-    def _data(self, value: Tensor) -> Tensor:
-        if value.shape != self.event_shape:
-            raise StructureError(
-                f"expected the number of the segment that ends at each symbol, by its length, shape "
-                f"{tuple(self.event_shape)}, actual {tuple(value.shape)}"
-            )
-        if value.is_floating_point() or value.dtype == torch.bool:
-            raise StructureError(f"segments must be numbered by integers, actual dtype = {value.dtype}")
-        check_cells(self._parts, value)
-        return value
 
 
 def segments_of(structure: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # (symbols,), (B,)

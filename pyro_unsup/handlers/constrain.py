@@ -10,16 +10,16 @@ from torch import Tensor
 
 from ..distributions import Posterior, Structure
 from ..distributions.parts import Parts
-from ..distributions.weighed import as_factors, raised_factors
+from ..distributions.wrapped import Wrapped
 from ..errors import StructureError
 from .handled import Handled
-from .parts import Component, PartsMessenger, named
+from .parts import Component, PartsMessenger, named, potentials_of
 
 #: A component that leaves nothing of so many examples in a row is taken to leave nothing of any.
 PATIENCE = 1000
 
 
-class Constrained(Structure):
+class Constrained(Wrapped):
     """A structured distribution with weighed parts; as it is for examples in which nothing would be left.
 
     :param factors: log-weights of the parts of the data.
@@ -30,75 +30,49 @@ class Constrained(Structure):
     def __init__(
         self, base: Structure, factors: Tensor, example: Tensor, examples: int, fell: Callable[[Tensor], None]
     ) -> None:
-        self.base, self._factors, self._example, self._examples, self._fell = base, factors, example, examples, fell
+        super().__init__(base)
+        self._factors, self._example, self._examples, self._fell = factors, example, examples, fell
         self._under: Structure | None = None
         self._settled = False
-        self.exact = base.exact
-        super().__init__(base.batch_shape, base.event_shape, validate_args=False)
 
-    def _with(self, base: Structure, factors: Tensor | None = None) -> Constrained:
-        given = self._factors if factors is None else factors
-        return Constrained(base, given, self._example, self._examples, self._fell)
+    def around(self, base: Structure) -> Constrained:
+        return Constrained(base, self._factors, self._example, self._examples, self._fell)
 
-    @property
-    def support(self) -> Any:
-        return self.base.support
-
-    @property
-    def weights(self) -> dict[str, Tensor]:
-        return self.base.weights
-
-    def with_weights(self, weights: dict[str, Tensor]) -> Constrained:
-        return self._with(self.base.with_weights(weights))
-
-    def raised(self, power: float) -> Constrained:
-        return self._with(self.base.raised(power), raised_factors(self._factors, power))
-
-    def references(self) -> dict[str, dict[str, Tensor]]:
-        return self.base.references()
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Constrained:
-        return self._with(self.base.expand(batch_shape))
-
-    def parts(self, value: Tensor) -> Parts:
-        return self.base.parts(value)
-
-    def weighed(self, value: Tensor, factors: Tensor) -> Constrained:
-        return self._with(self.base.weighed(value, factors))
+    def with_temperature(self, temperature: float) -> Constrained:
+        new = self.around(self.base.with_temperature(temperature))
+        new._factors = self._factors / temperature
+        return new
 
     def log_prob(self, value: Tensor) -> Tensor:
-        total: Tensor = self._weighed(value).log_prob(value)
-        if self._lift(value, total):
-            total = self._weighed(value).log_prob(value)
+        total: Tensor = self._weighed().log_prob(value)
+        if self._lift(total):
+            total = self._weighed().log_prob(value)
         return total
 
     def posterior(self, value: Tensor) -> Posterior:
-        found = self._weighed(value).posterior(value)
-        return self._weighed(value).posterior(value) if self._lift(value, found.log_partition) else found
+        found = self._weighed().posterior(value)
+        return self._weighed().posterior(value) if self._lift(found.log_partition) else found
 
     def score(self, value: Tensor, structure: Tensor) -> Tensor:
         if not self._settled:
             with torch.no_grad():
                 self.log_prob(value)
-        return self._weighed(value).score(value, structure)
+        return self._weighed().score(value, structure)
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
-        drawn: Tensor = self.base.sample(sample_shape)
-        return drawn
-
-    def _weighed(self, value: Tensor) -> Structure:
+    def _weighed(self) -> Structure:
         if self._under is None:
-            self._under = self.base.weighed(value, self._factors)
+            self._under = self.base.with_potentials(**{self.part: self._factors})
         return self._under
 
-    def _lift(self, value: Tensor, log_z: Tensor) -> bool:
+    def _lift(self, log_z: Tensor) -> bool:
         """Lift the constraints of examples that have nothing left. Whether there are any, at the first look."""
         if self._settled:
             return False
         self._settled, dead = True, nothing_left(log_z, self._examples)
         some = bool(dead.any())
         if some:
-            self._under = self.base.weighed(value, lifted(self._factors, self._example, dead))
+            left = lifted(self._factors, self._example, dead)
+            self._under = self.base.with_potentials(**{self.part: left})
         self._fell(dead)
         return some
 
@@ -142,7 +116,7 @@ class ConstrainMessenger(PartsMessenger):
         return self
 
     def _make(self, fn: Structure, parts: Parts) -> _Made:
-        factors = as_factors(self.component(parts), fn, parts)
+        factors = potentials_of(self.component(parts), fn, parts)
         self.only_forbids &= not bool((factors > 0).any())
         return _Made(factors, parts)
 
@@ -200,7 +174,8 @@ class _Made:
             return
         with torch.no_grad():
             alike = fn.with_weights({name: torch.zeros_like(w) for name, w in fn.weights.items()})
-            self.empty = nothing_left(alike.weighed(value, self.factors).log_prob(value), self.examples)
+            allowed = alike.with_potentials(**{fn.part: self.factors})
+            self.empty = nothing_left(allowed.log_prob(value), self.examples)
             self.factors = lifted(self.factors, self.example, self.empty)
         self._known = True
 

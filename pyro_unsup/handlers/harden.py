@@ -11,40 +11,22 @@ from pyro.infer import config_enumerate, infer_discrete
 from pyro.poutine.messenger import Messenger
 from torch import Tensor
 
-from ..distributions import Posterior, Structure
-from ..distributions.parts import Parts
+from ..distributions import Structure
+from ..distributions.wrapped import Wrapped
 from .declared import DeclaredMessenger
 from .given import given
 from .handled import Handled
 from .temper import weighs_structure
 
 
-class Hard(Structure):
+class Hard(Wrapped):
     """A structured distribution whose sum over structures is replaced by its largest term.
 
     Its gradient is the counts of that one structure. Posteriors are those of the distribution that it hardens.
     """
 
-    def __init__(self, base: Structure) -> None:
-        self.base = base
-        super().__init__(base.batch_shape, base.event_shape, validate_args=False)
-
-    @property
-    def support(self) -> Any:
-        return self.base.support
-
-    @property
-    def weights(self) -> dict[str, Tensor]:
-        return self.base.weights
-
-    def with_weights(self, weights: dict[str, Tensor]) -> Hard:
-        return Hard(self.base.with_weights(weights))
-
-    def references(self) -> dict[str, dict[str, Tensor]]:
-        return self.base.references()
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Hard:
-        return Hard(self.base.expand(batch_shape))
+    def around(self, base: Structure) -> Hard:
+        return Hard(base)
 
     def log_prob(self, value: Tensor) -> Tensor:
         with torch.no_grad():
@@ -55,22 +37,6 @@ class Hard(Structure):
             return summed
         total: Tensor = self.base.score(value, best)
         return total.expand(self.batch_shape)
-
-    def score(self, value: Tensor, structure: Tensor) -> Tensor:
-        return self.base.score(value, structure)
-
-    def posterior(self, value: Tensor) -> Posterior:
-        return self.base.posterior(value)
-
-    def parts(self, value: Tensor) -> Parts:
-        return self.base.parts(value)
-
-    def weighed(self, value: Tensor, factors: Tensor) -> Hard:
-        return Hard(self.base.weighed(value, factors))
-
-    def sample(self, sample_shape: Any = ()) -> Tensor:
-        drawn: Tensor = self.base.sample(sample_shape)
-        return drawn
 
 
 class HardenMessenger(Messenger):

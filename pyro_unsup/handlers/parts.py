@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ..distributions import Structure
 from ..distributions.parts import Labels, Parts
+from ..distributions.structure import as_potentials
 from ..errors import StructureError
 from ..tables import Axis, Declaration
 
@@ -113,6 +114,21 @@ class _Named(Mapping[str, Labels]):
 
     def __len__(self) -> int:
         return len(list(iter(self)))
+
+
+def potentials_of(found: Tensor, fn: Structure, parts: Parts) -> Tensor:
+    """Log-potentials of all parts, from anything that broadcasts to them: truth values, or log-potentials.
+
+    :raises StructureError: if it does not, or holds NaN or +inf.
+    """
+    potentials = as_potentials(found, next(iter(fn.weights.values())))
+    try:
+        return potentials.expand(parts.shape)
+    except RuntimeError:
+        raise StructureError(
+            f"there are parts of shape {tuple(parts.shape)}, which should fit truth values or log-potentials of shape "
+            f"{tuple(found.shape)}"
+        ) from None
 
 
 def _same(one: list[Tensor], other: list[Tensor]) -> bool:

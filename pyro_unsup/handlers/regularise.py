@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ..distributions import Posterior, Structure
 from ..distributions.parts import Parts
+from ..distributions.wrapped import Wrapped
 from ..errors import StructureError
 from .handled import Handled
 from .parts import Component, PartsMessenger, named
@@ -28,7 +29,7 @@ STEPS = 500
 Array = np.ndarray[Any, Any]
 
 
-class Regularised(Structure):
+class Regularised(Wrapped):
     """A structured distribution whose posterior is the one closest to its own that keeps expectations below bounds.
 
     :param features: (F, *parts) what each part adds to the value of each feature.
@@ -48,62 +49,31 @@ class Regularised(Structure):
         each: bool,
         found: Callable[[Tensor, Tensor], None],
     ) -> None:
-        self.base, self._features, self._bound = base, features, bound
+        super().__init__(base)
+        self._features, self._bound = features, bound
         self._example, self._examples, self._each, self._found = example, examples, each, found
         self._multipliers: Tensor | None = None
-        self.exact = base.exact
-        super().__init__(base.batch_shape, base.event_shape, validate_args=False)
 
-    def _with(self, base: Structure) -> Regularised:
+    def around(self, base: Structure) -> Regularised:
         given = (self._features, self._bound, self._example, self._examples, self._each, self._found)
         return Regularised(base, *given)
 
-    @property
-    def support(self) -> Any:
-        return self.base.support
-
-    @property
-    def weights(self) -> dict[str, Tensor]:
-        return self.base.weights
-
-    def with_weights(self, weights: dict[str, Tensor]) -> Regularised:
-        return self._with(self.base.with_weights(weights))
-
-    def raised(self, power: float) -> Regularised:
-        return self._with(self.base.raised(power))
-
-    def references(self) -> dict[str, dict[str, Tensor]]:
-        return self.base.references()
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Regularised:
-        return self._with(self.base.expand(batch_shape))
-
-    def parts(self, value: Tensor) -> Parts:
-        return self.base.parts(value)
-
-    def weighed(self, value: Tensor, factors: Tensor) -> Regularised:
-        return self._with(self.base.weighed(value, factors))
-
     def log_prob(self, value: Tensor) -> Tensor:
         multipliers = self._solved(value)
-        total: Tensor = self._weighed(self.base, value, multipliers).log_prob(value)
+        total: Tensor = self._weighed(self.base, multipliers).log_prob(value)
         return total + multipliers @ self._bound
 
     def posterior(self, value: Tensor) -> Posterior:
-        return self._weighed(self.base, value, self._solved(value)).posterior(value)
+        return self._weighed(self.base, self._solved(value)).posterior(value)
 
     def score(self, value: Tensor, structure: Tensor) -> Tensor:
-        return self._weighed(self.base, value, self._solved(value)).score(value, structure)
+        return self._weighed(self.base, self._solved(value)).score(value, structure)
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
-        drawn: Tensor = self.base.sample(sample_shape)
-        return drawn
-
-    def _weighed(self, base: Structure, value: Tensor, multipliers: Tensor) -> Structure:  # (F,) or (B, F)
+    def _weighed(self, base: Structure, multipliers: Tensor) -> Structure:  # (F,) or (B, F)
         if self._each:
             rows = multipliers.mT[:, self._example.clamp(min=0)]  # (F, *parts)
-            return base.weighed(value, -(rows * self._features).sum(0))
-        return base.weighed(value, -torch.tensordot(multipliers, self._features, 1))
+            return base.with_potentials(**{base.part: -(rows * self._features).sum(0)})
+        return base.with_potentials(**{base.part: -torch.tensordot(multipliers, self._features, 1)})
 
     def _solved(self, value: Tensor) -> Tensor:
         if self._multipliers is None:
@@ -118,7 +88,7 @@ class Regularised(Structure):
         """
         base = self.base.with_weights({name: w.detach() for name, w in self.base.weights.items()})
         lam = torch.from_numpy(x).reshape(-1, len(self._bound)).to(self._features).requires_grad_()
-        total = self._weighed(base, value, lam if self._each else lam[0]).log_prob(value).sum()
+        total = self._weighed(base, lam if self._each else lam[0]).log_prob(value).sum()
         (slope,) = torch.autograd.grad(total, lam)
         scale, bound = 1 if self._each else self._examples, self._bound.double()
         found = float(total.detach()) / scale + float((lam.detach().double() @ bound).sum())

@@ -115,7 +115,7 @@ def skew(model: Callable[..., Any], beta: float, toward: Mapping[str, Tensor] | 
 
 
 def _toward(msg: Any, name: str, beta: float) -> Structure:
-    """The distribution with weights between its own and those of the reference it has by that name."""
+    """The distribution between its own and the reference that it has by that name."""
     fn: Structure = msg["fn"]
     known = fn.references() if isinstance(fn, Structure) else {}
     if name not in known:
@@ -123,8 +123,4 @@ def _toward(msg: Any, name: str, beta: float) -> Structure:
             f"site '{msg['name']}' ({type(fn).__name__}) has no reference '{name}' to skew toward: "
             + (f"it has {sorted(known)}" if known else "it has none; give log-weights by table, or a fit")
         )
-    reference = known[name]
-    mixed = {key: beta * w for key, w in fn.weights.items()}
-    for key, w in reference.items():
-        mixed[key] = mixed[key] + (1 - beta) * w if key in mixed else (1 - beta) * w
-    return fn.with_weights(mixed)
+    return fn.with_temperature(1 / beta).with_potentials(**{part: (1 - beta) * x for part, x in known[name].items()})

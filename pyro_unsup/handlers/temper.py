@@ -91,7 +91,7 @@ def temper(model: Callable[..., Any], beta: float) -> Handled:
 def _raised(fn: Any, beta: float) -> Any:
     """The distribution whose unnormalised weights are those of ``fn`` to the power beta."""
     if isinstance(fn, Structure):
-        return fn.raised(beta)
+        return fn.with_temperature(1 / beta)
     if isinstance(fn, Categorical):
         raised = Categorical(fn.logits * beta)
         return raised.expand(fn.batch_shape)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,112 +12,133 @@ from torch import Tensor
 from .bracketing_log import all_ratios, decode_pass, log_pass
 from .bracketing_scaled import count_pass, scaled_pass, within
 from .limits import LIMIT
-from .threads import even_cuts, map_threads, threads_for
+from .plumbing import Tables, in_shards, offsets, uniform_numbers
 
 Array = np.ndarray[Any, Any]
-_Result = TypeVar("_Result")
 
 
 @dataclass
-class BracketingTables:
-    """Log-weights, or counts laid out in the same way.
+class Spans:
+    """Log-weights as the passes want them, and the spans that use them.
 
-    :param yields: (2, Y), row 0 as distituent and row 1 as constituent.
-    :param contexts: (2, X).
-    :param node: (W + 1,) by width, of each constituent of two words or more.
-    :param tree: (W + 1,) by length, of each sentence.
-    :param power: that all weights are raised to.
+    :param tables: yields (Y, 2) and contexts (X, 2), as distituent and constituent; node (W + 1,) and tree (W + 1,).
+    :param spans: (spans, 2) the yield and the context of each.
+    :param lengths: (B,).
     """
 
-    yields: Tensor
-    contexts: Tensor
-    node: Tensor
-    tree: Tensor
-    power: float = 1.0
+    tables: tuple[Array, Array, Array, Array]
+    spans: Array
+    lengths: Array
 
-    def arrays(self) -> list[Array]:
-        """As the passes want them: float64, the two weights of a type side by side, and raised to the power."""
-        tables = [np.stack([*x.double().numpy()], 1) for x in (self.yields, self.contexts)]
-        tables += [x.double().contiguous().numpy() for x in (self.node, self.tree)]
-        if self.power != 1:
-            tables = [np.multiply(x, self.power, out=x if i < 2 else None) for i, x in enumerate(tables)]
-        return tables
+    @staticmethod
+    def of_weights(dist: Any, weights: Tables, value: Tensor) -> Spans:
+        yields, contexts = (np.stack([*weights[name].double().numpy()], 1) for name in ("yields", "contexts"))
+        none = np.zeros(dist.rows.longest + 1)
+        node, tree = (
+            weights[name].double().contiguous().numpy() if name in weights else none for name in ("node", "tree")
+        )
+        return Spans((yields, contexts, node, tree), value.contiguous().numpy(), dist.rows.lengths.numpy())
+
+    @staticmethod
+    def of_potentials(dist: Any, potentials: Tables) -> Spans:
+        """Every span is a type of its own, and sentences weigh nothing."""
+        both = np.stack([potentials["distituents"].numpy(), potentials["constituents"].numpy()], 1)
+        none, number = np.zeros(dist.rows.longest + 1), np.arange(len(both))
+        spans = np.stack([number, np.zeros_like(number)], 1)
+        return Spans((both, np.zeros((1, 2)), none, none), spans, dist.rows.lengths.numpy())
+
+    @property
+    def offsets(self) -> Array:  # (B + 1,)
+        """The first span of each sentence."""
+        return offsets(self.lengths * (self.lengths + 1) // 2)
+
+    @property
+    def cost(self) -> Array:  # (B,)
+        """A sentence takes about as long as its spans and their splits are many."""
+        found: Array = self.lengths * (self.lengths + 1) * (self.lengths + 20)
+        return found
+
+
+class Trees:
+    """log Z, and counts from the posteriors of spans that the same pass found."""
+
+    def __init__(self, data: Spans, names: tuple[str, ...], dtype: torch.dtype, wanted: bool) -> None:
+        self._data, self._names, self._dtype = data, names, dtype
+        log_z, self._marginals = bracketing_pass(data, wanted)
+        self.log_z = torch.from_numpy(log_z)
+
+    def counts(self, scale: Tensor) -> Tables:
+        weigh = torch.where(self.log_z > -torch.inf, scale, 0.0).contiguous().numpy()
+        found = bracketing_counts(self._data, self._marginals, weigh)
+        return {name: x.to(self._dtype) for name, x in found.items() if name in self._names}
+
+
+def sums(dist: Any, weights: Tables, value: Tensor, wanted: frozenset[str]) -> Trees:
+    """log Z and expected counts, from weights."""
+    return Trees(Spans.of_weights(dist, weights, value), tuple(weights), weights["yields"].dtype, bool(wanted))
+
+
+def solve(dist: Any, potentials: Tables, scale: Tensor | None) -> tuple[Tensor, Tables]:
+    """log Z and marginals, from potentials."""
+    log_z, marginals = bracketing_pass(Spans.of_potentials(dist, potentials), True)
+    found, yes = torch.from_numpy(log_z), torch.from_numpy(marginals)
+    found = torch.where(dist.skipped, found, found + potentials["trees"])
+    possible = found > -torch.inf
+    there = (possible & ~dist.skipped).to(yes.dtype)
+    yes = yes * there[dist.span_cells.owner]
+    return found, {"constituents": yes, "distituents": there[dist.span_cells.owner] - yes, "trees": there}
+
+
+def decode(dist: Any, weights: Tables, value: Tensor, draw: bool, generator: torch.Generator | None) -> Tensor:
+    """Constituents (1) and distituents (0) of the best tree, or of a drawn one, from weights."""
+    data = Spans.of_weights(dist, weights, value)
+    found = bracketing_decode(data, draw, generator)
+    impossible = torch.from_numpy(bracketing_pass(data, False)[0]) == -torch.inf
+    return found.masked_fill(impossible[dist.span_cells.owner], -1) if bool(impossible.any()) else found
+
+
+def pick(dist: Any, potentials: Tables, draw: bool, generator: torch.Generator | None) -> Tensor:
+    """The same from potentials."""
+    return bracketing_decode(Spans.of_potentials(dist, potentials), draw, generator)
 
 
 def spans_within(spans: Tensor, yields: int, contexts: int) -> bool:  # (spans, 2)
     """Whether every span has a yield and a context below these numbers."""
-    return bool(within(spans.cpu().contiguous().numpy(), yields, contexts))
+    return bool(within(spans.contiguous().numpy(), yields, contexts))
 
 
-def bracketing_pass(
-    weights: BracketingTables,
-    spans: Array,  # (spans, 2) int
-    lengths: Array,  # (B,) int64
-    want_marginals: bool = True,
-) -> tuple[Tensor, Tensor]:
+def bracketing_pass(data: Spans, want_marginals: bool) -> tuple[Array, Array]:
     """log Z of each sentence, (B,), and the posterior of each span, (spans,): 0 where a sentence has no tree at all."""
-    tables, offsets = weights.arrays(), _offsets(lengths)
-    log_z, trouble = np.zeros(len(lengths)), np.zeros(len(lengths), bool)
-    marginals = np.empty(len(spans) if want_marginals else 0)
+    B, starts, lengths = len(data.lengths), data.offsets, data.lengths
+    log_z, trouble = np.zeros(B), np.zeros(B, bool)
+    marginals = np.empty(len(data.spans) if want_marginals else 0)
     limit = LIMIT[np.dtype(np.float64)]
-    _in_shards(
-        lambda a, b: scaled_pass(*tables, spans, lengths, offsets, a, b, limit, log_z, trouble, marginals), lengths
-    )
+
+    def run(first: int, last: int) -> None:
+        scaled_pass(*data.tables, data.spans, lengths, starts, first, last, limit, log_z, trouble, marginals)
+
+    in_shards(run, data.cost, int(lengths.sum()))
     again = np.flatnonzero(trouble)
     if len(again):
-        log_pass(*tables, spans, lengths, offsets, again, log_z, marginals)
-    return torch.from_numpy(log_z), torch.from_numpy(marginals)
+        log_pass(*data.tables, data.spans, lengths, starts, again, log_z, marginals)
+    return log_z, marginals
 
 
-def bracketing_counts(
-    like: BracketingTables,
-    spans: Array,  # (spans, 2) int
-    lengths: Array,  # (B,) int64
-    marginals: Array,  # (spans,) float64
-    scale: Array,  # (B,) float64
-) -> BracketingTables:
+def bracketing_counts(data: Spans, marginals: Array, scale: Array) -> Tables:  # (spans,), (B,)
     """How often each weight is expected to be used, each sentence weighed by its scale; 0 leaves a sentence out."""
-    offsets = _offsets(lengths)
 
-    def work(first: int, last: int) -> list[Array]:
-        counts = [np.zeros(x.shape[::-1]) for x in (like.yields, like.contexts, like.node, like.tree)]
-        count_pass(spans, lengths, offsets, first, last, scale, marginals, *counts)
-        return counts
+    def run(first: int, last: int, *counts: Array) -> None:
+        count_pass(data.spans, data.lengths, data.offsets, first, last, scale, marginals, *counts)
 
-    counts, *others = _in_shards(work, lengths)
-    for more in others:  # always in the same order
-        for into, one in zip(counts, more, strict=True):
-            into += one
-    yields, contexts, node, tree = (torch.from_numpy(np.ascontiguousarray(x.T)).to(like.yields.dtype) for x in counts)
-    return BracketingTables(yields, contexts, node, tree)
+    counts = in_shards(run, data.cost, int(data.lengths.sum()), [x.shape for x in data.tables])
+    names = ("yields", "contexts", "node", "tree")
+    return {name: torch.from_numpy(np.ascontiguousarray(x.T)) for name, x in zip(names, counts, strict=True)}
 
 
-def bracketing_ratios(weights: BracketingTables, spans: Array, lengths: Array) -> Array:  # (spans,)
-    """What each constituent multiplies the weight of a tree by, in logs; 0 for spans that every tree has."""
-    ratio = np.zeros(len(spans))
-    all_ratios(*weights.arrays()[:3], spans, lengths, _offsets(lengths), ratio)
-    return ratio
-
-
-def bracketing_decode(score: Array, lengths: Array, uniforms: Array | None = None) -> Tensor:  # (spans,) -> (spans,)
-    """Constituents (1) and distituents (0) of the tree with the highest score, or of one drawn by uniform numbers.
-
-    :param score: (spans,) what each constituent adds.
-    :param uniforms: (words,) float64 in [0, 1): draw in proportion to exp(score).
-    """
-    structure = np.empty(len(score), np.int64)
-    given = np.empty(0) if uniforms is None else uniforms
-    decode_pass(score, lengths, _offsets(lengths), given, structure)
+def bracketing_decode(data: Spans, draw: bool, generator: torch.Generator | None) -> Tensor:  # (spans,)
+    """The tree with the highest weight, or a drawn one: 1 for constituents, 0 for others; -1 where there is none."""
+    ratio, structure = np.zeros(len(data.spans)), np.empty(len(data.spans), np.int64)
+    all_ratios(*data.tables[:3], data.spans, data.lengths, data.offsets, ratio)
+    uniforms = uniform_numbers(draw, int(data.lengths.sum()), generator=generator)
+    decode_pass(ratio, data.lengths, data.offsets, uniforms, structure)
     return torch.from_numpy(structure)
-
-
-def _offsets(lengths: Array) -> Array:  # (B,) -> (B + 1,)
-    return np.concatenate([[0], np.cumsum(lengths * (lengths + 1) // 2)]).astype(np.int64)
-
-
-def _in_shards(work: Callable[[int, int], _Result], lengths: Array) -> list[_Result]:
-    """Run a pass over ranges of the sentences, one thread each."""
-    # A sentence takes about as long as its spans and their splits are many.
-    cost = lengths * (lengths + 1) * (lengths + 20) if len(lengths) else np.zeros(1, np.int64)
-    cuts = np.minimum(even_cuts(cost, min(threads_for(int(lengths.sum())), len(cost))), len(lengths))
-    return map_threads(lambda shard: work(cuts[shard], cuts[shard + 1]), range(len(cuts) - 1))

@@ -136,7 +136,7 @@ def decode_pass(
             i, j = todo[size, 0], todo[size, 1]
             w = j - i
             structure[at + (w - 1) * n - (w - 1) * (w - 2) // 2 + i] = 1
-            k = _split(inside, i, j, uniforms[word]) if draw else _best_split(inside, i, j, b)
+            k = _split(inside, i, j, uniforms[word]) if draw else _best_split(inside, i, j, n)
             word += 1
             if k - i > 1:
                 todo[size, 0], todo[size, 1] = i, k
@@ -148,9 +148,10 @@ def decode_pass(
 
 
 @njit(cache=True, nogil=True)
-def _best_split(inside: Array, i: int, j: int, sentence: int) -> int:
+def _best_split(inside: Array, i: int, j: int, n: int) -> int:
     """The best place to split a span. Equals are chosen from as if at random, but always in the same way: the first of
-    them, or the last, would make branching trees of sentences that a model knows nothing about."""
+    them, or the last, would make branching trees of sentences that a model knows nothing about. The choice goes with
+    the length of the sentence, not with its number, so that no sentence's tree depends on its neighbours."""
     top, ties = -np.inf, 0
     for k in range(i + 1, j):
         found = inside[i, k] + inside[k, j]
@@ -158,7 +159,7 @@ def _best_split(inside: Array, i: int, j: int, sentence: int) -> int:
             top, ties = found, 1
         elif found == top:
             ties += 1
-    mixed = ((sentence * 1009 + i) * 1013 + j) * 40503 + 12345
+    mixed = ((n * 1009 + i) * 1013 + j) * 40503 + 12345
     mixed ^= mixed >> 7
     left = (mixed * 2654435761 % 4294967296 >> 11) % ties
     for k in range(i + 1, j):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,120 +13,183 @@ from torch import Tensor
 from .dependency_log import decode_pass, log_pass
 from .dependency_scaled import scaled_pass
 from .limits import LIMIT
-from .threads import even_cuts, map_threads, threads_for
+from .plumbing import OnePass, Tables, in_shards, offsets, uniform_numbers
 
 Array = np.ndarray[Any, Any]
-_Result = TypeVar("_Result")
 
 #: Steps of the recursion that take the time of one token of a chain, by which :func:`.threads_for` counts.
 STEPS_A_TOKEN = 100
 
+#: Log-weights of single arcs may come beside the tables.
+TAKES = ("arcs",)
+
 
 @dataclass
-class DependencyTables:
-    """Log-weights, or counts laid out in the same way.
+class Sentences:
+    """Log-weights as the passes want them, and the words that use them.
 
     :param root: (K,).
     :param attach: (K, 2, K) axes (head, direction, child).
-    :param stop: (K, 2, 2, 2) axes (head, direction, adjacency, decision).
-    :param arcs: (cells,) of each arc, or empty. As counts, the posteriors of arcs if they were wanted.
+    :param stop: (T, 2, 2, 2) axes (head, direction, adjacency, decision).
+    :param arcs: (cells,) more for each arc, or empty.
+    :param best: (cells,) the same and the better way to continue of its head, if ``attach`` is without it; or empty.
+    :param tags: (tokens,) among the K.
+    :param types: (tokens,) among the T.
+    :param lengths: (B,).
     """
 
-    root: Tensor
-    attach: Tensor
-    stop: Tensor
-    arcs: Tensor
+    root: Array
+    attach: Array
+    stop: Array
+    arcs: Array
+    best: Array
+    tags: Array
+    types: Array
+    lengths: Array
 
-    def arrays(self) -> list[Array]:
-        """As the passes want them: float64."""
-        return [x.double().contiguous().numpy() for x in (self.root, self.attach, self.stop, self.arcs)]
+    @staticmethod
+    def of_weights(dist: Any, weights: Tables, value: Tensor) -> Sentences:
+        root, attach, stop = (as_array(weights[name]) for name in ("root", "attach", "stop"))
+        arcs = as_array(weights["arcs"]) if "arcs" in weights else np.empty(0)
+        tags = value.long().contiguous().numpy()
+        return Sentences(root, attach, stop, arcs, np.empty(0), tags, tags, dist.rows.lengths.numpy())
+
+    @staticmethod
+    def of_potentials(dist: Any, potentials: Tables) -> Sentences:
+        """All words share one tag without weights; arcs have theirs, and every word decides by a row of its own."""
+        arcs, stop = as_array(potentials["arcs"]), as_array(potentials["decisions"])
+        cells, tokens = dist.arc_cells, len(stop)
+        onward = stop.max(2)[..., 1]  # (tokens, 2) the better way to continue
+        below = cells.head.numpy() > 0
+        best = arcs.copy()
+        best[below] += onward[cells.head_word.numpy()[below], (cells.head < cells.child).long().numpy()[below]]
+        tags, types = np.zeros(tokens, np.int64), np.arange(tokens)
+        return Sentences(np.zeros(1), np.zeros((1, 2, 1)), stop, arcs, best, tags, types, dist.rows.lengths.numpy())
+
+    @property
+    def places(self) -> tuple[Array, Array]:
+        """The first word and the first cell of each sentence, (B + 1,) both."""
+        return offsets(self.lengths), offsets(self.lengths * (self.lengths + 1))
+
+    @property
+    def cost(self) -> Array:  # (B,)
+        """A sentence takes about as long as its pairs of words and what lies between them are many."""
+        found: Array = self.lengths * self.lengths * (self.lengths + 10)
+        return found
 
 
 @dataclass
 class DependencySums:
-    """What a pass finds.
+    """What a pass finds, all float64.
 
-    :param log_z: (B,) float64.
-    :param counts: how often each weight is expected to be used, each sentence weighed by its scale.
-    :param decisions: (tokens, 2, 2, 2) float64, how often each word is expected to decide so; empty if not wanted.
+    :param log_z: (B,).
+    :param counts: of root, attach and stop, each sentence weighed by its scale.
+    :param arcs: (cells,) posterior of each arc; empty if not wanted.
+    :param decisions: (tokens, 2, 2, 2) how often each word is expected to decide so; empty if not wanted.
     """
 
-    log_z: Tensor
-    counts: DependencyTables
-    decisions: Tensor
+    log_z: Array
+    counts: list[Array]
+    arcs: Array
+    decisions: Array
 
 
-def dependency_pass(
-    weights: DependencyTables,
-    tags: Array,  # (tokens,) int64
-    lengths: Array,  # (B,) int64
-    scale: Array | None = None,  # (B,) how much the counts of each sentence weigh; 1 if not given
-    want_counts: bool = True,
-    want_parts: bool = False,
-) -> DependencySums:
-    """log Z of each sentence, expected counts, and (``want_parts``) the posteriors of arcs and decisions."""
-    root, attach, stop, arcs = weights.arrays()
-    offsets, corners = _offsets(lengths), _offsets(lengths * (lengths + 1))
-    weigh = np.empty(0) if not want_counts else np.ones(len(lengths)) if scale is None else scale
-    log_z, trouble = np.zeros(len(lengths)), np.zeros(len(lengths), bool)
+def sums(dist: Any, weights: Tables, value: Tensor, wanted: frozenset[str]) -> OnePass:
+    """log Z and expected counts, from weights; and posteriors of arcs, if these have weights of their own."""
+    data = Sentences.of_weights(dist, weights, value)
+
+    def run(scale: Array | None, want: bool) -> tuple[Tensor, Tables]:
+        found = dependency_pass(data, scale, want, "arcs" in wanted)
+        counts = [torch.from_numpy(x).to(weights["root"].dtype) for x in found.counts]
+        tables = dict(zip(("root", "attach", "stop"), counts, strict=True))
+        if "arcs" in wanted:
+            lengths = data.lengths
+            arcs = found.arcs if scale is None else found.arcs * np.repeat(scale, lengths * (lengths + 1))
+            tables["arcs"] = torch.from_numpy(arcs)
+        return torch.from_numpy(found.log_z), tables
+
+    return OnePass(run, bool(wanted))
+
+
+def solve(dist: Any, potentials: Tables, scale: Tensor | None) -> tuple[Tensor, Tables]:
+    """log Z and marginals, from potentials."""
+    found = dependency_pass(Sentences.of_potentials(dist, potentials), None, True, True)
+    parts = {"arcs": torch.from_numpy(found.arcs), "decisions": torch.from_numpy(found.decisions)}
+    return torch.from_numpy(found.log_z), parts
+
+
+def decode(dist: Any, weights: Tables, value: Tensor, draw: bool, generator: torch.Generator | None) -> Tensor:
+    """The heads of the best tree of each sentence, or of a drawn one, from weights; -1 where there is no tree."""
+    return dependency_decode(Sentences.of_weights(dist, weights, value), draw, generator)
+
+
+def pick(dist: Any, potentials: Tables, draw: bool, generator: torch.Generator | None) -> Tensor:
+    """The same from potentials."""
+    return dependency_decode(Sentences.of_potentials(dist, potentials), draw, generator)
+
+
+def dependency_pass(data: Sentences, scale: Array | None, want_counts: bool, want_parts: bool) -> DependencySums:
+    """log Z of each sentence, expected counts, and the posteriors of arcs and decisions."""
+    starts, corners = data.places
+    B = len(data.lengths)
+    weigh = np.empty(0) if not want_counts else np.ones(B) if scale is None else scale
+    log_z, trouble = np.zeros(B), np.zeros(B, bool)
     marginals = np.empty(corners[-1] if want_parts else 0)
-    decisions = np.empty((len(tags) if want_parts else 0, 2, 2, 2))
-    best = stop.max(2)  # (K, 2, 2) by head, direction, decision
-    ends = np.exp(stop - np.where(best > -np.inf, best, 0.0)[:, :, None])
-    onward = attach + best[:, :, 1, None]
+    decisions = np.empty((len(data.tags) if want_parts else 0, 2, 2, 2))
+    best, ends, stops = scaled_ends(data.stop)
+    # Every arc but the root's goes with a decision to continue, whose better way is part of its weight.
+    onward = data.attach if len(data.best) else data.attach + best[:, :, 1, None]
+    extra = data.best if len(data.best) else data.arcs
     limit = LIMIT[np.dtype(np.float64)]
-    where = (arcs, tags, offsets, corners)
+    where = (data.tags, data.types, starts, corners)
 
-    def work(first: int, last: int) -> list[Array]:
-        counts = [np.zeros_like(x) for x in (root, attach, stop)]
-        scaled_pass(
-            *(root, onward, ends, best[:, :, 0].sum(1)),
-            *where,
-            *(first, last, limit, weigh, log_z, trouble),
-            *counts,
-            marginals,
-            decisions,
-        )
-        return counts
+    def run(first: int, last: int, *counts: Array) -> None:
+        given = (data.root, onward, ends, stops, extra, *where, first, last, limit, weigh, log_z, trouble)
+        scaled_pass(*given, *counts, marginals, decisions)
 
-    counts, *others = _in_shards(work, lengths)
-    for more in others:  # always in the same order
-        for into, one in zip(counts, more, strict=True):
-            into += one
+    shapes = [data.root.shape, data.attach.shape, data.stop.shape]
+    counts = in_shards(run, data.cost, int(data.cost.sum()) // STEPS_A_TOKEN, shapes)
     again = np.flatnonzero(trouble)
     if len(again):
-        log_pass(root, attach, stop, *where, again, weigh, log_z, *counts, marginals, decisions)
-    found = [torch.from_numpy(x).to(weights.root.dtype) for x in counts]
-    return DependencySums(
-        torch.from_numpy(log_z),
-        DependencyTables(found[0], found[1], found[2], torch.from_numpy(marginals)),
-        torch.from_numpy(decisions),
-    )
+        tables = data.root, data.attach, data.stop, data.arcs
+        log_pass(*tables, *where, again, weigh, log_z, *counts, marginals, decisions)
+    return DependencySums(log_z, counts, marginals, decisions)
 
 
-def dependency_decode(
-    weights: DependencyTables,
-    tags: Array,  # (tokens,) int64
-    lengths: Array,  # (B,) int64
-    uniforms: Array | None = None,  # (tokens, 2) float64 in [0, 1)
-) -> Tensor:  # (tokens,)
-    """The heads of the best tree of each sentence, or of one drawn by uniform numbers; -1 where there is no tree."""
-    heads = np.empty(len(tags), np.int64)
-    tables, where = weights.arrays(), (_offsets(lengths), _offsets(lengths * (lengths + 1)))
-    given = np.empty((0, 2)) if uniforms is None else uniforms
-    _in_shards(lambda a, b: decode_pass(*tables, tags, *where, a, b, given, heads), lengths)
+def dependency_decode(data: Sentences, draw: bool, generator: torch.Generator | None) -> Tensor:  # (tokens,)
+    """The heads of the best tree of each sentence, or of a drawn one; -1 where there is no tree."""
+    heads = np.empty(len(data.tags), np.int64)
+    uniforms = uniform_numbers(draw, len(heads), 2, generator=generator)
+    tables = data.root, data.attach, data.stop, data.arcs, data.tags, data.types, *data.places
+
+    def run(first: int, last: int) -> None:
+        decode_pass(*tables, first, last, uniforms, heads)
+
+    in_shards(run, data.cost, int(data.cost.sum()) // STEPS_A_TOKEN)
     return torch.from_numpy(heads)
+
+
+def scaled_ends(stop: Array) -> tuple[Array, Array, Array]:  # (T, 2, 2, 2)
+    """Log-weights of the better adjacency, (T, 2, 2), decisions as shares of it, and its stops on both sides, (T,)."""
+    best = stop.max(2)  # (T, 2, 2) by head, direction, decision
+    ends = np.exp(stop - np.where(best > -np.inf, best, 0.0)[:, :, None])
+    return best, ends, best[:, :, 0].sum(1)
+
+
+def as_array(x: Tensor) -> Array:
+    """As the passes want numbers: float64, side by side."""
+    return x.detach().double().contiguous().numpy()
 
 
 def first_bad_tree(heads: Array, lengths: Array) -> int:  # (tokens,), (B,) int64
     """The first sentence whose heads are no projective tree with one root; -1 if all are."""
-    return int(_first_bad(heads, _offsets(lengths)))
+    return int(_first_bad(heads, offsets(lengths)))
 
 
 @njit(cache=True, nogil=True)
-def _first_bad(heads: Array, offsets: Array) -> int:
-    for b in range(len(offsets) - 1):
-        mine = heads[offsets[b] : offsets[b + 1]]
+def _first_bad(heads: Array, starts: Array) -> int:
+    for b in range(len(starts) - 1):
+        mine = heads[starts[b] : starts[b + 1]]
         n, roots = len(mine), 0
         for c in range(n):
             if mine[c] < 0 or mine[c] > n or mine[c] == c + 1:
@@ -148,16 +210,3 @@ def _first_bad(heads: Array, offsets: Array) -> int:
                 if steps > n:
                     return b
     return -1
-
-
-def _offsets(sizes: Array) -> Array:  # (B,) -> (B + 1,)
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-
-
-def _in_shards(work: Callable[[int, int], _Result], lengths: Array) -> list[_Result]:
-    """Run a pass over ranges of the sentences, one thread each."""
-    # A sentence takes about as long as its pairs of words and what lies between them are many.
-    cost = lengths * lengths * (lengths + 10) if len(lengths) else np.zeros(1, np.int64)
-    shards = min(threads_for(int(cost.sum()) // STEPS_A_TOKEN), len(cost))
-    cuts = np.minimum(even_cuts(cost, shards), len(lengths))
-    return map_threads(lambda shard: work(cuts[shard], cuts[shard + 1]), range(len(cuts) - 1))

@@ -1,7 +1,7 @@
 """Drawing sentences of given lengths from a dependency model.
 
 What a half weighs, summed over all tags in it but its head's, depends only on how many words it has. So the recursion
-of :func:`pyro_unsup.distributions.dependency_sum.dependency_sum` goes over numbers of words and tags of heads:
+of :class:`pyro_unsup.distributions.Dependency` goes over numbers of words and tags of heads:
 O(n^2 K^2) for all lengths up to n.
 """
 
@@ -15,18 +15,18 @@ from numba import njit
 from torch import Tensor
 
 from ..errors import StructureError
-from .dependency import DependencyTables
+from .dependency import as_array
 from .dependency_log import choose
 
 Array = np.ndarray[Any, Any]
 
 
-def draw_sentences(weights: DependencyTables, lengths: Array, uniforms: Array) -> Tensor:  # (tokens,)
+def draw_sentences(weights: dict[str, Tensor], lengths: Array, uniforms: Array) -> Tensor:  # (tokens,)
     """Tags of sentences of these lengths.
 
     :param uniforms: (tokens, 2) float64 in [0, 1).
     """
-    root, attach, stop, _ = weights.arrays()
+    root, attach, stop = (as_array(weights[name]) for name in ("root", "attach", "stop"))
     longest = int(lengths.max()) if len(lengths) else 0
     sealed, opened, half = _charts(attach, stop, longest)
     tags = np.empty(int(lengths.sum()), np.int64)

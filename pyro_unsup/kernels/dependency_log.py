@@ -1,7 +1,6 @@
 """Dependency trees in log space: for sentences that scaled arithmetic cannot hold, and for decoding. All float64.
 
-Halves lie as [first word, last word]; the recursion is that of
-:func:`pyro_unsup.distributions.dependency_sum.dependency_sum`.
+Halves lie as [first word, last word]; the recursion is that of :class:`pyro_unsup.distributions.Dependency`.
 """
 
 from __future__ import annotations
@@ -70,6 +69,7 @@ def log_pass(
     stop: Array,  # (K, 2, 2, 2)
     arcs: Array,  # (cells,) or empty
     tags: Array,  # (tokens,)
+    types: Array,  # (tokens,) the row of ``stop`` that each word has
     offsets: Array,  # (B + 1,) of the tokens
     corners: Array,  # (B + 1,) of the cells
     todo: Array,  # which sentences
@@ -89,10 +89,10 @@ def log_pass(
     for b in todo:
         at, cell = offsets[b], corners[b]
         n = offsets[b + 1] - at
-        words = tags[at : at + n]
+        words, kinds = tags[at : at + n], types[at : at + n]
         fill_arcs(root, attach, arcs, words, cell, arc)
         for i in range(n):
-            ends[i] = stop[words[i]]
+            ends[i] = stop[kinds[i]]
         _fill(arc, ends, n, False, chart, ways)
         for r in range(n):
             ways[r] = arc[r, 0] + chart[LEFT, 0, r] + chart[RIGHT, r, n - 1]
@@ -105,7 +105,7 @@ def log_pass(
                 decisions[at : at + n] = 0.0
             continue
         _outside(arc, ends, n, log_z[b], chart, outer, decided)
-        count(words, at, cell, scale[b], arc, decided, n_root, n_attach, n_stop, marginals, decisions)
+        count(words, kinds, at, cell, scale[b], arc, decided, n_root, n_attach, n_stop, marginals, decisions)
 
 
 @njit(cache=True, nogil=True)
@@ -155,6 +155,7 @@ def decode_pass(
     stop: Array,  # (K, 2, 2, 2)
     arcs: Array,  # (cells,) or empty
     tags: Array,  # (tokens,)
+    types: Array,  # (tokens,) the row of ``stop`` that each word has
     offsets: Array,  # (B + 1,) of the tokens
     corners: Array,  # (B + 1,) of the cells
     first: int,  # which sentences
@@ -174,10 +175,10 @@ def decode_pass(
         at, n = offsets[b], offsets[b + 1] - offsets[b]
         if n == 0:
             continue
-        words = tags[at : at + n]
+        words, kinds = tags[at : at + n], types[at : at + n]
         fill_arcs(root, attach, arcs, words, corners[b], arc)
         for i in range(n):
-            ends[i] = stop[words[i]]
+            ends[i] = stop[kinds[i]]
         _fill(arc, ends, n, not draw, chart, ways)
         for r in range(n):
             ways[r] = arc[r, 0] + chart[LEFT, 0, r] + chart[RIGHT, r, n - 1]

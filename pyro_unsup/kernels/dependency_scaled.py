@@ -8,7 +8,7 @@ weight, as a share of the total. Hence, if no outside weight exceeds a limit, th
 a number, far under the rounding error. A sentence that breaks the limit is done again in log space
 (:mod:`.dependency_log`).
 
-The recursion is that of :func:`pyro_unsup.distributions.dependency_sum.dependency_sum`. Charts that inner loops run
+The recursion is that of :class:`pyro_unsup.distributions.Dependency`. Charts that inner loops run
 through by the last word of a half are kept the other way round, as [last, first], so that all loops run along rows.
 """
 
@@ -54,6 +54,7 @@ def scaled_pass(
     stops: Array,  # (K,) log-weight of the better ways to stop, left and right together
     arcs: Array,  # (cells,) log-weights, or empty
     tags: Array,  # (tokens,)
+    types: Array,  # (tokens,) the row of ``ends`` and ``stops`` that each word has
     offsets: Array,  # (B + 1,) of the tokens
     corners: Array,  # (B + 1,) of the cells
     first: int,  # which sentences
@@ -86,7 +87,7 @@ def scaled_pass(
         trouble[b] = False
         if n == 0:
             continue
-        words = tags[at : at + n]
+        words, kinds = tags[at : at + n], types[at : at + n]
         fill_arcs(root, attach, arcs, words, cell, arc)
         shift = 0.0
         for c in range(n):
@@ -99,8 +100,8 @@ def scaled_pass(
                     arc[c, h] = np.exp(arc[c, h] - top) * ARC
             else:
                 arc[c, : n + 1] = 0.0
-            end = ends[words[c]]
-            shift += stops[words[c]]
+            end = ends[kinds[c]]
+            shift += stops[kinds[c]]
             right[c, c] = right_back[c, c] = end[1, 0, 0]
             right_open[c, c] = end[1, 0, 1]
             left[c, c] = left_back[c, c] = end[0, 0, 0]
@@ -119,7 +120,7 @@ def scaled_pass(
                 for k in range(i, j):
                     to_right += right_half[i, k + 1] * right_back[j, k + 1]
                     to_left += left[i, k] * left_half_back[j, k]
-                from_i, from_j = ends[words[i], 1, 1], ends[words[j], 0, 1]
+                from_i, from_j = ends[kinds[i], 1, 1], ends[kinds[j], 0, 1]
                 right[i, j] = right_back[j, i] = to_right * from_i[0]
                 right_open[i, j] = to_right * from_i[1]
                 left[i, j] = left_back[j, i] = to_left * from_j[0]
@@ -149,7 +150,7 @@ def scaled_pass(
                 worst = max(worst, sealed, opened)
                 decided[i, 1, 1, 0] += sealed * right[i, j]
                 decided[i, 1, 1, 1] += opened * right_open[i, j]
-                from_i, from_j = ends[words[i], 1, 1], ends[words[j], 0, 1]
+                from_i, from_j = ends[kinds[i], 1, 1], ends[kinds[j], 0, 1]
                 mass = sealed * from_i[0] + opened * from_i[1]
                 for k in range(i + 1, j + 1):
                     o_right_half[i, k] += mass * right_back[j, k]
@@ -179,12 +180,13 @@ def scaled_pass(
         if not (worst <= limit):
             trouble[b] = True
             continue
-        count(words, at, cell, scale[b], arc, decided, n_root, n_attach, n_stop, marginals, decisions)
+        count(words, kinds, at, cell, scale[b], arc, decided, n_root, n_attach, n_stop, marginals, decisions)
 
 
 @njit(cache=True, nogil=True)
 def count(
     words: Array,  # (n,)
+    kinds: Array,  # (n,)
     at: int,  # first token
     cell: int,  # first cell
     scale: float,
@@ -207,7 +209,7 @@ def count(
         for side in range(2):
             for adjacency in range(2):
                 for decision in range(2):
-                    n_stop[tag, side, adjacency, decision] += scale * decided[c, side, adjacency, decision]
+                    n_stop[kinds[c], side, adjacency, decision] += scale * decided[c, side, adjacency, decision]
     if len(marginals) > 0:
         for c in range(n):
             for h in range(n + 1):

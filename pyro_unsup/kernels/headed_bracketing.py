@@ -2,46 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
 from numba import njit
 from torch import Tensor
 
-from .bracketing import BracketingTables
-from .dependency import DependencyTables
+from .bracketing import Spans, bracketing_counts
+from .dependency import Sentences, scaled_ends
 from .dependency_scaled import count
 from .headed_bracketing_log import decode_pass, log_pass
 from .headed_bracketing_scaled import scaled_pass
 from .limits import LIMIT
-from .threads import even_cuts, map_threads, threads_for
+from .plumbing import Tables, in_shards, offsets, uniform_numbers
 
 Array = np.ndarray[Any, Any]
-_Result = TypeVar("_Result")
+
+#: Log-weights of single arcs may come beside the tables.
+TAKES = ("arcs",)
 
 
 @dataclass
-class HeadedData:
-    """Sentences, and the order in which heads take their children.
+class Headed:
+    """Sentences with the weights of arcs, decisions and spans.
 
-    :param tags: (tokens,) int64.
-    :param spans: (spans, 2) yield and context of each span.
-    :param lengths: (B,) int64.
     :param left_first: heads take the children on their left first.
     """
 
-    tags: Array
-    spans: Array
-    lengths: Array
+    words: Sentences
+    spans: Spans
     left_first: bool
+
+    @staticmethod
+    def of_weights(dist: Any, weights: Tables, value: Tensor) -> Headed:
+        spans = Spans.of_weights(dist, weights, dist.spans)
+        return Headed(Sentences.of_weights(dist, weights, value), spans, dist.order == "left")
+
+    @staticmethod
+    def of_potentials(dist: Any, potentials: Tables) -> Headed:
+        spans = Spans.of_potentials(dist, potentials)
+        return Headed(Sentences.of_potentials(dist, potentials), spans, dist.order == "left")
 
     def arrays(self) -> tuple[Any, ...]:
         """As the passes want them: with the first word, cell of arcs and span of each sentence."""
-        n = self.lengths
-        return self.tags, self.spans, _offsets(n), _offsets(n * (n + 1)), _offsets(n * (n + 1) // 2), self.left_first
+        words, spans = self.words, self.spans
+        return words.tags, words.types, spans.spans, *words.places, spans.offsets, self.left_first
+
+    @property
+    def cost(self) -> Array:  # (B,)
+        n = self.words.lengths
+        found: Array = n * n * (n * n + 50)
+        return found
+
+    @property
+    def tokens(self) -> int:
+        return int(self.words.lengths.sum())
 
 
 @dataclass
@@ -54,77 +71,120 @@ class HeadedSums:
     :param spans: (spans,) posterior of each span.
     """
 
-    log_z: Tensor
-    arcs: Tensor
-    decisions: Tensor
-    spans: Tensor
+    log_z: Array
+    arcs: Array
+    decisions: Array
+    spans: Array
 
 
-def headed_pass(
-    dependency: DependencyTables, bracketing: BracketingTables, data: HeadedData, want_posteriors: bool = True
-) -> HeadedSums:
+class HeadedTrees:
+    """log Z, and counts from the posteriors that the same pass found."""
+
+    def __init__(self, data: Headed, names: tuple[str, ...], dtype: torch.dtype, wanted: bool) -> None:
+        self._data, self._names, self._dtype = data, names, dtype
+        self._found = headed_pass(data, wanted)
+        self.log_z = torch.from_numpy(self._found.log_z)
+
+    def counts(self, scale: Tensor) -> Tables:
+        weigh = torch.where(self.log_z > -torch.inf, scale, 0.0).contiguous().numpy()
+        found = {**self._of_words(weigh), **bracketing_counts(self._data.spans, self._found.spans, weigh)}
+        return {name: x.to(self._dtype) for name, x in found.items() if name in self._names}
+
+    def _of_words(self, scale: Array) -> Tables:  # (B,)
+        data, found = self._data.words, self._found
+        starts, corners = data.places
+        given = data.tags, starts, corners, scale, found.arcs, found.decisions
+
+        def run(first: int, last: int, *counts: Array) -> None:
+            _count_pass(*given, first, last, *counts)
+
+        shapes = [x.shape for x in (data.root, data.attach, data.stop)]
+        counts = in_shards(run, self._data.cost, self._data.tokens, shapes)
+        arcs = found.arcs * np.repeat(scale, data.lengths * (data.lengths + 1))
+        names = ("root", "attach", "stop", "arcs")
+        return {name: torch.from_numpy(x) for name, x in zip(names, (*counts, arcs), strict=True)}
+
+
+def sums(dist: Any, weights: Tables, value: Tensor, wanted: frozenset[str]) -> HeadedTrees:
+    """log Z and expected counts, from weights."""
+    return HeadedTrees(Headed.of_weights(dist, weights, value), tuple(weights), weights["root"].dtype, bool(wanted))
+
+
+def solve(dist: Any, potentials: Tables, scale: Tensor | None) -> tuple[Tensor, Tables]:
+    """log Z and marginals, from potentials."""
+    found = headed_pass(Headed.of_potentials(dist, potentials), True)
+    log_z = torch.from_numpy(found.log_z)
+    log_z = torch.where(dist.skipped, log_z, log_z + potentials["trees"])
+    there = ((log_z > -torch.inf) & ~dist.skipped).double()
+    in_cell, in_span, in_word = (there[x] for x in (dist.arc_cells.owner, dist.span_cells.owner, dist.rows.owner))
+    yes = torch.from_numpy(found.spans) * in_span
+    return log_z, {
+        "arcs": torch.from_numpy(found.arcs) * in_cell,
+        "decisions": torch.from_numpy(found.decisions) * in_word[:, None, None, None],
+        "constituents": yes,
+        "distituents": in_span - yes,
+        "trees": there,
+    }
+
+
+def decode(dist: Any, weights: Tables, value: Tensor, draw: bool, generator: torch.Generator | None) -> Tensor:
+    """The heads of the best tree of each sentence, or of a drawn one, from weights; -1 where there is no tree."""
+    return headed_decode(Headed.of_weights(dist, weights, value), draw, generator)
+
+
+def pick(dist: Any, potentials: Tables, draw: bool, generator: torch.Generator | None) -> Tensor:
+    """The same from potentials."""
+    return headed_decode(Headed.of_potentials(dist, potentials), draw, generator)
+
+
+def headed_pass(data: Headed, want_posteriors: bool) -> HeadedSums:
     """log Z of each sentence, and the posteriors of its arcs, decisions and spans."""
-    (root, attach, stop, extra), tables = dependency.arrays(), bracketing.arrays()
-    where, B = data.arrays(), len(data.lengths)
+    words, where, B = data.words, data.arrays(), len(data.words.lengths)
     log_z, trouble = np.zeros(B), np.zeros(B, bool)
-    sizes = (len(data.tags), where[3][-1], len(data.spans)) if want_posteriors else (0, 0, 0)
+    sizes = (len(words.tags), words.places[1][-1], len(data.spans.spans)) if want_posteriors else (0, 0, 0)
     found = np.empty(sizes[1]), np.empty((sizes[0], 2, 2, 2)), np.empty(sizes[2])
-    best = stop.max(2)  # (K, 2, 2) by head, direction, decision
-    ends = np.exp(stop - np.where(best > -np.inf, best, 0.0)[:, :, None])
-    scaled = root, attach + best[:, :, 1, None], ends, best[:, :, 0].sum(1), extra, *tables, *where
+    best, ends, stops = scaled_ends(words.stop)
+    onward = words.attach if len(words.best) else words.attach + best[:, :, 1, None]
+    extra = words.best if len(words.best) else words.arcs
+    scaled = words.root, onward, ends, stops, extra, *data.spans.tables, *where
     limit = LIMIT[np.dtype(np.float64)]
-    _in_shards(lambda a, b: scaled_pass(*scaled, a, b, limit, log_z, trouble, *found), data.lengths)
+
+    def run(first: int, last: int) -> None:
+        scaled_pass(*scaled, first, last, limit, log_z, trouble, *found)
+
+    in_shards(run, data.cost, data.tokens)
     again = np.flatnonzero(trouble)
     if len(again):
-        log_pass(root, attach, stop, extra, *tables, *where, again, log_z, *found)
-    return HeadedSums(*(torch.from_numpy(x) for x in (log_z, *found)))
+        tables = words.root, words.attach, words.stop, words.arcs, *data.spans.tables
+        log_pass(*tables, *where, again, log_z, *found)
+    return HeadedSums(log_z, *found)
 
 
-def dependency_counts(
-    like: DependencyTables, data: HeadedData, sums: HeadedSums, scale: Array
-) -> DependencyTables:  # scale: (B,)
-    """How often each weight of the dependencies is expected to be used, each sentence weighed by its scale."""
-    tags, _, offsets, corners, *_ = data.arrays()
-    given = tags, offsets, corners, scale, sums.arcs.numpy(), sums.decisions.numpy()
+def headed_decode(data: Headed, draw: bool, generator: torch.Generator | None) -> Tensor:  # (tokens,)
+    """The heads of the best tree of each sentence, or of a drawn one; -1 where there is no tree."""
+    words = data.words
+    heads = np.empty(len(words.tags), np.int64)
+    uniforms = uniform_numbers(draw, len(heads), 2, generator=generator)
+    tables = words.root, words.attach, words.stop, words.arcs, *data.spans.tables, *data.arrays()
 
-    def work(first: int, last: int) -> list[Array]:
-        counts = [np.zeros(x.shape) for x in (like.root, like.attach, like.stop)]
-        _count_pass(*given, first, last, *counts)
-        return counts
+    def run(first: int, last: int) -> None:
+        decode_pass(*tables, first, last, uniforms, heads)
 
-    counts, *others = _in_shards(work, data.lengths)
-    for more in others:  # always in the same order
-        for into, one in zip(counts, more, strict=True):
-            into += one
-    arcs = sums.arcs * torch.from_numpy(np.repeat(scale, data.lengths * (data.lengths + 1)))
-    return DependencyTables(*(x.to(like.root.dtype) for x in (*map(torch.from_numpy, counts), arcs)))
-
-
-def headed_decode(
-    dependency: DependencyTables,
-    bracketing: BracketingTables,
-    data: HeadedData,
-    uniforms: Array | None = None,  # (tokens, 2) float64 in [0, 1)
-) -> Tensor:  # (tokens,)
-    """The heads of the best tree of each sentence, or of one drawn by uniform numbers; -1 where there is no tree."""
-    heads = np.empty(len(data.tags), np.int64)
-    given = np.empty((0, 2)) if uniforms is None else uniforms
-    tables = *dependency.arrays(), *bracketing.arrays(), *data.arrays()
-    _in_shards(lambda a, b: decode_pass(*tables, a, b, given, heads), data.lengths)
+    in_shards(run, data.cost, data.tokens)
     return torch.from_numpy(heads)
 
 
 def brackets_of_heads(heads: Array, lengths: Array, left_first: bool) -> Tensor:  # (tokens,), (B,) -> (spans,)
     """The spans of the binary trees that go with heads: 1 in the tree, 0 not in it; -1 where heads are."""
     found = np.zeros(int((lengths * (lengths + 1) // 2).sum()), np.int64)
-    _brackets(heads, _offsets(lengths), _offsets(lengths * (lengths + 1) // 2), left_first, found)
+    _brackets(heads, offsets(lengths), offsets(lengths * (lengths + 1) // 2), left_first, found)
     return torch.from_numpy(found)
 
 
 @njit(cache=True, nogil=True)
-def _brackets(heads: Array, offsets: Array, edges: Array, left_first: bool, found: Array) -> None:
-    for b in range(len(offsets) - 1):
-        mine, n = heads[offsets[b] : offsets[b + 1]], offsets[b + 1] - offsets[b]
+def _brackets(heads: Array, starts: Array, edges: Array, left_first: bool, found: Array) -> None:
+    for b in range(len(starts) - 1):
+        mine, n = heads[starts[b] : starts[b + 1]], starts[b + 1] - starts[b]
         here = found[edges[b] : edges[b + 1]]
         if n > 0 and mine.min() < 0:
             here[:] = -1
@@ -152,7 +212,7 @@ def _brackets(heads: Array, offsets: Array, edges: Array, left_first: bool, foun
 @njit(cache=True, nogil=True)
 def _count_pass(
     tags: Array,  # (tokens,)
-    offsets: Array,  # (B + 1,) of the tokens
+    starts: Array,  # (B + 1,) of the tokens
     corners: Array,  # (B + 1,) of the cells
     scale: Array,  # (B,)
     arcs: Array,  # (cells,)
@@ -165,17 +225,7 @@ def _count_pass(
 ) -> None:
     none, nothing = np.empty(0), np.empty((0, 2, 2, 2))
     for b in range(first, last):
-        at, end = offsets[b], offsets[b + 1]
+        at, end = starts[b], starts[b + 1]
         arc = arcs[corners[b] : corners[b + 1]].reshape(end - at, end - at + 1)
-        count(tags[at:end], 0, 0, scale[b], arc, decisions[at:end], n_root, n_attach, n_stop, none, nothing)
-
-
-def _offsets(sizes: Array) -> Array:  # (B,) -> (B + 1,)
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-
-
-def _in_shards(work: Callable[[int, int], _Result], lengths: Array) -> list[_Result]:
-    """Run a pass over ranges of the sentences, one thread each."""
-    cost = lengths * lengths * (lengths * lengths + 50) if len(lengths) else np.zeros(1, np.int64)
-    cuts = np.minimum(even_cuts(cost, min(threads_for(int(lengths.sum())), len(cost))), len(lengths))
-    return map_threads(lambda shard: work(cuts[shard], cuts[shard + 1]), range(len(cuts) - 1))
+        words = tags[at:end]
+        count(words, words, 0, 0, scale[b], arc, decisions[at:end], n_root, n_attach, n_stop, none, nothing)

@@ -1,6 +1,6 @@
 """Headed binary trees in log space: for sentences that scaled arithmetic cannot hold, and for decoding. All float64.
 
-The recursion is that of :func:`pyro_unsup.distributions.headed_bracketing_sum.headed_sum`. On the way down, each item
+The recursion is that of :class:`pyro_unsup.distributions.HeadedBracketing`. On the way down, each item
 hands its posterior probability on to the ways it was built, in proportion to their weights: no outside sums are needed,
 and nothing overflows.
 """
@@ -35,6 +35,7 @@ def _prepare(
     contexts: Array,
     node: Array,
     words: Array,
+    kinds: Array,
     spans: Array,
     cell: int,
     edge: int,
@@ -50,7 +51,7 @@ def _prepare(
     spread(flat, n, ratio)
     fill_arcs(root, attach, extra, words, cell, arc)
     for i in range(n):
-        ends[i] = stop[words[i]]
+        ends[i] = stop[kinds[i]]
     if mirror:
         turn(arc, ends, ratio, n)
     return shared, forced
@@ -158,6 +159,7 @@ def log_pass(
     node: Array,  # (W + 1,)
     tree: Array,  # (W + 1,)
     tags: Array,  # (tokens,)
+    types: Array,  # (tokens,) the row of ``stop`` that each word has
     spans: Array,  # (spans, 2)
     offsets: Array,  # (B + 1,) of the tokens
     corners: Array,  # (B + 1,) of the cells
@@ -178,10 +180,11 @@ def log_pass(
     for b in todo:
         at, cell, edge = offsets[b], corners[b], edges[b]
         n = offsets[b + 1] - at
-        words = tags[at : at + n]
+        words, kinds = tags[at : at + n], types[at : at + n]
         shared, forced = _prepare(
-            root, attach, stop, extra, yields, contexts, node, words, spans, cell, edge, mirror, arc, ends, ratio
-        )
+            root, attach, stop, extra, yields, contexts, node, words, kinds, spans, cell, edge, mirror,
+            arc, ends, ratio,
+        )  # fmt: skip
         _fill(arc, ends, ratio, n, False, chart, ways)
         for r in range(n):
             ways[r] = chart[FULL, 0, n, r] + arc[r, 0]
@@ -213,6 +216,7 @@ def decode_pass(
     node: Array,  # (W + 1,)
     tree: Array,  # (W + 1,)
     tags: Array,  # (tokens,)
+    types: Array,  # (tokens,) the row of ``stop`` that each word has
     spans: Array,  # (spans, 2)
     offsets: Array,  # (B + 1,) of the tokens
     corners: Array,  # (B + 1,) of the cells
@@ -234,9 +238,9 @@ def decode_pass(
         at, n = offsets[b], offsets[b + 1] - offsets[b]
         if n == 0:
             continue
-        words, mine = tags[at : at + n], heads[at : at + n]
+        words, kinds, mine = tags[at : at + n], types[at : at + n], heads[at : at + n]
         shared, _ = _prepare(
-            root, attach, stop, extra, yields, contexts, node, words, spans, corners[b], edges[b], mirror,
+            root, attach, stop, extra, yields, contexts, node, words, kinds, spans, corners[b], edges[b], mirror,
             arc, ends, ratio,
         )  # fmt: skip
         _fill(arc, ends, ratio, n, not draw, chart, ways)

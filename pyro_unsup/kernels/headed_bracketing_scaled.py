@@ -7,8 +7,8 @@ and then no sum over the ways to build a span exceeds 1, because there are fewer
 arcs. Why that is exact, and when a sentence is done again in log space (:mod:`.headed_bracketing_log`), is said in
 :mod:`.dependency_scaled`.
 
-The recursion is that of :func:`pyro_unsup.distributions.headed_bracketing_sum.headed_sum`. Words are 0 .. n - 1 and
-spans go between fenceposts 0 .. n; inner loops run along rows of heads.
+The recursion is that of :class:`pyro_unsup.distributions.HeadedBracketing`. Words are
+0 .. n - 1 and spans go between fenceposts 0 .. n; inner loops run along rows of heads.
 """
 
 from __future__ import annotations
@@ -88,6 +88,7 @@ def scaled_pass(
     node: Array,  # (W + 1,)
     tree: Array,  # (W + 1,)
     tags: Array,  # (tokens,)
+    types: Array,  # (tokens,) the row of ``ends`` and ``lost`` that each word has
     spans: Array,  # (spans, 2)
     offsets: Array,  # (B + 1,) of the tokens
     corners: Array,  # (B + 1,) of the cells
@@ -126,7 +127,7 @@ def scaled_pass(
         trouble[b] = False
         if n == 0:
             continue
-        words = tags[at : at + n]
+        words, kinds = tags[at : at + n], types[at : at + n]
         shift, top, forced = log_ratios(yields, contexts, node, spans, edge, n, flat)
         shift += tree[n]
         top = top if top > -np.inf else 0.0
@@ -147,8 +148,8 @@ def scaled_pass(
                     arc[c, h] = np.exp(arc[c, h] - best) * ARC
             else:
                 arc[c, : n + 1] = 0.0
-            stop[c] = ends[words[c]]
-            shift += lost[words[c]]
+            stop[c] = ends[kinds[c]]
+            shift += lost[kinds[c]]
         if mirror:
             turn(arc, stop, ratio, n)
 

@@ -6,39 +6,49 @@ of logs cannot overflow or underflow: there is nothing to scale.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
 from numba import njit
 from torch import Tensor
 
-from .threads import even_cuts, map_threads, threads_for
+from .plumbing import OnePass, Tables, in_shards
 
 Array = np.ndarray[Any, Any]
-_Result = TypeVar("_Result")
 
 #: Bags that are scored before any of them is counted. Weights and counts are tables of the same size: going to and fro
 #: between them bag by bag, each would push the other's frequent words out of the cache.
 BLOCK = 8192
 
 
+def sums(dist: Any, weights: Tables, value: Tensor, wanted: frozenset[str]) -> OnePass:
+    """log Z and expected counts, from weights."""
+    # Counts come back word by word too, and so do weights made of them: from the second iteration on nothing moves.
+    prior, rows = weights["cluster"].double().contiguous().numpy(), weights["words"].T.contiguous().numpy()
+    bags, dtype = value.contiguous().numpy(), weights["words"].dtype
+
+    def run(scale: Array | None, want: bool) -> tuple[Tensor, Tables]:
+        log_z, (n_cluster, n_words) = mixture_pass(prior, rows, bags, dist.rows.offsets.numpy(), scale, want)
+        found = [torch.from_numpy(n).to(dtype) for n in (n_cluster, n_words)]
+        return torch.from_numpy(log_z), {"cluster": found[0], "words": found[1].T} if want else {}
+
+    return OnePass(run, bool(wanted))
+
+
 def mixture_pass(
-    cluster: Tensor,  # (K,)
-    words: Tensor,  # (K, V)
+    prior: Array,  # (K,)
+    rows: Array,  # (V, K)
     bags: Array,  # (cells, 2) int: word, times
     offsets: Array,  # (B + 1,) int64
-    scale: Array | None = None,  # (B,) float64
-    want_counts: bool = True,
-) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
-    """log Z of each bag, and the expected counts of all of them (each weighed by ``scale``), shaped as the weights."""
-    prior, rows = _logs(cluster, words)
+    scale: Array | None,  # (B,) float64
+    want_counts: bool,
+) -> tuple[Array, list[Array]]:
+    """log Z of each bag, and the expected counts of all of them (each weighed by ``scale``)."""
     B = len(offsets) - 1
     log_z, weigh = np.empty(B), np.ones(B) if scale is None else scale
 
-    def work(first: int, last: int) -> tuple[Array, Array]:
-        sums = np.zeros(prior.shape), np.zeros(rows.shape if want_counts else (0, 0))
+    def run(first: int, last: int, *sums: Array) -> None:
         block = np.empty((min(BLOCK, last - first), len(prior)))
         for start in range(first, last, BLOCK):
             end = min(start + BLOCK, last)
@@ -47,28 +57,9 @@ def mixture_pass(
             _posteriors(block, weigh, start, end, log_z)
             if want_counts:
                 _count(bags, offsets, start, end, block, *sums)
-        return sums
 
-    (n_cluster, n_words), *others = _in_shards(work, offsets)
-    for more_cluster, more_words in others:  # always in the same order
-        n_cluster += more_cluster
-        n_words += more_words
-    if not want_counts:
-        return torch.from_numpy(log_z), None
-    counts = [torch.from_numpy(n).to(words.dtype) for n in (n_cluster, n_words)]
-    return torch.from_numpy(log_z), (counts[0], counts[1].T)
-
-
-def mixture_scores(cluster: Tensor, words: Tensor, bags: Array, offsets: Array) -> Tensor:  # (B, K) float64
-    """The log-weight of each bag together with each cluster."""
-    prior, rows = _logs(cluster, words)
-    scores = np.empty((len(offsets) - 1, len(prior)))
-
-    def work(first: int, last: int) -> None:
-        _score(prior, rows, bags, offsets, first, last, scores[first:last])
-
-    _in_shards(work, offsets)
-    return torch.from_numpy(scores)
+    shapes = [prior.shape, rows.shape if want_counts else (0, 0)]
+    return log_z, in_shards(run, np.diff(offsets) + 1, int(offsets[-1]), shapes)
 
 
 @njit(cache=True, nogil=True)
@@ -78,21 +69,6 @@ def bags_within(bags: Array, types: int) -> bool:  # (cells, 2)
         if bags[i, 0] < 0 or bags[i, 0] >= types or bags[i, 1] < 1:
             return False
     return True
-
-
-def _logs(cluster: Tensor, words: Tensor) -> tuple[Array, Array]:  # (K,), (V, K)
-    # Counts come back word by word too, and so do weights made of them: from the second iteration on nothing moves.
-    return cluster.double().contiguous().numpy(), words.T.contiguous().numpy()
-
-
-def _in_shards(work: Callable[[int, int], _Result], offsets: Array) -> list[_Result]:
-    """Run a pass over ranges of the bags, one thread each."""
-    B = len(offsets) - 1
-    shards = min(threads_for(int(offsets[-1])), max(B, 1))
-    if shards == 1:  # as a small mini-batch is: it should cost no more than its words
-        return [work(0, B)]
-    cuts = np.minimum(even_cuts(np.diff(offsets) + 1, shards), B)
-    return map_threads(lambda shard: work(cuts[shard], cuts[shard + 1]), range(shards))
 
 
 @njit(cache=True, nogil=True)

@@ -2,103 +2,130 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from .limits import LIMIT
+from .plumbing import OnePass, Tables, in_shards, uniform_numbers
 from .segmentation_log import decode_pass, log_pass, score_pass
 from .segmentation_scaled import scaled_pass
-from .threads import even_cuts, map_threads, threads_for
 
 Array = np.ndarray[Any, Any]
 
 #: So many symbols take the time of one token of a chain, by which :func:`.threads_for` counts.
 SYMBOLS_A_TOKEN = 16
 
-_Result = TypeVar("_Result")
-
 
 @dataclass
-class SegmentationTables:
-    """Log-weights, or counts laid out in the same way.
+class Pieces:
+    """Log-weights as the passes want them, and the segments that use them. All float64.
 
-    :param segments: (S,) of each type of segment.
-    :param length: (L + 1,) of a segment of w symbols, by w.
-    :param stop: (2,) of going on with another segment, and of stopping.
+    :param segments: (S + 1,) of each type of segment, and of one more that is impossible.
+    :param length: (L + 1,) of a segment of w symbols, by w, going on included.
+    :param stop: of stopping.
+    :param cells: (symbols, L) int32, which type ends at each symbol and has each length; -1 for none.
+    :param offsets: (B + 1,).
     """
 
-    segments: Tensor
-    length: Tensor
-    stop: Tensor
+    segments: Array
+    length: Array
+    stop: float
+    cells: Array
+    offsets: Array
 
-    def logs(self) -> tuple[Array, Array, float]:
-        """As the passes want them: float64, one more type that is impossible, and going on as part of every length."""
-        go, stop = self.stop.double().tolist()
-        segments = np.append(self.segments.double().numpy(), -np.inf)
-        return segments, self.length.double().numpy() + go, stop
+    @staticmethod
+    def of_weights(dist: Any, weights: Tables, value: Tensor) -> Pieces:
+        go, stop = weights["stop"].double().tolist()
+        segments = np.append(weights["segments"].double().numpy(), -np.inf)
+        cells = value.to(torch.int32).contiguous().numpy()
+        return Pieces(segments, weights["length"].double().numpy() + go, stop, cells, dist.rows.offsets.numpy())
+
+    @staticmethod
+    def of_potentials(dist: Any, potentials: Tables) -> Pieces:
+        """Every piece is a type of its own."""
+        flat = potentials["pieces"].contiguous().numpy()
+        cells = np.arange(flat.size, dtype=np.int32).reshape(flat.shape)
+        cells[flat == -np.inf] = -1
+        length = np.zeros(flat.shape[1] + 1)
+        return Pieces(np.append(flat.reshape(-1), -np.inf), length, 0.0, cells, dist.rows.offsets.numpy())
+
+    @property
+    def sizes(self) -> Array:  # (B,)
+        return np.diff(self.offsets)
+
+    @property
+    def work(self) -> int:
+        return len(self.cells) // SYMBOLS_A_TOKEN
 
 
-def segmentation_pass(
-    weights: SegmentationTables,
-    cells: Array,  # (symbols, L) int32
-    offsets: Array,  # (B + 1,) int64
-    scale: Array | None = None,  # (B,) how much the counts of each sentence weigh; 1 if not given
-    want_counts: bool = True,
-) -> tuple[Tensor, SegmentationTables | None]:
+def sums(dist: Any, weights: Tables, value: Tensor, wanted: frozenset[str]) -> OnePass:
+    """log Z and expected counts, from weights."""
+    data, dtype = Pieces.of_weights(dist, weights, value), weights["segments"].dtype
+
+    def run(scale: Array | None, want: bool) -> tuple[Tensor, Tables]:
+        log_z, counts = segmentation_pass(data, scale, want)
+        found = [torch.from_numpy(x).to(dtype) for x in (counts[0][:-1], *counts[1:])]
+        return torch.from_numpy(log_z), dict(zip(("segments", "length", "stop"), found, strict=True))
+
+    return OnePass(run, bool(wanted))
+
+
+def solve(dist: Any, potentials: Tables, scale: Tensor | None) -> tuple[Tensor, Tables]:
+    """log Z and marginals, from potentials."""
+    data = Pieces.of_potentials(dist, potentials)
+    log_z, counts = segmentation_pass(data, None, True)
+    found = torch.from_numpy(log_z)
+    found = torch.where(dist.skipped, found, found + potentials["ends"])
+    there = ((found > -torch.inf) & ~dist.skipped).double()
+    pieces = torch.from_numpy(counts[0][:-1].reshape(data.cells.shape)).clamp(max=1.0)
+    return found, {"pieces": pieces * there[dist.rows.owner].unsqueeze(-1), "ends": there}
+
+
+def decode(dist: Any, weights: Tables, value: Tensor, draw: bool, generator: torch.Generator | None) -> Tensor:
+    """Where segments end in the best segmentation, or in a drawn one, from weights; -1 where there is none."""
+    data = Pieces.of_weights(dist, weights, value)
+    score = np.empty(data.cells.shape)
+    score_pass(data.segments, data.length, data.cells, data.offsets, score)
+    found = segmentation_decode(score, data, draw, generator)
+    return found.fill_(-1) if data.stop == -np.inf else found  # no segmentation may end
+
+
+def pick(dist: Any, potentials: Tables, draw: bool, generator: torch.Generator | None) -> Tensor:
+    """The same from potentials."""
+    data = Pieces.of_potentials(dist, potentials)
+    return segmentation_decode(potentials["pieces"].contiguous().numpy(), data, draw, generator)
+
+
+def segmentation_pass(data: Pieces, scale: Array | None, want_counts: bool) -> tuple[Array, list[Array]]:
     """log Z of each sentence, (B,), and how often each weight is expected to be used."""
-    segments, length, stop = weights.logs()
-    size = len(offsets) - 1
-    weigh = np.empty(0) if not want_counts else np.ones(size) if scale is None else scale
-    log_z, trouble = np.zeros(size), np.zeros(size, bool)
+    B = len(data.offsets) - 1
+    weigh = np.empty(0) if not want_counts else np.ones(B) if scale is None else scale
+    log_z, trouble = np.zeros(B), np.zeros(B, bool)
     with np.errstate(over="ignore"):  # which the passes notice
-        real = np.exp(segments), np.exp(length)
-    limit = LIMIT[np.dtype(np.float64)]
+        real = np.exp(data.segments), np.exp(data.length)
+    where, limit = (data.stop, data.cells, data.offsets), LIMIT[np.dtype(np.float64)]
 
-    def work(first: int, last: int) -> list[Array]:
-        counts = [np.zeros(len(segments)), np.zeros(len(length)), np.zeros(2)]
-        scaled_pass(*real, stop, cells, offsets, first, last, limit, weigh, log_z, trouble, *counts)
-        return counts
+    def run(first: int, last: int, *counts: Array) -> None:
+        scaled_pass(*real, *where, first, last, limit, weigh, log_z, trouble, *counts)
 
-    counts, *others = _in_shards(work, offsets)
-    for more in others:  # always in the same order
-        for into, one in zip(counts, more, strict=True):
-            into += one
+    counts = in_shards(run, data.sizes, data.work, [data.segments.shape, data.length.shape, (2,)])
     again = np.flatnonzero(trouble)
     if len(again):
-        log_pass(segments, length, stop, cells, offsets, again, weigh, log_z, *counts)
-    if not want_counts:
-        return torch.from_numpy(log_z), None
-    found = [torch.from_numpy(x).to(weights.segments.dtype) for x in (counts[0][:-1], *counts[1:])]
-    return torch.from_numpy(log_z), SegmentationTables(*found)
+        log_pass(data.segments, data.length, *where, again, weigh, log_z, *counts)
+    return log_z, counts
 
 
-def segmentation_scores(weights: SegmentationTables, cells: Array, offsets: Array) -> Array:  # (symbols, L)
-    """The log-weight of every segment, by its end and its length, going on included."""
-    segments, length, _ = weights.logs()
-    score = np.empty(cells.shape)
-    score_pass(segments, length, cells, offsets, score)
-    return score
-
-
-def segmentation_decode(score: Array, offsets: Array, uniforms: Array | None = None) -> Tensor:  # (symbols,)
-    """Where segments end in the segmentation with the highest score, or in one drawn by uniform numbers.
-
-    :param score: (symbols, L) what each segment adds; -inf for what cannot be one.
-    :param uniforms: (symbols,) float64 in [0, 1): draw in proportion to exp(score).
-    """
+def segmentation_decode(score: Array, data: Pieces, draw: bool, generator: torch.Generator | None) -> Tensor:
+    """Where segments end in the segmentation with the highest score, (symbols, L), or in a drawn one."""
     structure = np.empty(len(score), np.int64)
-    decode_pass(score, offsets, np.empty(0) if uniforms is None else uniforms, structure)
+    uniforms = uniform_numbers(draw, len(score), generator=generator)
+
+    def run(first: int, last: int) -> None:
+        decode_pass(score, data.offsets[first : last + 1], uniforms, structure)
+
+    in_shards(run, data.sizes, data.work)
     return torch.from_numpy(structure)
-
-
-def _in_shards(work: Callable[[int, int], _Result], offsets: Array) -> list[_Result]:
-    """Run a pass over ranges of the sentences, one thread each."""
-    symbols = np.diff(offsets) if len(offsets) > 1 else np.zeros(1, np.int64)
-    shards = min(threads_for(int(offsets[-1]) // SYMBOLS_A_TOKEN), len(symbols))
-    cuts = np.minimum(even_cuts(symbols, shards), len(offsets) - 1)
-    return map_threads(lambda shard: work(cuts[shard], cuts[shard + 1]), range(len(cuts) - 1))

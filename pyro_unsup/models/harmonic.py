@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from ..distributions import Dependency
+from ..distributions.cells import arcs_of
+from ..distributions.dependency import ADJACENT, BEYOND, CONTINUE, STOP
 from ..distributions.dependency_priors import harmonic_weights
-from ..distributions.dependency_sum import ADJACENT, BEYOND, CONTINUE, STOP, arcs_of
 from ..distributions.ragged import offsets_of
 from ..errors import StructureError
 
@@ -90,9 +91,9 @@ def by_trees(
         torch.zeros(K, 2, K, dtype=torch.float64),
         shares.expand(K, 2, 2, 2),
         lengths,
-        harmonic_weights(lengths, distance),
     )
-    counts = even.raised(power).posterior(tags).counts
+    even = even.with_potentials(arcs=harmonic_weights(lengths, distance)).with_temperature(1 / power)
+    counts = even.posterior(tags).counts
     return {name: counts[name] + smoothing for name in ("root", "attach", "stop")}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..distributions.bracketing_sum import span_lengths
+from ..distributions.cells import span_lengths
 from ..distributions.ragged import offsets_of
 
 

@@ -14,10 +14,8 @@ from torch import Tensor
 
 from pyro_unsup import Categorical, Chain
 from pyro_unsup.distributions import Structure
-from pyro_unsup.distributions.chain_sum import reference_log_partition
 from pyro_unsup.distributions.ragged import pad
-
-from .contract import Case, Enumerated, Instance, Table
+from pyro_unsup.testing import Case, Enumerated, Instance, Table
 
 
 def enumerate_chain(chain: Chain, words: list[int]) -> Enumerated:
@@ -82,12 +80,6 @@ def chain_instances(draw: Any, spreads: tuple[float, ...]) -> Instance:
         items.append(enumerate_chain(chain, words[at : at + n].tolist()))
         at += n
     return Instance(chain, words, items, pieces)
-
-
-def reference(instance: Instance, sum_: Any) -> Tensor:
-    chain = instance.dist
-    assert isinstance(chain, Chain)
-    return reference_log_partition(chain._parts.squeezed(), pad(instance.value, chain.lengths), chain.lengths, sum_)
 
 
 def trace_enum(instance: Instance) -> float:
@@ -166,7 +158,6 @@ CHAIN = Case(
     "chain",
     chain_instances((0.0, 1.0, 3.0, 10.0)),
     chain_instances((100.0, 300.0)),
-    reference,
     trace_enum,
     variants,
     long,

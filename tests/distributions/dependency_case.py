@@ -15,9 +15,7 @@ from torch import Tensor
 
 from pyro_unsup import Categorical
 from pyro_unsup.distributions import Dependency, Structure
-from pyro_unsup.distributions.dependency_sum import arc_lengths, reference_log_partition
-
-from .contract import Case, Enumerated, Instance, Table
+from pyro_unsup.testing import Case, Enumerated, Instance, Table
 
 Heads = tuple[int, ...]
 
@@ -49,10 +47,9 @@ def all_trees(n: int) -> list[Heads]:
 
 
 def uses(heads: Heads, tags: list[int]) -> list[tuple[str, tuple[int, ...]]]:
-    """The weights that a tree uses, by table and cell; arcs by child and head."""
+    """The weights that a tree uses, by table and cell."""
     found: list[tuple[str, tuple[int, ...]]] = []
     for child, head in enumerate(heads, 1):
-        found.append(("arcs", (child - 1, head)))
         if head == 0:
             found.append(("root", (tags[child - 1],)))
         else:
@@ -65,9 +62,8 @@ def uses(heads: Heads, tags: list[int]) -> list[tuple[str, tuple[int, ...]]]:
     return found
 
 
-def enumerate_trees(dist: Dependency, sentence: int, tags: list[int]) -> Enumerated:
+def enumerate_trees(dist: Dependency, tags: list[int]) -> Enumerated:
     """Every tree, its weight and what it uses, from the definition alone."""
-    first = int(arc_lengths(dist.lengths[:sentence]).sum())
     shapes, n = {name: w.shape for name, w in dist.weights.items()}, len(tags)
     values = {name: w.detach().double().reshape(-1).tolist() for name, w in dist.weights.items()}
     trees = all_trees(n)
@@ -76,13 +72,11 @@ def enumerate_trees(dist: Dependency, sentence: int, tags: list[int]) -> Enumera
     for t, heads in enumerate(trees):
         score = 0.0
         for name, cell in uses(heads, tags):
-            if name in values:
-                place = 0
-                for size, index in zip(shapes[name] if name != "arcs" else (n, n + 1), cell, strict=True):
-                    place = place * size + index
-                place += first if name == "arcs" else 0
-                score += values[name][place]
-                counts[name][t, place] += 1
+            place = 0
+            for size, index in zip(shapes[name], cell, strict=True):
+                place = place * size + index
+            score += values[name][place]
+            counts[name][t, place] += 1
         found.structures.append(heads)
         found.scores.append(score)
         found.parts.append([((child - 1) * (n + 1) + head,) for child, head in enumerate(heads, 1)])
@@ -97,35 +91,25 @@ def dependency_instances(draw: Any, spreads: tuple[float, ...]) -> Instance:
     lengths = draw(st.lists(st.integers(1, 3), min_size=1, max_size=2) | st.sampled_from([[4], [2, 4], [1, 2, 3]]))
     spread = draw(st.sampled_from(spreads))
     zeros = draw(st.sampled_from([0.0, 0.0, 0.1, 0.3]))
-    with_arcs = draw(st.sampled_from([False, False, True]))
     g = torch.Generator().manual_seed(draw(st.integers(0, 2**31 - 1)))
 
     def table(*shape: int) -> Tensor:
         holes = torch.rand(shape, generator=g) < zeros
         return (spread * torch.randn(shape, generator=g, dtype=torch.float64)).masked_fill(holes, -torch.inf)
 
-    cells = sum(n * (n + 1) for n in lengths)
     value = torch.randint(K, (sum(lengths),), generator=g)
-    dist = Dependency(
-        table(K), table(K, 2, K), table(K, 2, 2, 2), torch.tensor(lengths), table(cells) if with_arcs else None
-    )
+    dist = Dependency(table(K), table(K, 2, K), table(K, 2, 2, 2), torch.tensor(lengths))
     return instance_of(dist, value)
 
 
 def instance_of(dist: Dependency, value: Tensor) -> Instance:
     pieces, cells, items, at, corner = [], [], [], 0, 0
-    for b, n in enumerate(dist.lengths.tolist()):
+    for n in dist.lengths.tolist():
         pieces.append(slice(at, at + n))
         cells.append(slice(corner, corner + n * (n + 1)))
-        items.append(enumerate_trees(dist, b, value[at : at + n].tolist()))
+        items.append(enumerate_trees(dist, value[at : at + n].tolist()))
         at, corner = at + n, corner + n * (n + 1)
     return Instance(dist, value, items, pieces, cells)
-
-
-def reference(instance: Instance, sum_: Any) -> Tensor:
-    dist = instance.dist
-    assert isinstance(dist, Dependency)
-    return reference_log_partition(dist._parts.squeezed(), instance.value, dist.lengths, sum_)
 
 
 def trace_enum(instance: Instance) -> float:
@@ -137,11 +121,7 @@ def trace_enum(instance: Instance) -> float:
         for b, (item, piece) in enumerate(zip(instance.items, instance.pieces, strict=True)):
             tags = instance.value[piece]
             heads = torch.tensor(item.structures)  # (trees, n)
-            prior = torch.zeros(len(heads))
-            if "arcs" in w:
-                arcs = w["arcs"][instance.cells[b]]
-                prior = arcs[torch.tensor(item.parts)[..., 0]].sum(-1)
-            tree = pyro.sample(f"tree_{b}", Categorical(prior), infer={"enumerate": "parallel"})
+            tree = pyro.sample(f"tree_{b}", Categorical(torch.zeros(len(heads))), infer={"enumerate": "parallel"})
             for c, tag in enumerate(tags):
                 head = heads[:, c]
                 row = torch.where(head > 0, 1 + 2 * tags[head - 1] + (head < c + 1).long(), 0)
@@ -160,15 +140,11 @@ def trace_enum(instance: Instance) -> float:
 def variants(instance: Instance) -> Iterator[tuple[str, Structure, Tensor, list[int]]]:
     dist = instance.dist
     assert isinstance(dist, Dependency)
-    w, order, value, K = dist.weights, list(range(len(instance.pieces))), instance.value, len(dist.root)
-    tables, arcs, backwards = (w["root"], w["attach"], w["stop"]), w.get("arcs"), order[::-1]
+    w, order, value, K = dist.weights, list(range(len(instance.pieces))), instance.value, len(dist.weights["root"])
+    tables, backwards = (w["root"], w["attach"], w["stop"]), order[::-1]
     yield (
         "shuffled",
-        Dependency(
-            *tables,
-            dist.lengths.flip(0),
-            None if arcs is None else torch.cat([arcs[instance.cells[i]] for i in backwards]),
-        ),
+        Dependency(*tables, dist.lengths.flip(0)),
         torch.cat([value[instance.pieces[i]] for i in backwards]),
         backwards,
     )
@@ -182,23 +158,17 @@ def variants(instance: Instance) -> Iterator[tuple[str, Structure, Tensor, list[
     yield "in 32 bits", dist, value.int(), order
     # Left and right: sentences backwards, under weights in a mirror.
     mirror = {"attach": w["attach"].flip(1), "stop": w["stop"].flip(1)}
-    if arcs is not None:
-        sizes = [(piece.stop - piece.start) for piece in instance.pieces]
-        grids = [arcs[c].reshape(n, n + 1) for c, n in zip(instance.cells, sizes, strict=True)]
-        mirror["arcs"] = torch.cat([torch.cat([x[:, :1], x[:, 1:].flip(1)], 1).flip(0).flatten() for x in grids])
     turned = torch.cat([value[piece].flip(0) for piece in instance.pieces])
     yield "in a mirror", dist.with_weights(mirror), turned, order
-    if arcs is None:
-        yield "arcs spelled out", dist.with_weights({"arcs": torch.zeros(instance.cells[-1].stop)}), value, order
-        cells = torch.cat([torch.ones(n * (n + 1), dtype=torch.bool) for n in dist.lengths.tolist()])
-        yield "every arc allowed", dist.with_weights({"arcs": cells}), value, order
+    none = torch.zeros(instance.cells[-1].stop)
+    yield "arcs spelled out", dist.with_potentials(arcs=none), value, order
+    yield "every arc allowed", dist.with_potentials(arcs=none == 0), value, order
 
 
 def long(copies: int, table: Table, kind: int) -> Instance:
-    """With and without weights of arcs, of two lengths."""
-    K, n = 3, 9 + kind // 2
-    arcs = table(n * (n + 1)).repeat(copies) if kind % 2 else None
-    dist = Dependency(table(K), table(K, 2, K), table(K, 2, 2, 2), torch.full((copies,), n), arcs)
+    """Of four lengths."""
+    K, n = 3, 9 + kind
+    dist = Dependency(table(K), table(K, 2, K), table(K, 2, 2, 2), torch.full((copies,), n))
     return Instance(dist, (torch.arange(n) * 5 % 7 % K).repeat(copies), [], [])
 
 
@@ -206,7 +176,6 @@ DEPENDENCY = Case(
     "dependency",
     dependency_instances((0.0, 1.0, 3.0, 10.0)),
     dependency_instances((100.0, 300.0)),
-    reference,
     trace_enum,
     variants,
     long,

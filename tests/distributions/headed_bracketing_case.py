@@ -17,10 +17,9 @@ from torch import Tensor
 
 from pyro_unsup import Categorical
 from pyro_unsup.distributions import HeadedBracketing, Structure
-from pyro_unsup.distributions.headed_bracketing_sum import reference_log_partition
+from pyro_unsup.testing import Case, Enumerated, Instance, Table
 
 from .bracketing_case import Span, all_spans
-from .contract import Case, Enumerated, Instance, Table
 from .dependency_case import Heads, all_trees, uses
 
 
@@ -51,7 +50,7 @@ def spans_in(heads: Heads, order: str) -> frozenset[Span]:
 def enumerate_trees(dist: HeadedBracketing, sentence: int, tags: list[int]) -> Enumerated:
     """Every tree, its weight and what it uses, from the definition alone."""
     before, n = dist.lengths[:sentence], len(tags)
-    corner, edge = int((before * (before + 1)).sum()), int((before * (before + 1) // 2).sum())
+    edge = int((before * (before + 1) // 2).sum())
     shapes = {name: w.shape for name, w in dist.weights.items()}
     values = {name: w.detach().double().reshape(-1).tolist() for name, w in dist.weights.items()}
     cells = list(zip(all_spans(n), dist.spans[edge:].tolist(), strict=False))
@@ -68,9 +67,8 @@ def enumerate_trees(dist: HeadedBracketing, sentence: int, tags: list[int]) -> E
         for name, cell in used:
             if name in values:
                 place = 0
-                for size, index in zip(shapes[name] if name != "arcs" else (n, n + 1), cell, strict=True):
+                for size, index in zip(shapes[name], cell, strict=True):
                     place = place * size + index
-                place += corner if name == "arcs" else 0
                 score += values[name][place]
                 counts[name][t, place] += 1
         found.structures.append(heads)
@@ -87,7 +85,7 @@ def headed_instances(draw: Any, spreads: tuple[float, ...]) -> Instance:
     lengths = draw(st.sampled_from([[3], [1], [2], [3], [2, 1], [1, 3], [2, 2], [4]]))
     spread = draw(st.sampled_from(spreads))
     zeros = draw(st.sampled_from([0.0, 0.0, 0.1, 0.3]))
-    extra = draw(st.sampled_from([(), (), (), ("node",), ("arcs", "node")]))
+    extra = draw(st.sampled_from([(), (), ("node",)]))
     order = draw(st.sampled_from(["right", "left"]))
     g = torch.Generator().manual_seed(draw(st.integers(0, 2**31 - 1)))
 
@@ -95,7 +93,7 @@ def headed_instances(draw: Any, spreads: tuple[float, ...]) -> Instance:
         holes = torch.rand(shape, generator=g) < zeros
         return (spread * torch.randn(shape, generator=g, dtype=torch.float64)).masked_fill(holes, -torch.inf)
 
-    sizes = {"arcs": sum(n * (n + 1) for n in lengths), "node": max(lengths) + 1}
+    sizes = {"node": max(lengths) + 1}
     value = torch.randint(K, (sum(lengths),), generator=g)
     spans = torch.stack([torch.randint(k, (sum(n * (n + 1) // 2 for n in lengths),), generator=g) for k in (Y, X)], 1)
     tables = table(K), table(K, 2, K), table(K, 2, 2, 2), table(2, Y), table(2, X)
@@ -113,12 +111,6 @@ def instance_of(dist: HeadedBracketing, value: Tensor) -> Instance:
     return Instance(dist, value, items, pieces, cells)
 
 
-def reference(instance: Instance, sum_: Any) -> Tensor:
-    dist = instance.dist
-    assert isinstance(dist, HeadedBracketing)
-    return reference_log_partition(dist._parts.squeezed(), instance.value, dist.spans, dist.lengths, dist.order, sum_)
-
-
 def trace_enum(instance: Instance) -> float:
     """One enumerated variable a sentence that lists its trees, weighed by their arcs and decisions; then all spans."""
     dist = instance.dist
@@ -126,14 +118,9 @@ def trace_enum(instance: Instance) -> float:
     w = dist.weights
     lists: Any = {name: x.tolist() for name, x in w.items()}
 
-    def weight(b: int, heads: Heads, tags: list[int]) -> float:
+    def weight(heads: Heads, tags: list[int]) -> float:
         """Of a tree, without its spans."""
-        total, corner = 0.0, instance.cells[b].start
-        for name, cell in uses(heads, tags):
-            if name == "arcs":
-                total += lists["arcs"][corner + cell[0] * (len(tags) + 1) + cell[1]] if "arcs" in w else 0.0
-            else:
-                total += reduce(getitem, cell, lists[name])
+        total = sum(reduce(getitem, cell, lists[name]) for name, cell in uses(heads, tags))
         if "node" in w:
             total += sum(lists["node"][j - i] for i, j in spans_in(heads, dist.order) if j - i > 1)
         return total
@@ -142,7 +129,7 @@ def trace_enum(instance: Instance) -> float:
         edge = 0
         for b, (item, piece) in enumerate(zip(instance.items, instance.pieces, strict=True)):
             tags, order = instance.value[piece].tolist(), all_spans(int(dist.lengths[b]))
-            prior = torch.tensor([weight(b, heads, tags) for heads in item.structures], dtype=torch.float64)
+            prior = torch.tensor([weight(heads, tags) for heads in item.structures], dtype=torch.float64)
             tree = pyro.sample(f"tree_{b}", Categorical(prior), infer={"enumerate": "parallel"})
             trees = [spans_in(heads, dist.order) for heads in item.structures]
             inside = torch.tensor([[int(span in found) for span in order] for found in trees])[tree]
@@ -159,7 +146,7 @@ def variants(instance: Instance) -> Iterator[tuple[str, Structure, Tensor, list[
     assert isinstance(dist, HeadedBracketing)
     w, value, sizes = dist.weights, instance.value, dist.lengths.tolist()
     names, order = ("root", "attach", "stop", "yields", "contexts"), list(range(len(sizes)))
-    arcs, node, backwards = w.get("arcs"), w.get("node"), order[::-1]
+    node, backwards = w.get("node"), order[::-1]
     rows = dist.spans.split([n * (n + 1) // 2 for n in sizes])
     yield (
         "shuffled",
@@ -168,7 +155,6 @@ def variants(instance: Instance) -> Iterator[tuple[str, Structure, Tensor, list[
             torch.cat([rows[i] for i in backwards]),
             dist.lengths.flip(0),
             node,
-            None if arcs is None else torch.cat([arcs[instance.cells[i]] for i in backwards]),
             dist.order,
         ),
         torch.cat([value[instance.pieces[i]] for i in backwards]),
@@ -184,16 +170,12 @@ def variants(instance: Instance) -> Iterator[tuple[str, Structure, Tensor, list[
     tables = {**w, "yields": w["yields"][:, torch.arange(Y).roll(1)]}
     yield (
         "renumbered yields",
-        HeadedBracketing(*(tables[name] for name in names), moved, dist.lengths, node, arcs, dist.order),
+        HeadedBracketing(*(tables[name] for name in names), moved, dist.lengths, node, dist.order),
         value,
         order,
     )
     yield "in 32 bits", dist, value.int(), order
     # Left and right: sentences backwards, under weights in a mirror, with children on the other side first.
-    grid = None
-    if arcs is not None:
-        grids = [arcs[c].reshape(n, n + 1) for c, n in zip(instance.cells, sizes, strict=True)]
-        grid = torch.cat([torch.cat([x[:, :1], x[:, 1:].flip(1)], 1).flip(0).flatten() for x in grids])
     flips = [[all_spans(n).index((n - j, n - i)) for i, j in all_spans(n)] for n in sizes]
     turned = torch.cat([piece[flip] for piece, flip in zip(rows, flips, strict=True)])
     yield (
@@ -203,22 +185,21 @@ def variants(instance: Instance) -> Iterator[tuple[str, Structure, Tensor, list[
             turned,
             dist.lengths,
             node,
-            grid,
             "left" if dist.order == "right" else "right",
         ),
         torch.cat([value[piece].flip(0) for piece in instance.pieces]),
         order,
     )
-    if arcs is None:
-        yield "arcs spelled out", dist.with_weights({"arcs": torch.zeros(instance.cells[-1].stop)}), value, order
+    none = torch.zeros(instance.cells[-1].stop)
+    yield "arcs spelled out", dist.with_potentials(arcs=none), value, order
 
 
 def long(copies: int, table: Table, kind: int) -> Instance:
-    """Children on either side first, with and without weights of arcs and nodes."""
+    """Children on either side first, with and without weights of nodes."""
     K, Y, X, n = 3, 7, 5, 8
     at = torch.arange(n * (n + 1) // 2)
     spans = torch.stack([at * 5 % Y, at * 3 % X], 1).repeat(copies, 1)
-    more: Any = {"node": table(n + 1), "arcs": table(n * (n + 1)).repeat(copies)} if kind >= 2 else {}
+    more: Any = {"node": table(n + 1)} if kind >= 2 else {}
     tables = table(K), table(K, 2, K), table(K, 2, 2, 2), table(2, Y), table(2, X)
     order = "left" if kind % 2 else "right"
     dist = HeadedBracketing(*tables, spans, torch.full((copies,), n), order=order, **more)
@@ -229,7 +210,6 @@ HEADED_BRACKETING = Case(
     "headed_bracketing",
     headed_instances((0.0, 1.0, 3.0, 10.0)),
     headed_instances((100.0, 300.0)),
-    reference,
     trace_enum,
     variants,
     long,

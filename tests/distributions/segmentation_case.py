@@ -14,9 +14,7 @@ from torch import Tensor
 
 from pyro_unsup import Categorical
 from pyro_unsup.distributions import Segmentation, Structure
-from pyro_unsup.distributions.segmentation_sum import reference_log_partition
-
-from .contract import Case, Enumerated, Instance, Table
+from pyro_unsup.testing import Case, Enumerated, Instance, Table
 
 
 def segments_in(ends: tuple[int, ...]) -> list[tuple[int, int]]:
@@ -81,12 +79,6 @@ def segmentation_instances(draw: Any, spreads: tuple[float, ...]) -> Instance:
         items.append(enumerate_segmentations(dist, n, value[at : at + n].tolist()))
         at += n
     return Instance(dist, value, items, pieces)
-
-
-def reference(instance: Instance, sum_: Any) -> Tensor:
-    dist = instance.dist
-    assert isinstance(dist, Segmentation)
-    return reference_log_partition(dist._parts.squeezed(), instance.value, dist.lengths, sum_)
 
 
 def trace_enum(instance: Instance) -> float:
@@ -155,7 +147,6 @@ SEGMENTATION = Case(
     "segmentation",
     segmentation_instances((0.0, 1.0, 3.0, 10.0)),
     segmentation_instances((100.0, 300.0)),
-    reference,
     trace_enum,
     variants,
     long,

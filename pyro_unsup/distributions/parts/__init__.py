@@ -7,7 +7,19 @@ shape: ``parts.head``, ``parts.width``. All are made when they are first asked f
 
 from .base import Labels, Parts, Test
 from .choices import Clusters, Links
-from .sequences import Pieces, States
-from .trees import Arcs, Brackets
+from .sequences import Pieces, States, Stretches
+from .trees import Arcs, Brackets, Constituents
 
-__all__ = ["Arcs", "Brackets", "Clusters", "Labels", "Links", "Parts", "Pieces", "States", "Test"]
+__all__ = [
+    "Arcs",
+    "Brackets",
+    "Clusters",
+    "Constituents",
+    "Labels",
+    "Links",
+    "Parts",
+    "Pieces",
+    "States",
+    "Stretches",
+    "Test",
+]

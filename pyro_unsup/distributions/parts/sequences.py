@@ -92,3 +92,46 @@ class Pieces(InSentences):
     def length(self) -> Tensor:  # (symbols, 1)
         """Symbols in the sentence."""
         return self.lengths[self.sentence]
+
+
+@dataclass(frozen=True, eq=False)
+class Stretches(InSentences):
+    """Of semi-Markov chains: (tokens, D, K), by the last word of a stretch, its duration and its state."""
+
+    AXES = {"state": "state", "last_word": "word"}  # noqa: RUF012
+
+    words: Tensor  # (tokens,)
+    lengths: Tensor  # (B,)
+    longest: int
+    states: int
+
+    @property
+    def shape(self) -> Size:
+        return Size([len(self.words), self.longest, self.states])
+
+    @cached_property
+    def sentence(self) -> Tensor:  # (tokens, 1, 1)
+        return row_index(self.lengths)[:, None, None]
+
+    @cached_property
+    def end(self) -> Tensor:  # (tokens, 1, 1)
+        """The word after the last one of the stretch, from 0."""
+        rows = self.sentence[:, 0, 0]
+        return (torch.arange(len(rows)) - offsets_of(self.lengths)[rows] + 1)[:, None, None]
+
+    @cached_property
+    def duration(self) -> Tensor:  # (D, 1)
+        return torch.arange(1, self.longest + 1).unsqueeze(-1)
+
+    @cached_property
+    def start(self) -> Tensor:  # (tokens, D, 1)
+        """The first word; negative where there is no such stretch."""
+        return self.end - self.duration
+
+    @cached_property
+    def state(self) -> Tensor:  # (K,)
+        return torch.arange(self.states)
+
+    @cached_property
+    def last_word(self) -> Tensor:  # (tokens, 1, 1)
+        return self.words[:, None, None]

@@ -8,8 +8,7 @@ from functools import cached_property
 import torch
 from torch import Size, Tensor
 
-from ..bracketing_sum import spans_of
-from ..dependency_sum import arc_lengths, arcs_of
+from ..cells import arc_lengths, arcs_of, span_lengths, spans_of
 from ..ragged import offsets_of
 from .base import InSentences
 
@@ -125,3 +124,58 @@ class Brackets(InSentences):
     @property
     def contexts(self) -> Tensor:
         return self.spans[:, 1]
+
+
+@dataclass(frozen=True, eq=False)
+class Constituents(InSentences):
+    """Of labelled trees: (spans, N + P), spans in the order of :func:`.spans_of` by labels, nonterminals first."""
+
+    AXES = {"label": "label", "first_word": "word", "last_word": "word"}  # noqa: RUF012
+
+    words: Tensor  # (tokens,)
+    lengths: Tensor  # (B,)
+    nonterminals: int
+    preterminals: int
+
+    @property
+    def shape(self) -> Size:
+        return Size([int(span_lengths(self.lengths).sum()), self.nonterminals + self.preterminals])
+
+    @cached_property
+    def _cells(self) -> tuple[Tensor, Tensor, Tensor]:
+        return spans_of(self.lengths)
+
+    @property
+    def sentence(self) -> Tensor:  # (spans, 1)
+        return self._cells[0].unsqueeze(-1)
+
+    @property
+    def start(self) -> Tensor:  # (spans, 1)
+        """The first word of the span, from 0."""
+        return self._cells[1].unsqueeze(-1)
+
+    @property
+    def end(self) -> Tensor:  # (spans, 1)
+        """The word after its last."""
+        return self._cells[2].unsqueeze(-1)
+
+    @cached_property
+    def width(self) -> Tensor:  # (spans, 1)
+        return self.end - self.start
+
+    @cached_property
+    def length(self) -> Tensor:  # (spans, 1)
+        """Words in the sentence."""
+        return self.lengths[self.sentence]
+
+    @cached_property
+    def label(self) -> Tensor:  # (N + P,)
+        return torch.arange(self.shape[1])
+
+    @cached_property
+    def first_word(self) -> Tensor:  # (spans, 1)
+        return self.words[offsets_of(self.lengths)[self.sentence] + self.start]
+
+    @cached_property
+    def last_word(self) -> Tensor:  # (spans, 1)
+        return self.words[offsets_of(self.lengths)[self.sentence] + self.end - 1]

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ...data import Documents, Vocab
-from ...distributions.mixture_posterior import MixturePosterior
+from ...distributions.posterior import Posterior
 from ...errors import UnsupError
 from ...evaluate import clustering_report
 from ...models import Clusterer
@@ -37,7 +37,7 @@ class Decoded:
     """
 
     structure: Tensor
-    posterior: MixturePosterior
+    posterior: Posterior
     log_likelihood: Tensor
     tokens: int
     unseen: int
@@ -56,14 +56,12 @@ def decode(fit: Fit, documents: Any, how: str = "viterbi") -> Decoded:
     documents, unseen = _encoded(fit, documents)
     bags = fit.model.index(documents)
     posterior = fit.posterior(bags)
-    assert isinstance(posterior, MixturePosterior)
     log_likelihood = posterior.log_partition.double()
     if bool((log_likelihood == -torch.inf).any()):
         floored = copy(fit)
         floored.weights = {**fit.weights, "words": fit.weights["words"].double().clamp(min=FLOOR)}
         floored.weights["cluster"] = fit.weights["cluster"].double()
         posterior = floored.posterior(bags)
-        assert isinstance(posterior, MixturePosterior)
     return Decoded(posterior.mode(), posterior, log_likelihood, int(bags.cells[:, 1].sum()), unseen)
 
 

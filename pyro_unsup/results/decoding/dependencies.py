@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from ...data import Corpus
-from ...distributions.dependency_posterior import DependencyPosterior
+from ...distributions.posterior import Posterior
 from ...errors import InputError, UnsupError
 from ...evaluate import head_scores
 from ...handlers import given
@@ -43,7 +43,7 @@ class Decoded:
     """
 
     structure: Tensor
-    posterior: DependencyPosterior
+    posterior: Posterior
     log_likelihood: Tensor
     lengths: Tensor
     unseen: int

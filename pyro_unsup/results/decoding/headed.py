@@ -19,7 +19,7 @@ from torch import Tensor
 from ...data import Corpus, bracket_rows
 from ...distributions.bracketing import constituents
 from ...distributions.headed_bracketing import brackets_of
-from ...distributions.headed_bracketing_posterior import HeadedBracketingPosterior
+from ...distributions.posterior import Posterior
 from ...errors import InputError, UnsupError
 from ...evaluate import bracket_scores, head_scores
 from ...handlers import given
@@ -45,7 +45,7 @@ class Decoded:
     """
 
     structure: Tensor
-    posterior: HeadedBracketingPosterior
+    posterior: Posterior
     log_likelihood: Tensor
     lengths: Tensor
     unseen: int

@@ -20,8 +20,8 @@ from torch import Tensor
 
 from ...data import Corpus, bracket_rows
 from ...distributions.bracketing import Bracketing, constituents
-from ...distributions.bracketing_posterior import BracketingPosterior
-from ...distributions.bracketing_sum import spans_of
+from ...distributions.cells import spans_of
+from ...distributions.posterior import Posterior
 from ...errors import UnsupError
 from ...evaluate import bits_per_word, bracket_scores
 from ...handlers import given
@@ -47,7 +47,7 @@ class Decoded:
     """
 
     structure: Tensor
-    posterior: BracketingPosterior
+    posterior: Posterior
     log_likelihood: Tensor
     lengths: Tensor
     unseen: int
@@ -113,7 +113,7 @@ def with_unknown(model: CCM) -> CCM:
     return CCM(edge + 1, Inventory(edge + 1, known.yields, contexts), model.variant, empty_spans=model.empty_spans)
 
 
-def _floored(bracketing: Bracketing, cells: Tensor, impossible: Tensor) -> BracketingPosterior:
+def _floored(bracketing: Bracketing, cells: Tensor, impossible: Tensor) -> Posterior:
     """The posterior with no zeros in impossible sentences: those look their weights up in a second set of columns."""
     weights = {name: w.double() for name, w in bracketing.weights.items()}
     tables = [weights["yields"], weights["contexts"]]

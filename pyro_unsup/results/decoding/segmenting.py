@@ -18,7 +18,7 @@ from torch import Tensor
 from ...data import Corpus
 from ...data.segmented import Segmented
 from ...distributions import Segmentation
-from ...distributions.segmentation_posterior import SegmentationPosterior
+from ...distributions.posterior import Posterior
 from ...errors import UnsupError
 from ...evaluate.segmentation import segmentation_report
 from ...handlers import given
@@ -39,7 +39,7 @@ class Decoded:
     """
 
     structure: Tensor
-    posterior: SegmentationPosterior
+    posterior: Posterior
     log_likelihood: Tensor
     unseen: int
 
@@ -100,7 +100,7 @@ def _index(fit: Fit, model: Segmenter, text: Segmented | Corpus) -> tuple[Segmen
     return model.types.find(torch.from_numpy(words), lengths, model.max_length), unseen
 
 
-def _floored(segmentation: Segmentation, cells: Tensor) -> SegmentationPosterior:
+def _floored(segmentation: Segmentation, cells: Tensor) -> Posterior:
     """The posterior with no zeros. Every segment has a weight of its own, for the tiny ones go by the length."""
     weights = {name: w.double() for name, w in segmentation.weights.items()}
     tiny = FLOOR * torch.arange(2.0, cells.shape[1] + 2, dtype=torch.float64)  # of a segment and its symbols

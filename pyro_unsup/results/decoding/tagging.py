@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ...data import Corpus, Vocab
 from ...data.lines import UNKNOWN
-from ...distributions.posterior import Posterior as ChainPosterior
+from ...distributions.posterior import Posterior
 from ...errors import UnsupError
 from ...evaluate import tagging_report
 from ...models import Tagger
@@ -38,7 +38,7 @@ class Decoded:
     """
 
     structure: Tensor
-    posterior: ChainPosterior
+    posterior: Posterior
     log_likelihood: Tensor
     unseen: int
     ambiguous: np.ndarray[Any, Any] | None
@@ -58,11 +58,9 @@ def decode(fit: Fit, text: Corpus, how: str = "viterbi") -> Decoded:
     model: Any = fit.model
     corpus, unseen = _encode(fit, text, known)
     posterior = fit.posterior(corpus)
-    assert isinstance(posterior, ChainPosterior)
     log_likelihood = posterior.log_partition.double()
     if bool((log_likelihood == -torch.inf).any()):
         posterior = _floored(fit).posterior(corpus)
-        assert isinstance(posterior, ChainPosterior)
     states = posterior.mode() if how == "viterbi" else posterior.mbr()
     mask = model.declarations()["emission"].layout.support
     ambiguous = None if mask is None else (mask.sum(0) > 1).numpy()[corpus.words]

@@ -1,0 +1,149 @@
+"""The semi-Markov chain: a hidden Markov model whose states last, for explicit durations."""
+
+from __future__ import annotations
+
+import torch
+from torch import Size, Tensor
+from torch.nn.functional import one_hot, pad
+
+from ..errors import StructureError
+from .dependency import check_sentences
+from .parts import Stretches
+from .semiring import Sum
+from .structure import Potentials, Structure
+
+
+class SemiMarkov(Structure):
+    """Words emitted by stretches of states, the states and their durations summed out.
+
+    The story, for a sequence of length n: draw a state from ``start``, then one after the other from ``transition``
+    given the state before. Each state lasts for 1 to D words, drawn from ``duration``, and draws these from
+    ``emission``.
+    The last one ends with the sequence. Weights are logs of anything, and
+
+    .. math:: \\log p(x) = \\log \\sum_{z, d} w(z_1) \\prod_{s > 1} w(z_s \\mid z_{s-1})
+              \\prod_s w(d_s \\mid z_s) \\prod_{t \\in s} w(x_t \\mid z_s).
+
+    With weights of durations that are powers, :math:`w(d \\mid z) = a_z^{d - 1}`, and transitions to other states only,
+    it is a :class:`.Chain` that stays in z with weight :math:`a_z`. O(n K (K + D)).
+
+    A value is the words of all sequences, end to end. A structure is (tokens, 2): the state of each word, and 1 where
+    its stretch ends, else 0. Its parts are stretches, (tokens, D, K), by their last word, duration and state.
+
+    :param start: (*batch, K).
+    :param transition: (*batch, K, K) axes (old, new).
+    :param duration: (*batch, K, D) of lasting for 1 to D words.
+    :param emission: (*batch, K, V).
+    :param lengths: (B,) words in each sequence. A sequence of length 0 is skipped: probability 1, no counts.
+
+    Example, all weights 1, so that p(x) counts structures, of stretches of at most two words::
+
+        >>> import torch
+        >>> from pyro_unsup.distributions import SemiMarkov
+        >>> zeros, lengths = torch.zeros, torch.tensor([1, 2, 3])
+        >>> SemiMarkov(zeros(2), zeros(2, 2), zeros(2, 2), zeros(2, 1), lengths).log_prob(zeros(6).long()).exp().round()
+        tensor([ 2.,  6., 16.])
+
+    **References:** [1] S.-Z. Yu (2010) "Hidden semi-Markov models".
+    """
+
+    axes = {"start": "K", "transition": "K K", "duration": "K D", "emission": "K V"}  # noqa: RUF012
+    part = "stretches"
+    shared_groups = ("steps",)
+
+    def __init__(
+        self,
+        start: Tensor,
+        transition: Tensor,
+        duration: Tensor,
+        emission: Tensor,
+        lengths: Tensor,
+        validate_args: bool | None = None,
+    ) -> None:
+        lengths = check_sentences(lengths)
+        weights = {"start": start, "transition": transition, "duration": duration, "emission": emission}
+        super().__init__(weights, lengths, Size([int(lengths.sum())]), validate_args=validate_args)
+
+    def potentials(self, value: Tensor) -> Potentials:
+        """Stretches with all their words, (*draws, tokens, D, K); and the steps between them."""
+        device, rows, D = value.device, self.rows, self.sizes["D"]
+        owner, position = rows.owner.to(device), rows.position.to(device)
+        emitted = self.look_up(self.table("emission").mT, owner, value.long())  # (*draws, tokens, K)
+        window, windows = torch.zeros_like(emitted), []
+        for d in range(min(D, rows.longest)):  # the words from d words ago to here
+            earlier = emitted.roll(d, -2).masked_fill((position < d).unsqueeze(-1), -torch.inf)
+            window = window + earlier
+            windows.append(window)
+        words = pad(torch.stack(windows, -2), (0, 0, 0, D - len(windows)), value=-torch.inf)
+        first = (position.unsqueeze(-1) == torch.arange(D, device=device)).unsqueeze(-1)  # (tokens, D, 1)
+        start = self.spread(self.table("start"), owner).unsqueeze(-2)
+        duration = self.spread(self.table("duration").mT, owner)  # (*draws, 1 or tokens, D, K)
+        return {"stretches": words + duration + torch.where(first, start, 0.0), "steps": self.table("transition")}
+
+    def total(self, potentials: Potentials, sum_: Sum) -> Tensor:
+        """Sums over all ways to explain the first t words, by the state that ends there, and by the one that follows::
+
+        after[0, b] = 0
+        ahead[t, b] = sum_{d <= D}  after[t - d, b] + stretch[t, d, b]
+        after[t, b] = sum_a  ahead[t, a] + step[a, b]
+        total       = sum_b  ahead[n, b]
+        """
+        flat, steps = potentials["stretches"], potentials["steps"]
+        stretches = self.rows.pad(flat, flat.dim() - 3, -torch.inf)  # (*draws, B, T, D, K)
+        none = torch.full_like(stretches[..., 0, :, :], -torch.inf)
+        recent = torch.cat(
+            [torch.zeros_like(none[..., :1, :]), none[..., 1:, :]], -2
+        )  # after[t - 1], after[t - 2], ...
+        ahead = []
+        for t in range(stretches.shape[-3]):
+            ahead.append(sum_(recent + stretches[..., t, :, :], -2))  # (*draws, B, K)
+            after = sum_(ahead[-1].unsqueeze(-1) + steps, -2)
+            recent = torch.cat([after.unsqueeze(-2), recent[..., :-1, :]], -2)
+        each = sum_(torch.stack(ahead, -1), -2)  # (*draws, B, T) by length
+        last = (self.rows.lengths - 1).clamp(min=0).to(flat.device).unsqueeze(-1)
+        return each.gather(-1, last.expand(*each.shape[:-1], 1)).squeeze(-1)
+
+    def to_structure(self, parts: Tensor) -> Tensor:  # (*draws, tokens, D, K) -> (*draws, tokens, 2)
+        covers = torch.zeros_like(
+            parts[..., 0, :]
+        )  # (*draws, tokens, K) whether a stretch of this state is over a word
+        for d in range(min(self.sizes["D"], self.rows.longest)):  # of one that ends d words later, and lasts for more
+            covers = covers + pad(parts[..., d:, d:, :].sum(-2), (0, 0, 0, d))
+        return torch.stack([covers.argmax(-1), parts.sum((-1, -2)).long()], -1)
+
+    def to_parts(self, structure: Tensor) -> Tensor:  # (*draws, tokens, 2) -> (*draws, tokens, D, K)
+        state, ends = structure[..., 0].clamp(min=0).long(), structure[..., 1] == 1
+        number = torch.arange(1, ends.shape[-1] + 1, device=ends.device)
+        latest = torch.where(ends, number, 0).cummax(-1).values  # sequences end in the end of a stretch
+        before = torch.cat([torch.zeros_like(latest[..., :1]), latest[..., :-1]], -1)
+        lasts = (number - before).unsqueeze(-1) == torch.arange(1, self.sizes["D"] + 1, device=ends.device)
+        return (ends.unsqueeze(-1) & lasts).unsqueeze(-1) & one_hot(state, self.sizes["K"]).bool().unsqueeze(-2)
+
+    def check_value(self, value: Tensor) -> None:
+        self.check_integers(value, self.sizes["V"])
+
+    def check_structure(self, structure: Tensor) -> None:
+        K, D = self.sizes["K"], self.sizes["D"]
+        if structure.shape != (self.rows.size, 2):
+            raise StructureError(f"expected a state and an end for each of {self.rows.size} words, actual shape "
+                                 f"{tuple(structure.shape)}")  # fmt: skip
+        state, ends = structure.unbind(-1)
+        if state.numel() and (int(state.min()) < 0 or int(state.max()) >= K):
+            raise StructureError(
+                f"states must lie in 0 .. {K - 1}, actual range {int(state.min())} .. {int(state.max())}"
+            )
+        there = self.to_parts(structure).flatten(-2).any(-1)
+        last = self.rows.position == self.rows.lengths[self.rows.owner] - 1
+        inside = (ends == 0) & ~last.to(ends.device)
+        changed = inside & (state != state.roll(-1))
+        if (
+            bool(((ends == 1) & ~there).any())
+            or bool((last.to(ends.device) & (ends != 1)).any())
+            or bool(changed.any())
+        ):
+            raise StructureError(
+                f"expected stretches of one state and at most {D} words, each ending in 1, the last with its sequence"
+            )
+
+    def parts(self, value: Tensor) -> Stretches:
+        return Stretches(value, self.rows.lengths, self.sizes["D"], self.sizes["K"])

@@ -1,0 +1,68 @@
+"""A structure around another one, for handlers that change what its sum means."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from pyro.distributions import TorchDistribution
+from torch import Tensor
+
+from .parts import Parts
+from .posterior import Posterior
+from .structure import Potentials, Structure
+
+
+class Wrapped(Structure):
+    """Does everything as the structure inside of it. What changes that structure is done there, and wrapped again.
+
+    :param base: the structure inside.
+    """
+
+    def __init__(self, base: Structure) -> None:
+        self.base, self.exact = base, base.exact
+        TorchDistribution.__init__(self, base.batch_shape, base.event_shape, validate_args=False)
+
+    @abstractmethod
+    def around(self, base: Structure) -> Wrapped:
+        """The same around another structure."""
+
+    @property
+    def weights(self) -> dict[str, Tensor]:  # type: ignore[override]
+        return self.base.weights
+
+    @property
+    def part(self) -> str:  # type: ignore[override]
+        return self.base.part
+
+    @property
+    def support(self) -> Any:
+        return self.base.support
+
+    def with_weights(self, weights: Mapping[str, Tensor]) -> Wrapped:  # type: ignore[override]
+        return self.around(self.base.with_weights(weights))
+
+    def with_temperature(self, temperature: float) -> Wrapped:  # type: ignore[override]
+        return self.around(self.base.with_temperature(temperature))
+
+    def with_potentials(self, **more: Tensor) -> Wrapped:  # type: ignore[override]
+        return self.around(self.base.with_potentials(**more))
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Wrapped:  # type: ignore[override]
+        return self.around(self.base.expand(batch_shape))
+
+    def references(self) -> dict[str, Potentials]:
+        return self.base.references()
+
+    def parts(self, value: Tensor) -> Parts:
+        return self.base.parts(value)
+
+    def score(self, value: Tensor, structure: Tensor) -> Tensor:
+        return self.base.score(value, structure)
+
+    def posterior(self, value: Tensor) -> Posterior:
+        return self.base.posterior(value)
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        return self.base.sample(sample_shape)
