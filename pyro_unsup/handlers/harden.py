@@ -15,7 +15,7 @@ from ..distributions import Posterior, Structure
 from ..distributions.parts import Parts
 from .declared import DeclaredMessenger
 from .given import given
-from .handled import Handled
+from .handled import Handled, Handler
 from .temper import weighs_structure
 
 
@@ -73,7 +73,7 @@ class Hard(Structure):
         return drawn
 
 
-class HardenMessenger(Messenger):
+class HardenMessenger(Handler):
     """Hardens the structured distributions of a model.
 
     >>> import pyro_unsup as pu
@@ -87,6 +87,10 @@ class HardenMessenger(Messenger):
     def _pyro_sample(self, msg: Any) -> None:
         if isinstance(msg["fn"], Structure):
             msg["fn"] = Hard(msg["fn"])
+
+    def around(self, model: Callable[..., Any]) -> Hardened:
+        """The model under this handler. Enumerated variables are decoded, which takes more than a handler."""
+        return Hardened(model)
 
     def __repr__(self) -> str:
         return "harden()"

@@ -73,6 +73,12 @@ class Estimation:
             Group(how, tables, f"{next(iter(tables))}." if len(found) > 1 else "") for how, tables in found.values()
         ]
 
+    @property
+    def by_table(self) -> dict[str, Estimator | Parametric]:
+        """The estimator of every table."""
+        together = {name: group.how for group in self.groups for name in group.declarations}
+        return {name: together[name] if name in together else self.plain[name] for name in self.declarations}
+
     def begin(self, weights: Mapping[str, Tensor], generator: torch.Generator) -> dict[str, Tensor]:
         """The memory to start with."""
         memory: dict[str, Tensor] = {}

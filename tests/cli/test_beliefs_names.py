@@ -60,9 +60,9 @@ def test_every_component_can_be_named() -> None:
 
 
 def test_marks_without_their_meaning() -> None:
-    assert component_of(r"fragments=\,,\:", "ccm").settings == {"separators": [",", ":"]}
+    assert component_of(r"fragments=\,,\:", "ccm").values == {"separators": [",", ":"]}
     found = component_of(r"word-tags=10\:30:CD,a\|b:X|Y,10\:30:NN", "tagger")
-    assert found.settings == {"tags": [["10:30", ["CD", "NN"]], ["a|b", ["X", "Y"]]]}
+    assert found.values == {"tags": [["10:30", ["CD", "NN"]], ["a|b", ["X", "Y"]]]}
 
 
 def test_symbols_of_several_letters(tmp_path: Path, run: Run) -> None:

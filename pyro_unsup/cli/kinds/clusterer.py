@@ -86,7 +86,7 @@ def fit(
                    drop_frequent=drop_frequent, min_count=min_count)  # fmt: skip
     if vocab_from is not None:
         check_stream(file, vocab_from, training, algorithm)
-        saved = saved_model(vocab_from, "clusterer")
+        saved = saved_model(vocab_from, Clusterer)
         vocab = kept(vocab_from).vocab if saved is None else saved.vocab
         model = build(clusters, vocab)
         say(f"{printable(vocab_from)}: {len(vocab):,} types; {model!r}")

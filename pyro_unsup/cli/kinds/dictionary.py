@@ -209,7 +209,7 @@ def model_for_stream(
     from ...data import Vocab
     from ...data.lines import UNKNOWN
 
-    saved = saved_model(vocab_from, "tagger")
+    saved = saved_model(vocab_from, Tagger)
     if saved is not None:
         known = allowed.read(lowercase, None)
         vocab = Vocab(dict.fromkeys([*saved.vocab, *([] if known is None else known.words)]), saved.vocab.unknown)
