@@ -81,6 +81,8 @@ def test_smoothing_of_constituents_is_refused_too(tmp_path: Path, texts: Path, r
 
 
 def test_advice(tmp_path: Path, texts: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    raised: list[type[pu.UnsupError]] = []  # the error of a run, and the one that it comes from
+
     def fail(*_: object, **__: object) -> None:
         try:
             raise raised[1]("the cause")
@@ -91,11 +93,12 @@ def test_advice(tmp_path: Path, texts: Path, run: Run, monkeypatch: pytest.Monke
     fit = ("fit", "tagger", texts / "text.tagged", "--out", tmp_path / "m")
     smooth = ". On the command line, --smooth 0.1 often helps"
     kappa = ". On the command line, kappa is the number after --features"
-    for options, raised, advice in (
+    for options, case, advice in (
         (("--features", 0), (pu.FitError, pu.errors.DivergenceError), kappa),
         (("--features", 0), (pu.FitError, pu.TableError), ""),
         (("--vb", 1), (pu.FitError, pu.TableError), ""),
         ((), (pu.errors.SplitError, pu.TableError), ""),
         ((), (pu.FitError, pu.TableError), smooth),
     ):
+        raised[:] = case
         assert refusal_after_reading(run(*fit, *options)) == f"error: bad luck{advice}"
