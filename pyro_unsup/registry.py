@@ -281,6 +281,7 @@ def describe(kind: str, what: Any, builder: Any = None) -> tuple[dict[str, Any],
     registered.
 
     :param kind: of what it is.
+    :param what: the object itself, not its class.
     :param builder: what is registered for it; by default its class.
     :raises NotDescribable: if it is registered, but holds what cannot be described.
 

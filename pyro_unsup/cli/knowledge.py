@@ -27,6 +27,27 @@ WRITTEN = {
 }
 
 
+def parts_of(kind: str) -> type[Parts]:
+    """What the structure of a kind of model is made of: components look at one sort of parts.
+
+    >>> from pyro_unsup.cli.knowledge import parts_of
+    >>> parts_of("dmv").__name__
+    'Arcs'
+    """
+    from ..distributions.parts import Arcs, Brackets, Clusters, Links, Pieces, States
+
+    found: dict[str, type[Parts]] = {
+        "tagger": States,
+        "ccm": Brackets,
+        "dmv": Arcs,
+        "dmv-ccm": Arcs,
+        "clusterer": Clusters,
+        "segmenter": Pieces,
+        "aligner": Links,
+    }
+    return found[kind]
+
+
 def component_of(text: str, kind: str, model: Any = None) -> Named:
     """The component that a text names, with its values.
 
@@ -69,28 +90,12 @@ def _known(kind: str) -> dict[str, Callable[..., Named]]:
     from .. import registry
 
     made = {name: registry.find("components", name) for name in registry.names("components")}
-    parts = _parts_of(kind)
+    parts = parts_of(kind)
     return {
         name.replace("_", "-"): make
         for name, make in made.items()
         if isfunction(make) and parts in get_type_hints(unwrap(make)).values()
     }
-
-
-def _parts_of(kind: str) -> type[Parts]:
-    """What the structure of a kind of model is made of."""
-    from ..distributions.parts import Arcs, Brackets, Clusters, Links, Pieces, States
-
-    found: dict[str, type[Parts]] = {
-        "tagger": States,
-        "ccm": Brackets,
-        "dmv": Arcs,
-        "dmv-ccm": Arcs,
-        "clusterer": Clusters,
-        "segmenter": Pieces,
-        "aligner": Links,
-    }
-    return found[kind]
 
 
 def _whole(text: str) -> int:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import pyro_unsup as pu
-from pyro_unsup.cli.knowledge import PARTS, WRITTEN, component_of
+from pyro_unsup.cli.kinds import KINDS
+from pyro_unsup.cli.knowledge import WRITTEN, component_of
 
 from .beliefs_cases import TEXTS, small_texts
 from .conftest import Run
@@ -52,7 +53,7 @@ def test_every_component_can_be_named() -> None:
         listed.add(spelled)
     assert WRITTEN.keys() <= listed
     found = set()
-    for kind in PARTS:
+    for kind in KINDS:
         with pytest.raises(pu.errors.UnsupError, match="nothing by this name is known") as caught:
             component_of("?", kind)
         found |= set(str(caught.value).rpartition("but ")[2].split(", "))

@@ -77,6 +77,7 @@ def fit(
 
     From a stream (--vocab-from), words that are not known beforehand are passed over, and documents of no others.
     """
+    from ...models import Clusterer
     from ..training import digest
 
     training.check()

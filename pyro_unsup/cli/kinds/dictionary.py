@@ -208,6 +208,7 @@ def model_for_stream(
     """The model by a vocabulary that is known beforehand; of a text, words that are not in it become one."""
     from ...data import Vocab
     from ...data.lines import UNKNOWN
+    from ...models import Tagger
 
     saved = saved_model(vocab_from, Tagger)
     if saved is not None:
