@@ -25,7 +25,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
-from .errors import NotDescribable, RegistryError
+from .errors import NotDescribable, RegistryError, UnsupError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -314,7 +314,14 @@ def build(kind: str, said: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> 
     builder = find(kind, said["name"])
     if not hasattr(builder, "from_settings"):
         raise RegistryError(f"the {_one(kind)} {said['name']} is registered, but has no from_settings(plain, tensors)")
-    return builder.from_settings(said["settings"], tensors)
+    try:
+        return builder.from_settings(said["settings"], tensors)
+    except UnsupError:
+        raise
+    except Exception as error:  # the settings may come from anyone, and the class from any package
+        raise RegistryError(
+            f"the {_one(kind)} {said['name']} cannot be built from these settings ({_brief(error)})"
+        ) from error
 
 
 def _entries(kind: str) -> dict[str, list[_Entry]]:
@@ -353,15 +360,19 @@ def _loader(kind: str, entry: EntryPoint) -> Callable[[], Any]:
                 for part in filter(None, (entry.attr or "").split(".")):
                     found = getattr(found, part)
             except Exception as error:
-                what = f"{type(error).__name__}: {' '.join(str(error).split())!s:.200}"
                 raise RegistryError(
                     f"the {_one(kind)} {entry.name!r:.80} is registered by {_origin(entry)} as '{entry.value}', which "
-                    f"cannot be imported ({what}): repair or remove that package"
+                    f"cannot be imported ({_brief(error)}): repair or remove that package"
                 ) from error
             _loaded[entry] = found
         return _loaded[entry]
 
     return load
+
+
+def _brief(error: Exception) -> str:
+    """The error in one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())!s:.200}"
 
 
 def _origin(entry: EntryPoint) -> str:

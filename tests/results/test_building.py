@@ -69,7 +69,10 @@ def test_a_model_of_ones_own_still_has_to_be_given(tmp_path: Path) -> None:
 def test_a_handler_that_is_none(tmp_path: Path, under: object) -> None:
     pu.EM(Tagger(2, 3)).run(SENTENCES, iterations=1).save(tmp_path / "fit")
     rewrite(tmp_path / "fit", lambda record: record["model"].update({"under": under}))
-    refused(tmp_path / "fit", "unknown handler|unknown component|does not describe a fit|beta must be positive")
+    refused(
+        tmp_path / "fit",
+        "unknown handler|unknown component|does not describe a fit|beta must be positive|temper cannot be built from",
+    )
 
 
 def aligner() -> pu.models.Aligner:

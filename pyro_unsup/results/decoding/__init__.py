@@ -5,7 +5,8 @@ never met, and tells ``structure``, ``posterior`` and ``log_likelihood`` (one an
 ``scores(fit, gold, decoded)`` compares it with gold structure.
 
 A model names its decoder: the class has an attribute ``decoder``, a registered name (:mod:`pyro_unsup.registry`, kind
-``decoders``). A registered model that names none is decoded by :mod:`.generic`.
+``decoders``). A registered model that names none is decoded by :mod:`.generic`. (A subclass inherits the attribute. One
+that means something else by the same tables sets it to None, or to a decoder of its own.)
 """
 
 from __future__ import annotations
