@@ -326,7 +326,7 @@ class Engine:
             "weights": dict(self.weights),
             "memory": dict(self.remembered),
             "features": self.estimation.names(),
-            "estimators": self.estimation.by_table,
+            "estimators": dict(self.estimation.by_table),
             "posteriors": {name: posterior_of(how) for name, how in self.estimation.by_table.items()},
             "points": self._points.values(),
             "params": {name: store[name].detach().clone() for name in self._params},
