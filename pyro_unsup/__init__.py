@@ -5,7 +5,7 @@ their tables of weights with :func:`table`, use structured distributions or enum
 is hidden, and every algorithm runs on every model.
 """
 
-from . import data, distributions, estimate, evaluate, handlers, infer, models, plot, results, tables
+from . import data, distributions, estimate, evaluate, handlers, infer, models, plot, registry, results, tables
 from .distributions import Categorical, Chain
 from .errors import FitError, InputError, StructureError, TableError, UnsupError
 from .estimate import (
@@ -103,6 +103,7 @@ __all__ = [
     "noise",
     "plot",
     "quench",
+    "registry",
     "regularise",
     "results",
     "same",

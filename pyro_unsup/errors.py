@@ -69,3 +69,45 @@ class FitError(UnsupError):
     ...     print(error)
     the other fit has no table ['start', 'transition', 'emission']: it has []
     """
+
+
+class RegistryError(UnsupError):
+    """A registered name is unknown, is claimed twice, or cannot be imported or built.
+
+    >>> import pyro_unsup as pu
+    >>> try:
+    ...     pu.registry.find("colours", "red")
+    ... except pu.errors.RegistryError as error:
+    ...     print(error)
+    expected one of the kinds models, handlers, components, estimators, structures, decoders, actual 'colours'
+    """
+
+
+class NotDescribable(UnsupError):
+    """An object cannot be described in plain values and tensors, because it holds something else, such as a function.
+
+    >>> import pyro_unsup as pu
+    >>> try:
+    ...     pu.LogLinear([pu.Template("emission", "last letter", word=lambda word: word[-1])]).settings()
+    ... except pu.errors.NotDescribable as error:
+    ...     print(error)
+    LogLinear has templates, which are functions: a fit stores the names and weights of its features instead
+    """
+
+
+class DivergenceError(TableError):
+    """The weights of features grow without bound. A larger ``kappa`` holds them back.
+
+    >>> import pyro_unsup as pu
+    >>> issubclass(pu.errors.DivergenceError, pu.TableError)
+    True
+    """
+
+
+class SplitError(FitError):
+    """The data cannot be looked at in parts, by several processes or in chunks.
+
+    >>> import pyro_unsup as pu
+    >>> issubclass(pu.errors.SplitError, pu.FitError)
+    True
+    """

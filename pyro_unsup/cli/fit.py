@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import FitError, UnsupError
+from ..errors import DivergenceError, FitError, SplitError, UnsupError
 from .beliefs import Beliefs
 from .common import INTERRUPTED, MAX_SEED, folder_of, say
 from .engines import Algorithm, finite, noisy, said, spelt
@@ -235,11 +235,18 @@ def _warn(found: Fit) -> None:
 def _advice(error: FitError, training: Training, beliefs: Beliefs) -> str | None:
     from ..infer.processes import LostProcess
 
-    if isinstance(error, LostProcess) or "cannot be" in str(error):
+    if isinstance(error, LostProcess | SplitError):
         return None
-    if "kappa" in str(error):
+    if any(isinstance(one, DivergenceError) for one in _causes(error)):
         return "kappa is the number after --features"
     return None if beliefs.weighing or training.smooth else "--smooth 0.1 often helps"
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An error, and those that it was raised for: engines name the iteration, and raise an error of their own."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def _identity(task: Task, training: Training, algorithm: Algorithm, beliefs: Beliefs) -> dict[str, Any]:

@@ -4,25 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from inspect import Parameter, signature
+from inspect import Parameter, isfunction, signature, unwrap
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from ..errors import UnsupError
 from .common import printable, say
 
 if TYPE_CHECKING:
+    from ..distributions.parts import Parts
     from ..handlers.component import Named
 
-#: What each kind of model is made of: components look at one sort of parts.
-PARTS = {
-    "tagger": "States",
-    "ccm": "Brackets",
-    "dmv": "Arcs",
-    "dmv-ccm": "Arcs",
-    "clusterer": "Clusters",
-    "segmenter": "Pieces",
-    "aligner": "Links",
-}
 #: How the values of components are written, of those that have some.
 WRITTEN = {
     "verb-as-root": "TAG,TAG",
@@ -34,6 +25,27 @@ WRITTEN = {
     "near-diagonal": "SHARE",
     "seeds": "CLUSTER:WORD|WORD,CLUSTER:WORD",
 }
+
+
+def parts_of(kind: str) -> type[Parts]:
+    """What the structure of a kind of model is made of: components look at one sort of parts.
+
+    >>> from pyro_unsup.cli.knowledge import parts_of
+    >>> parts_of("dmv").__name__
+    'Arcs'
+    """
+    from ..distributions.parts import Arcs, Brackets, Clusters, Links, Pieces, States
+
+    found: dict[str, type[Parts]] = {
+        "tagger": States,
+        "ccm": Brackets,
+        "dmv": Arcs,
+        "dmv-ccm": Arcs,
+        "clusterer": Clusters,
+        "segmenter": Pieces,
+        "aligner": Links,
+    }
+    return found[kind]
 
 
 def component_of(text: str, kind: str, model: Any = None) -> Named:
@@ -50,8 +62,9 @@ def component_of(text: str, kind: str, model: Any = None) -> Named:
     if name not in makers:
         raise UnsupError(f"--know {printable(name)}: nothing by this name is known of a {kind}, but "
                          f"{', '.join(makers)}")  # fmt: skip
-    make, form = makers[name], WRITTEN.get(name)
+    make = makers[name]
     settings = signature(make).parameters
+    form = WRITTEN.get(name, "VALUE,VALUE" if settings else None)  # other packages register components too
     if form is None:
         if given:
             raise UnsupError(f"--know {name} has no values, actual {printable(values)!r:.80}")
@@ -70,14 +83,18 @@ def component_of(text: str, kind: str, model: Any = None) -> Named:
 
 
 def _known(kind: str) -> dict[str, Callable[..., Named]]:
-    """The components that say something of a kind of model, by their names on the command line."""
-    from ..handlers import components
+    """The registered components that say something of a kind of model, by their names on the command line.
 
-    found = {name: getattr(components, name) for name in components.__all__}
+    Those are functions whose first argument is of the type of the parts that the model's structure has.
+    """
+    from .. import registry
+
+    made = {name: registry.find("components", name) for name in registry.names("components")}
+    parts = parts_of(kind)
     return {
         name.replace("_", "-"): make
-        for name, make in found.items()
-        if hasattr(make, "__wrapped__") and get_type_hints(make.__wrapped__)["parts"].__name__ == PARTS[kind]
+        for name, make in made.items()
+        if isfunction(make) and parts in get_type_hints(unwrap(make)).values()
     }
 
 

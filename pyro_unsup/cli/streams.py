@@ -32,15 +32,22 @@ def check_stream(file: str, vocab_from: str, training: Training, algorithm: Algo
         raise UnsupError(f"{spelt(given[0])} makes no sense with --vocab-from: a stream is read once; leave it out")
 
 
-def saved_model(path: str, kind: str) -> Any:
-    """The model of a folder that ``fit`` wrote; None if the path is something else, such as a text."""
+def saved_model(path: str, wanted: type[Any]) -> Any:
+    """The model of a folder that ``fit`` wrote; None if the path is something else, such as a text.
+
+    :param wanted: the class of model whose vocabulary is needed.
+    """
     from ..results import load
 
     if not Path(path, "fit.json").is_file():
         return None
     model: Any = load(path).unhandled().model
-    if type(model).__name__.lower() != kind:
-        raise InputError(f"a {type(model).__name__}, which does not tell what a {kind} needs to know", path)
+    if not isinstance(model, wanted):
+        raise InputError(
+            f"holds a {type(model).__name__}, expected a {wanted.__name__}: --vocab-from takes the vocabulary of such "
+            "a model, or of a text",
+            path,
+        )
     if any(isinstance(getattr(model, name, None), int) for name in ("vocab", "source", "target")):
         raise InputError("this model knows its words by number only, so it cannot read text", path)
     return model
@@ -93,7 +100,8 @@ def follow(engine: Engine, reading: Reading, checkpoint: Checkpoint, seed: int) 
     """
     from ..infer import StepwiseEM
     from ..results import load
-    from .training import UNFINISHED, Interrupted, stopping
+    from ..results.report import Reason
+    from .training import Interrupted, stopping
 
     assert isinstance(engine, StepwiseEM)
     folder, screen = checkpoint.folder / f"seed-{seed}", sys.stderr.isatty()
@@ -116,7 +124,7 @@ def follow(engine: Engine, reading: Reading, checkpoint: Checkpoint, seed: int) 
         if reading.lines:
             raise
     if fit is not None and (reading.stopped or reading.error is not None):
-        fit.report.reason = UNFINISHED
+        fit.report.reason = Reason.CHECKPOINT
         fit.save(folder, overwrite=True)
     if reading.error is not None:
         raise reading.error

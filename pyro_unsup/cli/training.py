@@ -21,7 +21,7 @@ import numpy as np
 from ..data.mapped import in_blocks
 from ..data.opening import read_plain
 from ..errors import InputError
-from ..results import Fit, Report, load
+from ..results import Fit, Reason, Report, load
 from ..results.record_folder import write_whole
 from .board import Board, board_of
 from .together import rank_and_size
@@ -33,7 +33,6 @@ RUN, KIND = "run.json", "pyro_unsup run"
 MAX_RUN = 1 << 24  # bytes of the record of a run
 #: What a run that was killed may leave without a record.
 _LEFT = re.compile(r"(seed|chain)-[0-9]+|\.run\.json\.[0-9a-f]{12}")
-UNFINISHED = "checkpoint"
 
 
 class Interrupted(Exception):
@@ -152,7 +151,7 @@ class _Restart:
         if os.getpid() != self.owner:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process; the board tells when to stop
         if self.board.stopped:
-            nothing = Report("not started", 0, -float("inf"), float("inf"), tolerance, 0.0, seed)
+            nothing = Report(Reason.NOT_STARTED, 0, -float("inf"), float("inf"), tolerance, 0.0, seed)
             return Fit(self.model, {}, nothing, [], seed)
         old = load(checkpoint, self.model) if (checkpoint / "fit.json").is_file() else None
         fit = old
@@ -175,8 +174,8 @@ class _Restart:
                     **order,
                 )
         assert fit is not None
-        if fit.report.reason == "stopped by a callback":
-            fit.report.reason = UNFINISHED
+        if fit.report.reason is Reason.STOPPED:
+            fit.report.reason = Reason.CHECKPOINT
         else:
             self.board.finish(restart)
         reached = fit
@@ -186,7 +185,7 @@ class _Restart:
 
 def _is_over(fit: Fit, iterations: int, tolerance: float) -> bool:
     same = (fit.config.get("iterations"), fit.config.get("tolerance")) == (iterations, tolerance)
-    return same and fit.report.reason != UNFINISHED
+    return same and fit.report.reason is not Reason.CHECKPOINT
 
 
 def train(

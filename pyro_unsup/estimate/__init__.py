@@ -1,7 +1,7 @@
 """Estimators: how expected counts become weights."""
 
 from . import templates
-from .base import Additive, Differentiable, Estimator, Parametric
+from .base import Additive, Differentiable, Estimator, Parametric, TablePosterior, posterior_of
 from .dirichlet import AddLambda, DirichletMAP
 from .empirical_dirichlet import EmpiricalDirichlet
 from .features.feature_names import FeatureNames
@@ -27,8 +27,10 @@ __all__ = [
     "LogisticNormal",
     "Normalise",
     "Parametric",
+    "TablePosterior",
     "Template",
     "families",
+    "posterior_of",
     "same",
     "templates",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -12,8 +13,36 @@ from ..errors import TableError
 from ..tables import Declaration
 
 
+class TablePosterior(StrEnum):
+    """What the weights of a table stand for, once an estimator has made them. A fit keeps this for each table.
+
+    An estimator says it by an attribute ``posterior``; one that has none makes point estimates.
+
+    >>> import pyro_unsup as pu
+    >>> pu.DirichletVB().posterior, pu.estimate.posterior_of(pu.AddLambda(0.1))
+    (<TablePosterior.DIRICHLET: 'dirichlet'>, <TablePosterior.POINT: 'point'>)
+    """
+
+    POINT = "point"  #: they are the probabilities themselves
+    DIRICHLET = "dirichlet"  #: they are exp(E[log theta]) of Dirichlet rows
+    LOGISTIC_NORMAL = "logistic normal"  #: the estimator remembers means and variances of logistic-normal rows
+
+
+def posterior_of(estimator: Estimator | Parametric) -> TablePosterior:
+    """What the weights stand for that an estimator makes.
+
+    >>> import pyro_unsup as pu
+    >>> pu.estimate.posterior_of(pu.LogisticNormal())
+    <TablePosterior.LOGISTIC_NORMAL: 'logistic normal'>
+    """
+    return TablePosterior(getattr(estimator, "posterior", TablePosterior.POINT))
+
+
 class Estimator(Protocol):
     """One table's M step. A new estimator is a file with a class of these two methods.
+
+    An attribute ``posterior`` tells what the weights stand for, if that is not a point (:class:`.TablePosterior`). Fits
+    remember estimators that are registered and describe themselves (:mod:`pyro_unsup.registry`).
 
     >>> import torch
     >>> import pyro_unsup as pu

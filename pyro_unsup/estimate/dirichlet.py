@@ -9,12 +9,13 @@ import torch
 from torch import Tensor
 
 from ..errors import TableError
+from ..registry import PlainSettings
 from ..tables import Declaration
 from .base import normalise_rows
 
 
 @dataclass(frozen=True)
-class AddLambda:
+class AddLambda(PlainSettings):
     """Add a number to every allowed cell, then normalise. Structural zeros get nothing.
 
     The same as Dirichlet MAP with concentration ``1 + amount``, so the monotone objective is
@@ -59,7 +60,7 @@ class AddLambda:
 
 
 @dataclass(frozen=True)
-class DirichletMAP:
+class DirichletMAP(PlainSettings):
     """The mode of the posterior under a Dirichlet prior: counts + concentration - 1, normalised.
 
     :param concentration: at least 1 (below 1 the density has no mode inside the simplex); None takes the prior that

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from ..errors import TableError
+from ..registry import PlainSettings
 from ..tables import Declaration
+from .base import TablePosterior
 from .settings import is_number
 from .variational import _inverse_digamma, concentration_of, divergence, draw_rows
 
@@ -22,7 +24,7 @@ LEAPS, STILL = 3, 1e-8
 
 
 @dataclass(frozen=True)
-class EmpiricalDirichlet:
+class EmpiricalDirichlet(PlainSettings):
     """:class:`.DirichletVB` whose concentration is fitted to the data, table by table.
 
     Given expected counts, the bound with the best Dirichlet posterior is the Dirichlet-multinomial log-likelihood of
@@ -49,6 +51,8 @@ class EmpiricalDirichlet:
     [2] R. Varadhan and C. Roland (2008) "Simple and globally convergent methods for accelerating the convergence of any
     EM algorithm".
     """
+
+    posterior: ClassVar = TablePosterior.DIRICHLET
 
     per: Literal["table", "outcome"] = "table"
     start: float | None = None

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..registry import PlainSettings
 from ..tables import Declaration
 from .base import normalise_rows
 
 
 @dataclass(frozen=True)
-class Normalise:
+class Normalise(PlainSettings):
     """Relative frequencies of the expected counts; with batch counts this is plain EM.
 
     >>> import torch

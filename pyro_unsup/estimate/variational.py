@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -11,7 +12,9 @@ from torch import Tensor
 
 from ..distributions.segments import row_index, segment_log_softmax, segment_sum
 from ..errors import TableError
+from ..registry import PlainSettings
 from ..tables import Declaration, Layout
+from .base import TablePosterior
 from .settings import is_number
 from .table_rows import TableRows
 
@@ -22,7 +25,7 @@ ROUNDING = 1e-15
 
 
 @dataclass(frozen=True)
-class DirichletVB:
+class DirichletVB(PlainSettings):
     """Mean-field variational Bayes: each row has a posterior Dirichlet(counts + concentration), and its weights are
 
         exp(E[log theta]) = exp(digamma(counts + concentration) - digamma(their sum)),
@@ -48,6 +51,8 @@ class DirichletVB:
     [1] M. Hoffman, D. Blei, C. Wang and J. Paisley (2013) "Stochastic variational inference".
     [2] D. MacKay (1997) "Ensemble learning for hidden Markov models".
     """
+
+    posterior: ClassVar = TablePosterior.DIRICHLET
 
     concentration: float | None = None
 

@@ -6,7 +6,7 @@ from .counting import Counting
 from .declared import DeclaredMessenger, declared
 from .featured import FeaturedMessenger, featured
 from .given import GivenMessenger, given
-from .handled import Handled, bare
+from .handled import Handled, Handler, bare
 from .harden import HardenMessenger, harden
 from .regularise import RegulariseMessenger, regularise
 from .skew import SkewMessenger, skew
@@ -19,6 +19,7 @@ __all__ = [
     "FeaturedMessenger",
     "GivenMessenger",
     "Handled",
+    "Handler",
     "HardenMessenger",
     "RegulariseMessenger",
     "SkewMessenger",

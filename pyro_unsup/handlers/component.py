@@ -11,25 +11,35 @@ import torch
 from torch import Tensor
 
 from ..distributions.parts import Parts
-from ..errors import UnsupError
+from ..errors import NotDescribable, UnsupError
+from ..registry import build as build_registered
+from ..registry import describe as describe_registered
 from .parts import Component, named
 
 _P = ParamSpec("_P")
 
 
 class Named:
-    """A component with a name and settings: plain values, as JSON has them, but for pairs in place of mappings."""
+    """A component with a name and values: plain ones, as JSON has them, but for pairs in place of mappings.
 
-    def __init__(self, look: Callable[..., Tensor], settings: Mapping[str, Any]) -> None:
-        self._look = look
-        self.settings = {key: _plain(value) for key, value in settings.items()}
+    :param maker: the function that made it, which :func:`component` returned.
+    """
+
+    def __init__(self, maker: Callable[..., Named], values: Mapping[str, Any]) -> None:
+        self.maker = maker
+        self.values = {key: _plain(value) for key, value in values.items()}
 
     @property
     def name(self) -> str:
-        return self._look.__name__
+        return self.maker.__name__
+
+    def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """What it takes to make this component again."""
+        return dict(self.values), {}
 
     def __call__(self, parts: Parts) -> Tensor:
-        return self._look(parts, **self.settings)
+        look: Callable[..., Tensor] = self.maker.__wrapped__  # type: ignore[attr-defined]
+        return look(parts, **self.values)
 
     def __and__(self, other: Component) -> Both:
         return both(self, other)
@@ -38,7 +48,7 @@ class Named:
         return both(other, self)
 
     def __repr__(self) -> str:
-        return f"{self.name}({', '.join(f'{key}={value!r:.200}' for key, value in self.settings.items())})"
+        return f"{self.name}({', '.join(f'{key}={value!r:.200}' for key, value in self.values.items())})"
 
 
 class Both:
@@ -46,6 +56,15 @@ class Both:
 
     def __init__(self, *components: Component) -> None:
         self.components = components
+
+    def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """What it takes to make this component again: those that it combines, which must be registered."""
+        return {"of": [described(one) for one in self.components]}, {}
+
+    @classmethod
+    def from_settings(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Both:
+        """Combine components again, from :meth:`settings`."""
+        return both(*(build(one) for one in plain["of"]))
 
     def __call__(self, parts: Parts) -> Tensor:
         each = [one(parts) for one in self.components]
@@ -80,19 +99,56 @@ def both(*components: Component) -> Both:
 
 
 def component(look: Callable[Concatenate[Any, _P], Tensor]) -> Callable[_P, Named]:
-    """Make a function of parts and settings into one that takes the settings, and gives a component."""
+    """Make a function of parts and values into one that takes the values, and gives a component.
+
+    Fits under the component can be saved once the result is registered: ``registry.register("components", name, it)``.
+    """
 
     def make(*args: _P.args, **kwargs: _P.kwargs) -> Named:
         bound = asked.bind(*args, **kwargs)
         bound.apply_defaults()
-        return Named(look, bound.arguments)
+        return Named(make, bound.arguments)
+
+    def from_settings(plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Named:
+        try:
+            return make(**plain)  # type: ignore[call-arg]
+        except TypeError as error:
+            raise UnsupError(f"component {look.__name__}: {error}") from None
 
     _, *settings = signature(look).parameters.values()
     asked = signature(look).replace(parameters=settings, return_annotation=Named)
     make.__name__ = make.__qualname__ = look.__name__
     make.__doc__, make.__module__ = look.__doc__, look.__module__
-    make.__dict__.update(__signature__=asked, __wrapped__=look)
+    make.__dict__.update(__signature__=asked, __wrapped__=look, from_settings=from_settings)
     return make
+
+
+def described(one: Component) -> dict[str, Any]:
+    """The registered name and the settings of a component, in plain values.
+
+    :raises NotDescribable: if it is not registered.
+    """
+    found = describe_registered("components", one, one.maker if isinstance(one, Named) else type(one))
+    if found is None:
+        raise NotDescribable(f"the component {named(one)} is not registered: see pyro_unsup.registry")
+    said, tensors = found
+    if tensors:
+        raise NotDescribable(f"the component {named(one)} has tensors among its settings, expected plain values only")
+    return said
+
+
+def describe(one: Component) -> dict[str, Any] | None:
+    """The same; None if the component cannot be described."""
+    try:
+        return described(one)
+    except NotDescribable:
+        return None
+
+
+def build(said: Mapping[str, Any]) -> Component:
+    """The component that was described."""
+    made: Component = build_registered("components", said, {})
+    return made
 
 
 def _plain(value: Any) -> Any:

@@ -15,7 +15,6 @@ knowledge".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -26,9 +25,7 @@ from torch import Tensor
 from ..distributions.parts import Arcs, Brackets, Clusters, Links, Pieces, States
 from ..distributions.ragged import offsets_of
 from ..distributions.segments import row_index
-from ..errors import UnsupError
-from .component import Both, Named, both, component
-from .parts import Component
+from .component import both, component
 
 __all__ = [
     "all_right",
@@ -44,30 +41,6 @@ __all__ = [
     "verb_as_root",
     "word_tags",
 ]
-
-
-def describe(one: Component) -> dict[str, Any] | None:
-    """The name and settings of a component of this module, in plain values; None for anyone else's."""
-    if isinstance(one, Both):
-        each = [describe(part) for part in one.components]
-        return None if None in each else {"name": "both", "of": each}
-    if isinstance(one, Named) and one.name in __all__ and globals()[one.name].__wrapped__ is one._look:
-        return {"name": one.name, "settings": one.settings}
-    return None
-
-
-def build(said: Mapping[str, Any]) -> Component:
-    """The component that was described."""
-    name = said["name"]
-    if name == "both":
-        return both(*(build(part) for part in said["of"]))
-    if name not in __all__:
-        raise UnsupError(f"unknown component {name!r:.80}; this version knows {', '.join(__all__)}")
-    try:
-        made: Component = globals()[name](**said["settings"])
-    except TypeError as error:
-        raise UnsupError(f"component {name}: {error}") from None
-    return made
 
 
 # -- dependency trees

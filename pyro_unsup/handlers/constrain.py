@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from ..distributions import Posterior, Structure
 from ..distributions.parts import Parts
 from ..distributions.wrapped import Wrapped
 from ..errors import StructureError
+from .component import build, described
 from .handled import Handled
 from .parts import Component, PartsMessenger, named, potentials_of
 
@@ -146,6 +147,19 @@ class ConstrainMessenger(PartsMessenger):
             )
         self._in_vain += len(fallen) if made.in_vain == 0 else 0
         made.in_vain = self._run
+
+    def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """What it takes to build this handler again: the registered component that it has."""
+        return {"component": described(self.component)}, {}
+
+    @classmethod
+    def from_settings(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Self:
+        """Build a handler from its :meth:`settings`."""
+        return cls(build(plain["component"]))
+
+    def around(self, model: Callable[..., Any]) -> ConstrainedModel:
+        """The model under this handler."""
+        return ConstrainedModel(model, self)
 
     def __repr__(self) -> str:
         return f"constrain({named(self.component)})"

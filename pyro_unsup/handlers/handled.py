@@ -2,8 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+from pyro.poutine.messenger import Messenger
+from torch import Tensor
+
+
+class Handler(Messenger):
+    """A messenger that can be put around a model, and saved with it.
+
+    A handler of your own is a subclass with ``_pyro_sample`` or the like. If it has settings, it overrides
+    :meth:`settings` and :meth:`from_settings` too. Fits under it can be saved once it is registered
+    (:mod:`pyro_unsup.registry`).
+
+    >>> import pyro_unsup as pu
+    >>> class Silent(pu.handlers.Handler):
+    ...     pass
+    >>> Silent().settings(), type(Silent().around(pu.models.Tagger(tags=2, vocab=3))).__name__
+    (({}, {}), 'Handled')
+    """
+
+    def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """What it takes to build this handler again: plain values, and tensors by name."""
+        return {}, {}
+
+    @classmethod
+    def from_settings(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Self:
+        """Build a handler from its :meth:`settings`."""
+        return cls(**plain, **tensors)
+
+    def around(self, model: Callable[..., Any]) -> Handled:
+        """The model under this handler."""
+        return Handled(model, self)
 
 
 class Handled:

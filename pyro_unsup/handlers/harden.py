@@ -15,7 +15,7 @@ from ..distributions import Structure
 from ..distributions.wrapped import Wrapped
 from .declared import DeclaredMessenger
 from .given import given
-from .handled import Handled
+from .handled import Handled, Handler
 from .temper import weighs_structure
 
 
@@ -39,7 +39,7 @@ class Hard(Wrapped):
         return total.expand(self.batch_shape)
 
 
-class HardenMessenger(Messenger):
+class HardenMessenger(Handler):
     """Hardens the structured distributions of a model.
 
     >>> import pyro_unsup as pu
@@ -53,6 +53,10 @@ class HardenMessenger(Messenger):
     def _pyro_sample(self, msg: Any) -> None:
         if isinstance(msg["fn"], Structure):
             msg["fn"] = Hard(msg["fn"])
+
+    def around(self, model: Callable[..., Any]) -> Hardened:
+        """The model under this handler. Enumerated variables are decoded, which takes more than a handler."""
+        return Hardened(model)
 
     def __repr__(self) -> str:
         return "harden()"

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 import torch
-from pyro.poutine.messenger import Messenger
 from torch import Tensor
 
 from ..distributions import Structure
@@ -17,6 +16,7 @@ from ..distributions.parts import Labels, Parts
 from ..distributions.structure import as_potentials
 from ..errors import StructureError
 from ..tables import Axis, Declaration
+from .handled import Handler
 
 #: From the parts of the data (:class:`.Parts`) to truth values (which are allowed), or to numbers, for each of them.
 Component = Callable[[Any], Tensor]
@@ -29,7 +29,7 @@ class Made(Protocol):
     def moves(self) -> bool: ...
 
 
-class PartsMessenger(Messenger):
+class PartsMessenger(Handler):
     """Makes something of the parts of observed structured sites, once for the same data, and weighs the sites by it.
 
     Labels of parts are those of the axes that the model's tables declare.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from ..distributions import Posterior, Structure
 from ..distributions.parts import Parts
 from ..distributions.wrapped import Wrapped
 from ..errors import StructureError
+from .component import build, described
 from .handled import Handled
 from .parts import Component, PartsMessenger, named
 
@@ -193,6 +194,20 @@ class RegulariseMessenger(PartsMessenger):
                     f"the expectation of the feature {named(one)} is bounded by {bound:g}, but cannot be brought below "
                     f"{float(most[k]):g} {here}: no structure, or none with any weight, has less. Loosen the bound"
                 )
+
+    def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """What it takes to build this handler again: registered features, and their bounds."""
+        features = [described(one) for one in self.features]
+        return {"features": features, "bound": self.bound, "each": self.each}, {}
+
+    @classmethod
+    def from_settings(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Self:
+        """Build a handler from its :meth:`settings`."""
+        return cls([build(one) for one in plain["features"]], plain["bound"], plain["each"])
+
+    def around(self, model: Callable[..., Any]) -> RegularisedModel:
+        """The model under this handler."""
+        return RegularisedModel(model, self)
 
     def __repr__(self) -> str:
         said = [f"{named(one)} <= {bound:g}" for one, bound in zip(self.features, self.bound, strict=True)]

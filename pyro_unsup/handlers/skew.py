@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Self
 
 from pyro.poutine.util import site_is_subsample
 from torch import Tensor
@@ -91,6 +91,17 @@ class SkewMessenger(TemperMessenger):
                 f"'{name}' is a parameter but not a table: skew knows how to go between tables of weights only. "
                 "Use temper, or a structure's own reference"
             )
+
+    def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """What it takes to build this handler again: plain values, and the reference if it is tables."""
+        if isinstance(self.toward, str):
+            return {"beta": self.beta, "toward": self.toward}, {}
+        return {"beta": self.beta}, dict(self.toward)
+
+    @classmethod
+    def from_settings(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Self:
+        """Build a handler from its :meth:`settings`."""
+        return cls(plain["beta"], plain.get("toward", dict(tensors)))
 
     def __repr__(self) -> str:
         toward = repr(self.toward) if isinstance(self.toward, str) else f"{{{', '.join(self.toward)}}}"

@@ -7,16 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 from pyro.distributions import TorchDistribution
-from pyro.poutine.messenger import Messenger
 from pyro.poutine.util import site_is_subsample
 from torch import Size, Tensor
 
 from ..distributions import Categorical, Structure
 from ..errors import UnsupError
-from .handled import Handled
+from .handled import Handled, Handler
 
 
-class TemperMessenger(Messenger):
+class TemperMessenger(Handler):
     """Replaces log p(x) = log sum_y p(x, y) by its tempered form.
 
     .. math:: F_\\beta(x) = \\frac{1}{\\beta} \\log \\sum_y p(x, y)^\\beta
@@ -61,6 +60,10 @@ class TemperMessenger(Messenger):
         if weighs_structure(msg):
             msg["fn"] = _raised(msg["fn"], self.beta)
             msg["scale"] = msg["scale"] / self.beta
+
+    def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """What it takes to build this handler again: plain values, and tensors."""
+        return {"beta": self.beta}, {}
 
     def __repr__(self) -> str:
         return f"temper(beta={self.beta:g})"

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ..distributions import Structure
 from ..errors import FitError
-from ..estimate import Estimator, Normalise, Parametric
+from ..estimate import Estimator, Normalise, Parametric, posterior_of
 from ..handlers import DeclaredMessenger
 from ..handlers.temper import weighs_structure
 from ..kernels.threads import plain_torch
@@ -326,6 +326,8 @@ class Engine:
             "weights": dict(self.weights),
             "memory": dict(self.remembered),
             "features": self.estimation.names(),
+            "estimators": dict(self.estimation.by_table),
+            "posteriors": {name: posterior_of(how) for name, how in self.estimation.by_table.items()},
             "points": self._points.values(),
             "params": {name: store[name].detach().clone() for name in self._params},
             "unconstrained": {name: x.detach().clone() for name, x in self._moving().items()},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,6 +70,10 @@ class Estimation:
             else:
                 assert how is not None
                 self.plain[name] = how
+        # For fits to keep. Copies: an estimator may hold matrices while it trains, which a fit has no use for.
+        every = {name: by_name.get(name, rest) for name in declarations}
+        copies = {id(how): copy(how) for how in every.values()}
+        self.by_table: dict[str, Any] = {name: copies[id(how)] for name, how in every.items()}
         self.groups = [
             Group(how, tables, f"{next(iter(tables))}." if len(found) > 1 else "") for how, tables in found.values()
         ]

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ..errors import FitError, TableError
+from ..estimate import TablePosterior
 from ..estimate.normal.covariance import Given, brief, covariance_of, know_some_label, shapes, understood
 from ..estimate.normal.empirical_normal import RowPriors, expected, reestimated
 from ..estimate.normal.logistic_normal_updates import Array, Posterior, at_prior, divergence
@@ -286,7 +287,8 @@ class HierarchicalEM(EM):
             q = self._posteriors[name]
             found = {"examples": pairs.examples, "rows": pairs.rows, "mean": q.mean, "variance": q.variance}
             kept |= {f"{name}.{key}": torch.from_numpy(x) for key, x in found.items()}
-        return {**super()._state(), "state": kept}
+        normal = dict.fromkeys(self._rows, TablePosterior.LOGISTIC_NORMAL)
+        return {**super()._state(), "state": kept, "estimators": {}, "posteriors": normal}
 
     def _adopt(self, fit: Fit, args: Any, kwargs: Any) -> None:
         super()._adopt(fit, args, kwargs)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..errors import FitError
 from ..handlers import GivenMessenger, constrain
-from ..handlers.components import describe
+from ..handlers.component import describe
 from ..handlers.constrain import ConstrainedModel
 from ..handlers.parts import Component, named
 from ..kernels.threads import plain_torch

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import torch
 
-from ..results import Fit, Report
+from ..results import Fit, Reason, Report
 from .loop import Info
 
 State = dict[str, dict[str, Any]]  #: what was learned, by the names that :class:`.Fit` has for it
@@ -30,7 +30,7 @@ def outcome(
     """The fit of a run that these rows describe."""
     last = rows[-1]
     report = Report(
-        reason=reason,
+        reason=Reason(reason),
         iterations=last.iteration,
         objective=last.objective,
         change=last.change,

@@ -14,7 +14,7 @@ import torch
 from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 
-from ..errors import FitError
+from ..errors import FitError, SplitError
 from ..handlers import Handled, RegulariseMessenger
 from ..kernels.room import zeros
 from ..tables import Declaration
@@ -202,13 +202,13 @@ def check_splits(model: Callable[..., Any], trace: Any, examples: int, others: I
     """
     remedy = "run it in one process, without chunk"
     if names := ", ".join(f"'{name}'" for name in others):
-        raise FitError(
+        raise SplitError(
             f"the data cannot be looked at in parts: the M step of {names}, besides the tables, needs all at once: "
             f"{remedy}"
         )
     while isinstance(model, Handled):
         if isinstance(model.handler, RegulariseMessenger) and not model.handler.each:
-            raise FitError(
+            raise SplitError(
                 f"the data cannot be looked at in parts: the bounds of {model.handler!r} hold for the average of all "
                 f"examples: {remedy}, or let each example keep them (each=True)"
             )
@@ -218,7 +218,7 @@ def check_splits(model: Callable[..., Any], trace: Any, examples: int, others: I
             continue
         plates = [f for f in site["cond_indep_stack"] if f.size == examples and f.full_size in (None, examples)]
         if not plates:
-            raise FitError(
+            raise SplitError(
                 f"the data cannot be looked at in parts: site '{name}' is in no plate of one item an example "
                 f"({examples} here), so its examples may depend on each other: {remedy}"
             )

@@ -65,6 +65,9 @@ class Aligner:
     learning"; [4] P. Liang and D. Klein (2009) "Online EM for unsupervised models".
     """
 
+    #: The registered decoder of its fits.
+    decoder = "aligning"
+
     def __init__(
         self,
         source: int | Sized,

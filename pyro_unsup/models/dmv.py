@@ -53,6 +53,9 @@ class DMV:
     dependency and constituency".
     """
 
+    #: The registered decoder of its fits.
+    decoder = "dependencies"
+
     #: Tables may have one more axis in front: a set of weights for every example.
     own_weights = True
 

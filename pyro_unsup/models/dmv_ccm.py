@@ -77,6 +77,9 @@ class DMVCCM:
     dependency and constituency", section 5.
     """
 
+    #: The registered decoder of its fits.
+    decoder = "headed"
+
     #: Tables may have one more axis in front: a set of weights for every example.
     own_weights = True
 

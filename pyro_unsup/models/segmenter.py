@@ -53,6 +53,9 @@ class Segmenter:
         [0, 0, 1, 0, 0, 1, 0, 0, 1]
     """
 
+    #: The registered decoder of its fits.
+    decoder = "segmenting"
+
     #: Tables may have one more axis in front: a set of weights for every example.
     own_weights = True
 

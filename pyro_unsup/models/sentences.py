@@ -124,8 +124,10 @@ def as_parsed(sentences: Any, lengths: Any, vocab: Any) -> tuple[Tensor, Tensor]
 
 def _numbers(words: Any) -> Tensor:
     with warnings.catch_warnings():
-        # Arrays mapped from disk are read-only. Nothing here writes to words, so they need not be copied.
-        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        if isinstance(words, np.ndarray) and not words.flags.writeable:
+            # Arrays mapped from disk are read-only, and torch warns of that. Nothing here writes to words, so they need
+            # not be copied.
+            warnings.simplefilter("ignore", UserWarning)
         try:
             found = torch.as_tensor(words)
         except (TypeError, ValueError) as error:

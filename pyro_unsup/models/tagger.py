@@ -64,6 +64,9 @@ class Tagger:
                    value   |   5
     """
 
+    #: The registered decoder of its fits.
+    decoder = "tagging"
+
     #: Tables may have one more axis in front: a set of weights for every example.
     own_weights = True
 

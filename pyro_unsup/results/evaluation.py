@@ -7,43 +7,44 @@ from typing import Any
 
 from ..errors import UnsupError
 from ..evaluate import relabel
-from .decoding import Kind, kind_of
+from .decoding import Decoder, Labelling, decoder_of
 from .fit import Fit
 
 
 def evaluate(fit: Fit, gold: Any, **options: Any) -> dict[str, float]:
-    """Scores of a fit's predictions, as :mod:`pyro_unsup.results.decoding` has them for its kind of model.
+    """Scores of a fit's predictions, by the decoder of its model (:mod:`pyro_unsup.results.decoding`).
 
     :param gold: data with gold structure, by any vocabulary.
     :param options: for decoding, such as ``how``.
     """
     fit = fit.unhandled()
-    return _kind(fit).scores(fit, gold, _kind(fit).decode(fit, gold, **options))
+    decoder = _decoder(fit)
+    return decoder.scores(fit, gold, decoder.decode(fit, gold, **options))
 
 
 def decode(fit: Fit, data: Any, **options: Any) -> Any:
-    """What decoding finds, in the words of the model's kind."""
+    """What the decoder of its model finds."""
     fit = fit.unhandled()
-    return _kind(fit).decode(fit, data, **options)
+    return _decoder(fit).decode(fit, data, **options)
 
 
-def _kind(fit: Fit) -> Kind:
-    kind = kind_of(fit.model)
-    if kind is None:
+def _decoder(fit: Fit) -> Decoder:
+    decoder = decoder_of(fit.model)
+    if decoder is None:
         raise UnsupError(
-            f"this is for the models of the library, not {fit.model!r:.80}: predict(), and compare the result by "
-            "pyro_unsup.evaluate"
+            f"this is for registered models, not {fit.model!r:.80}: register its class (pyro_unsup.registry), or use "
+            "predict() and compare the result by pyro_unsup.evaluate"
         )
-    return kind
+    return decoder
 
 
 def relabelled(fit: Fit, gold: Any, how: str) -> Fit:
     """A copy whose states carry the names of the gold labels they go with; states without one keep their numbers."""
     inner = fit.unhandled()
-    kind: Any = kind_of(inner.model)
-    if not hasattr(kind, "gold_labels"):
+    decoder = decoder_of(inner.model)
+    if not isinstance(decoder, Labelling):
         raise UnsupError(f"expected the fit of a tagger or a clusterer, actual {fit.model!r:.80}")
-    labels, predicted = kind.gold_labels(gold), kind.decode(inner, gold).structure.numpy()
+    labels, predicted = decoder.gold_labels(gold), decoder.decode(inner, gold).structure.numpy()
     states = inner.model.states  # type: ignore[attr-defined]
     mapping = relabel(labels, predicted, how=how, predicted_size=states)  # type: ignore[arg-type]
     new = copy(fit)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..distributions import Posterior, Structure
 from ..errors import UnsupError
-from ..estimate import FeatureNames
+from ..estimate import Estimator, FeatureNames, Parametric, TablePosterior
 from ..handlers import Handled, bare, given
 from .report import Report
 
@@ -43,6 +43,8 @@ class Fit:
     :param state: what else the engine needs for that, such as running counts.
     :param memory: what estimators remember besides the tables, such as the weights of features.
     :param features: by their names in ``memory``, what those weights are the weights of.
+    :param estimators: by table, how counts became weights. A fit from a folder has those that could be described.
+    :param posteriors: by table, what its weights stand for; a table that is not named here is a point estimate.
 
     >>> import tempfile, pyro_unsup as pu
     >>> corpus = pu.data.toy.sentences(50, seed=1)
@@ -71,6 +73,8 @@ class Fit:
     state: dict[str, Tensor] = field(default_factory=dict)
     memory: dict[str, Tensor] = field(default_factory=dict)
     features: dict[str, FeatureNames] = field(default_factory=dict)
+    estimators: dict[str, Estimator | Parametric] = field(default_factory=dict)
+    posteriors: dict[str, TablePosterior] = field(default_factory=dict)
 
     @property
     def objective(self) -> float:
@@ -133,22 +137,22 @@ class Fit:
     def predict(self, *args: Any, how: str | None = None, probabilities: bool = False, **kwargs: Any) -> Any:
         """The hidden structure of new data: of the structured site, or a dict of all enumerated latent variables.
 
-        A model of the library takes data by any vocabulary, with words that it has never met
-        (:mod:`pyro_unsup.results.decoding`). A handler such as ``temper`` around the model is a way of training, and is
-        left out here; :meth:`posterior` has it.
+        A model with a decoder, as those of the library have, takes data by any vocabulary, with words that it has never
+        met (:mod:`pyro_unsup.results.decoding`). A handler such as ``temper`` around the model is a way of training,
+        and is left out here; :meth:`posterior` has it.
 
         :param how: ``"viterbi"`` (what most models do), the single most probable structure; or ``"mbr"``, the one with
             the highest expected number of right parts (for a tagger: the best tag of each word on its own).
         :param probabilities: also return the posterior probability of every part, (structure, marginals).
         """
-        from .decoding import check_how, kind_of
+        from .decoding import check_how, own_decoder
 
         if isinstance(self.model, Handled):
             return self.unhandled().predict(*args, how=how, probabilities=probabilities, **kwargs)
-        kind = kind_of(self.model)
-        if kind is not None and len(args) == 1 and not kwargs and hasattr(args[0], "select"):
+        decoder = own_decoder(self.model)
+        if decoder is not None and len(args) == 1 and not kwargs and hasattr(args[0], "select"):
             chosen = {} if how is None else {"how": how}
-            decoded = kind.decode(self, args[0], **chosen)  # which knows what to do with what training never met
+            decoded = decoder.decode(self, args[0], **chosen)  # which knows what to do with what training never met
             return (decoded.structure, decoded.posterior.marginals) if probabilities else decoded.structure
         how = "viterbi" if how is None else how
         check_how(how)
@@ -169,8 +173,8 @@ class Fit:
         return {name: decoded.nodes[name]["value"] for name in hidden}
 
     def decode(self, data: Any, how: str | None = None, **options: Any) -> Any:
-        """What :meth:`predict` finds and all around it, of a model of the library: ``structure``, ``posterior``,
-        ``log_likelihood``, and what its kind of model adds (:mod:`pyro_unsup.results.decoding`).
+        """What :meth:`predict` finds and all around it, of a registered model: ``structure``, ``posterior``,
+        ``log_likelihood``, and what the model's decoder adds (:mod:`pyro_unsup.results.decoding`).
 
         >>> import pyro_unsup as pu
         >>> corpus = pu.data.toy.sentences(20, seed=1)

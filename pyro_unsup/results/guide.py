@@ -18,7 +18,7 @@ from ..distributions import Structure
 from ..distributions.hidden import Hidden
 from ..errors import UnsupError
 from ..handlers import constrain
-from ..handlers.components import build
+from ..handlers.component import build
 from ..handlers.parts import Component, named
 from ..tables import Declaration
 from .table_posterior import table_posterior

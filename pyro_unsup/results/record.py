@@ -18,13 +18,13 @@ import torch
 from torch import Tensor
 
 from ..errors import TableError, UnsupError
-from ..estimate import FeatureNames
+from ..estimate import FeatureNames, TablePosterior
 from ..handlers import bare
-from .building import build_model, describe_model
+from .building import build_estimators, build_model, describe_estimators, describe_model
 from .fit import Fit
 from .report import Report
 
-SCHEMA, KIND = 1, "pyro_unsup fit"
+SCHEMA, KIND = 2, "pyro_unsup fit"
 GROUPS = ("weights", "points", "params", "unconstrained", "state", "memory")
 #: What every row of a history has.
 COLUMNS = ("iteration", "objective", "log_likelihood", "change", "seconds")
@@ -42,7 +42,9 @@ def describe(fit: Fit) -> tuple[dict[str, Any], dict[str, Tensor]]:
     builder, extra = describe_model(fit.model)
     names = {key: one.record() for key, one in fit.features.items()}
     numbers = {f"{key}.{part}": x for key, (_, tensors) in names.items() for part, x in tensors.items()}
-    groups = {**{group: getattr(fit, group) for group in GROUPS}, "model": extra, "features": numbers}
+    estimators, own = describe_estimators(fit.estimators)
+    groups = {group: getattr(fit, group) for group in GROUPS}
+    groups |= {"model": extra, "features": numbers, "estimators": own}
     # Copies: the format refuses tensors that share memory.
     tensors = {
         f"{group}/{name}": x.detach().clone(memory_format=torch.contiguous_format)
@@ -59,6 +61,8 @@ def describe(fit: Fit) -> tuple[dict[str, Any], dict[str, Tensor]]:
             "report": asdict(fit.report),
             "rows": fit.rows,
             "features": {key: said for key, (said, _) in names.items()},
+            "estimators": estimators,
+            "posteriors": fit.posteriors,
             "tensors": listing(tensors),
         }
     )
@@ -74,7 +78,7 @@ def restore(record: Mapping[str, Any], tensors: Mapping[str, Tensor], model: Cal
 
     :param model: the model, where the record cannot tell how to build it.
     """
-    groups: dict[str, dict[str, Tensor]] = {group: {} for group in (*GROUPS, "model", "features")}
+    groups: dict[str, dict[str, Tensor]] = {group: {} for group in (*GROUPS, "model", "features", "estimators")}
     for key, x in tensors.items():
         group, _, name = key.partition("/")
         if group not in groups:
@@ -83,6 +87,7 @@ def restore(record: Mapping[str, Any], tensors: Mapping[str, Tensor], model: Cal
     if model is None:
         model = build_model(record["model"], groups["model"], sum(x.numel() for x in tensors.values()))
     features = _features(record.get("features", {}), groups.pop("features"))
+    estimators = build_estimators(record["estimators"], groups.pop("estimators"))
     del groups["model"]
     fit = Fit(
         model,
@@ -92,6 +97,8 @@ def restore(record: Mapping[str, Any], tensors: Mapping[str, Tensor], model: Cal
         config={key: _NOT_FINITE.get(x, x) if isinstance(x, str) else x for key, x in record["config"].items()},
         **groups,
         features=features,
+        estimators=estimators,
+        posteriors={name: TablePosterior(said) for name, said in record["posteriors"].items()},
     )
     check(fit)
     return fit
@@ -170,7 +177,7 @@ def _rows(found: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _report(found: Mapping[str, Any]) -> Report:
     return Report(
-        reason=str(found["reason"]),
+        reason=found["reason"],
         iterations=int(found["iterations"]),
         seed=int(found["seed"]),
         unvisited={name: int(n) for name, n in found["unvisited"].items()},

@@ -5,13 +5,35 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import dataclass, field
+from enum import StrEnum
+
+from ..errors import UnsupError
+
+
+class Reason(StrEnum):
+    """Why a run of training ended, or where it is if it has not.
+
+    >>> import pyro_unsup as pu
+    >>> fit = pu.EM(pu.models.Tagger(tags=2, vocab=2)).run([[0, 1], [1, 1]], iterations=3)
+    >>> fit.report.reason is pu.results.Reason.ITERATION_CAP, str(fit.report.reason)
+    (True, 'iteration cap')
+    """
+
+    CONVERGED = "converged"
+    ITERATION_CAP = "iteration cap"
+    STOPPED = "stopped by a callback"
+    STREAM_ENDED = "end of the stream"
+    CHECKPOINT = "checkpoint"  #: it has not ended: a checkpoint of it was written
+    RUNNING = "running"  #: it has not ended: a score is asked of it
+    SO_FAR = "so far"  #: it is driven by single steps
+    NOT_STARTED = "not started"
 
 
 @dataclass
 class Report:
     """How training went.
 
-    :param reason: ``"converged"``, ``"iteration cap"`` or ``"stopped by a callback"``.
+    :param reason: why it ended; a string is looked up in :class:`Reason`.
     :param iterations: updates of the weights.
     :param objective: what was maximised, at the end.
     :param change: relative change of the objective in the last iteration.
@@ -24,13 +46,13 @@ class Report:
     >>> import pyro_unsup as pu
     >>> engine = pu.EM(pu.models.Tagger(tags=2, vocab=2))
     >>> report = engine.run([[0, 1], [1, 1]], iterations=3, restarts=2, processes=1).report
-    >>> report.reason, report.converged, len(report.restarts)
+    >>> str(report.reason), report.converged, len(report.restarts)
     ('iteration cap', False, 2)
     >>> report.spread[0] <= report.spread[2] == report.objective
     True
     """
 
-    reason: str
+    reason: Reason
     iterations: int
     objective: float
     change: float
@@ -40,10 +62,17 @@ class Report:
     unvisited: dict[str, int] = field(default_factory=dict)
     restarts: list[float] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        try:
+            self.reason = Reason(self.reason)
+        except ValueError:
+            known = ", ".join(map(repr, map(str, Reason)))
+            raise UnsupError(f"expected one of the reasons {known}, actual {self.reason!r:.80}") from None
+
     @property
     def converged(self) -> bool:
         """Whether the objective had stopped changing."""
-        return self.reason == "converged"
+        return self.reason is Reason.CONVERGED
 
     @property
     def spread(self) -> tuple[float, float, float]:

@@ -16,7 +16,7 @@ import torch
 from ..errors import InputError
 from .record_folder import Contents
 
-RECORD, SCHEMA, _NEITHER = "samples.json", 1, "does not hold samples"
+RECORD, SCHEMA, _NEITHER = "samples.json", 2, "does not hold samples"
 SAMPLES = Contents(RECORD, "pyro_unsup samples", SCHEMA, "samples", _NEITHER, "a sampler")
 CHAIN = Contents(RECORD, "pyro_unsup chain", SCHEMA, "a chain", _NEITHER, "a sampler")
 

@@ -29,7 +29,8 @@ def save(fit: Fit, folder: str | PathLike[str], overwrite: bool = False) -> None
 def load(folder: str | PathLike[str], model: Callable[..., Any] | None = None) -> Fit:
     """Read a fit back. The files are data: nothing in them is run.
 
-    :param model: needed for a model of your own, which a folder cannot hold; the library's models are rebuilt.
+    :param model: needed for a model of your own that is not registered, such as a function. Registered models are built
+        again, those of the library and of installed packages alike (:mod:`pyro_unsup.registry`).
 
     >>> import tempfile, pyro_unsup as pu
     >>> fit = pu.EM(pu.models.Tagger(tags=2, vocab=2)).run([[0, 1]], iterations=1)

@@ -10,6 +10,8 @@ from torch import Tensor
 
 from ..distributions import RowDirichlet
 from ..distributions.row_logistic_normal import RowLogisticNormal
+from ..errors import UnsupError
+from ..estimate import TablePosterior
 from ..estimate.table_rows import TableRows
 from ..estimate.variational import concentration_of
 from ..tables import Declaration, Layout
@@ -25,28 +27,29 @@ def table_posterior(fit: Fit, declaration: Declaration, dtype: torch.dtype) -> A
     """q(theta) of a table: a distribution with the values of the model's own site, probabilities.
 
     That site lies as the table does, or, if the table has a support or is ragged, flat over the cells that are allowed.
-    Which q it is can be told from the fit alone:
+    Which q it is stands in ``fit.posteriors``, where training has put what its estimators say of themselves:
 
-    * logistic-normal rows, where the estimator remembers means and variances (:class:`.LogisticNormal`);
-    * the learned prior, where means and covariances are remembered, and every example has tables of its own
-      (:class:`.HierarchicalEM`): what is drawn are the tables of a new example, rows softmax(eta) with eta ~ N(mu,
-      Sigma), Sigma whole if it is;
-    * Dirichlet rows, where the weights sum to less than one: they are exp(E[log theta]), from which the Dirichlet
-      follows (:class:`.DirichletVB`, :class:`.EmpiricalDirichlet`);
+    * logistic-normal rows, of which the estimator remembers means and variances (:class:`.LogisticNormal`). After
+      :class:`.HierarchicalEM` it is the learned prior, with means and covariances: what is drawn are the tables of a
+      new example, rows softmax(eta) with eta ~ N(mu, Sigma), Sigma whole if it is;
+    * Dirichlet rows: the weights are exp(E[log theta]), from which the Dirichlet follows (:class:`.DirichletVB`,
+      :class:`.EmpiricalDirichlet`). Initial weights that were never updated sum to one, as no Dirichlet's do: a point;
     * otherwise a point.
     """
     layout, weights = declaration.layout, fit.weights[declaration.name]
-    precise = _remembered(fit, declaration.name, "weights")
     flat, across = _row_lengths(layout), len(layout.shape) - 1
-    mean, variance = _normal(fit, declaration)
-    if mean is not None and variance is not None:
+    kind = fit.posteriors.get(declaration.name, TablePosterior.POINT)
+    if kind is TablePosterior.LOGISTIC_NORMAL:
+        mean, variance = _normal(fit, declaration)
         lengths, mean = torch.tensor(layout.shape[-1:]) if flat is None else flat, to_site(layout, mean).to(dtype)
         if variance.shape == layout.shape:
             normal = RowLogisticNormal(mean, to_site(layout, variance).to(dtype), lengths)
         else:
             normal = RowLogisticNormal(mean, None, lengths, covariance=_blocks(layout, variance).to(dtype))
         return normal.to_event(across) if flat is None else normal
-    found = _concentration(layout, weights if precise is None else precise)
+    precise = _remembered(fit, declaration.name, "weights")
+    dirichlet = kind is TablePosterior.DIRICHLET
+    found = _concentration(layout, weights if precise is None else precise) if dirichlet else None
     if found is not None:
         alpha = to_site(layout, found).to(dtype)
         return dist.Dirichlet(alpha).to_event(across) if flat is None else RowDirichlet(alpha, flat)
@@ -84,13 +87,16 @@ def _remembered(fit: Fit, table: str, what: str) -> Tensor | None:
     return next((fit.memory[key] for key in keys if key in fit.memory), None)
 
 
-def _normal(fit: Fit, declaration: Declaration) -> tuple[Tensor | None, Tensor | None]:
+def _normal(fit: Fit, declaration: Declaration) -> tuple[Tensor, Tensor]:
     """Means and variances of a logistic normal, layout.shape each; any will do for cells that have no choice. Whole
     covariances, (rows, N, N), are as they are remembered."""
     mean, variance, whole = (_remembered(fit, declaration.name, what) for what in ("mean", "variance", "covariance"))
     variance = whole if variance is None else variance
     if mean is None or variance is None:
-        return None, None
+        raise UnsupError(
+            f"table '{declaration.name}' has logistic-normal rows, but the fit has no means and variances of them: "
+            f"expected '{declaration.name}.mean' and '{declaration.name}.variance' in fit.memory"
+        )
     shape, cells = declaration.layout.shape, TableRows.of(declaration.layout).cells
     where = torch.arange(shape.numel()) if cells is None else cells
 
@@ -111,7 +117,8 @@ def _blocks(layout: Layout, covariance: Tensor) -> Tensor:  # (rows that have a 
 
 
 def _concentration(layout: Layout, weights: Tensor) -> Tensor | None:  # layout.shape
-    """Of the Dirichlet rows with these E[log theta]; None if rows sum to one, as far as their precision tells."""
+    """Of the Dirichlet rows with these E[log theta]; None if rows sum to one, as far as their precision tells: they are
+    points, where the concentration would be infinite."""
     logs = weights.double()
     missing = 1 - layout.row_sum(logs.exp())
     cells = layout.row_sum(layout.allowed().double())

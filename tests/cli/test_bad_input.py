@@ -175,7 +175,7 @@ def damage(folder: Path, kind: str) -> Path:
     elif kind == "altered record":
         record.write_text(record.read_text().replace('"order": 1', '"order": 2'))
     elif kind == "another class":
-        model = json.loads(record.read_text())["model"] | {"class": "__import__('os').system"}
+        model = json.loads(record.read_text())["model"] | {"name": "__import__('os').system"}
         edit(folder, model=model)
     elif kind == "file elsewhere":
         edit(folder, file="../harm.safetensors")

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import pyro_unsup as pu
-from pyro_unsup.cli.knowledge import PARTS, WRITTEN, component_of
+from pyro_unsup.cli.kinds import KINDS
+from pyro_unsup.cli.knowledge import WRITTEN, component_of
 
 from .beliefs_cases import TEXTS, small_texts
 from .conftest import Run
@@ -52,7 +53,7 @@ def test_every_component_can_be_named() -> None:
         listed.add(spelled)
     assert WRITTEN.keys() <= listed
     found = set()
-    for kind in PARTS:
+    for kind in KINDS:
         with pytest.raises(pu.errors.UnsupError, match="nothing by this name is known") as caught:
             component_of("?", kind)
         found |= set(str(caught.value).rpartition("but ")[2].split(", "))
@@ -60,9 +61,9 @@ def test_every_component_can_be_named() -> None:
 
 
 def test_marks_without_their_meaning() -> None:
-    assert component_of(r"fragments=\,,\:", "ccm").settings == {"separators": [",", ":"]}
+    assert component_of(r"fragments=\,,\:", "ccm").values == {"separators": [",", ":"]}
     found = component_of(r"word-tags=10\:30:CD,a\|b:X|Y,10\:30:NN", "tagger")
-    assert found.settings == {"tags": [["10:30", ["CD", "NN"]], ["a|b", ["X", "Y"]]]}
+    assert found.values == {"tags": [["10:30", ["CD", "NN"]], ["a|b", ["X", "Y"]]]}
 
 
 def test_symbols_of_several_letters(tmp_path: Path, run: Run) -> None:

@@ -243,7 +243,8 @@ def test_what_does_not_tell_the_words(tmp_path: Path, zoo: Path, world: Path, ru
     message = refusal(run(*fit, "--stepwise", "--vocab-from", "-", stdin=""))
     assert message == "--vocab-from is FILE itself; leave it out, or name another text that has the same words"
     message = refusal(run(*fit, "--stepwise", "--format", "lines", "--vocab-from", zoo / "clusterer", stdin=""))
-    assert message == f"{zoo / 'clusterer'}: a Clusterer, which does not tell what a tagger needs to know"
+    told = "holds a Clusterer, expected a Tagger: --vocab-from takes the vocabulary of such a model, or of a text"
+    assert message == f"{zoo / 'clusterer'}: {told}"
     message = refusal(run(*fit, "--stepwise", "--vocab-from", world / "model", stdin=""))
     assert message.startswith("-: the name does not tell the format; give one with --format: ")
     message = refusal(run("fit", "aligner", "-", zoo / "target.txt", "--stepwise", "--vocab-from", zoo / "pairs.txt",

@@ -16,6 +16,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from enum import Enum
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -87,7 +88,12 @@ class Name:
 
     @property
     def parameters(self) -> list[inspect.Parameter]:
-        """But for the object itself, and switches that every distribution of PyTorch has."""
+        """But for the object itself, and switches that every distribution of PyTorch has.
+
+        Nobody calls an enumeration: it has none.
+        """
+        if inspect.isclass(self.value) and issubclass(self.value, Enum):
+            return []
         try:
             found = list(inspect.signature(self.value).parameters.values())
         except (TypeError, ValueError):

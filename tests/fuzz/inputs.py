@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import torch
 
 import pyro_unsup as pu
 from pyro_unsup.cli.training import Checkpoint
@@ -140,7 +141,15 @@ def fits() -> list[Files]:
         (pu.models.HMMAligner.of(bitext, agreement=None), bitext),
         (pu.models.Clusterer(2, bags.vocab), bags),
     ]
-    made = [trained("EM"), trained("features")]
+    plain = pu.models.Tagger(2, text.vocab)
+    start = pu.EM(plain, pu.AddLambda(0.1)).run(text, **QUIET)
+    models += [(pu.temper(pu.skew(plain, 0.5, toward=start), 0.9), text)]
+    normal = pu.LogisticNormal(mean=torch.zeros(1), variance=0.5)  # settings with a tensor
+    made = [
+        trained("EM"),
+        trained("features"),
+        pu.EM(plain, {"start": normal, "emission": pu.DirichletVB()}).run(text, **QUIET),
+    ]
     made += [pu.EM(model, pu.AddLambda(0.1)).run(data, **QUIET) for model, data in models]
     return [written(fit.save) for fit in made]
 

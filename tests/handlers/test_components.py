@@ -16,7 +16,7 @@ from pyro_unsup.distributions import Alignment, Bracketing, Dependency, Mixture,
 from pyro_unsup.distributions.alignment_grid import Grid
 from pyro_unsup.distributions.bracketing_sum import spans_of
 from pyro_unsup.distributions.parts import Labels, Parts
-from pyro_unsup.handlers import components
+from pyro_unsup.handlers import component
 from pyro_unsup.handlers.parts import Component
 
 from ..distributions.bracketing_case import all_trees as all_brackets
@@ -198,16 +198,16 @@ def test_from_name_and_settings_and_back() -> None:
         c.word_tags({"the": ["DT"]}),
     ]
     for one in some:
-        assert repr(components.build(components.describe(one))) == repr(one)  # type: ignore[arg-type]
+        assert repr(component.build(component.describe(one))) == repr(one)  # type: ignore[arg-type]
 
-    @components.component
+    @component.component
     def right_attach(parts: Parts) -> torch.Tensor:
         return parts.example >= 0
 
     assert repr(right_attach()) == "right_attach()"
-    assert components.describe(right_attach()) is None  # another one of that name
-    assert components.describe(right_attach() & c.right_attach()) is None
-    with pytest.raises(pu.UnsupError, match="unknown component 'component'; this version knows all_right, both"):
-        components.build({"name": "component", "settings": {}})
+    assert component.describe(right_attach()) is None  # another one of that name
+    assert component.describe(right_attach() & c.right_attach()) is None
+    with pytest.raises(pu.UnsupError, match="unknown component 'component': known are all_right, both"):
+        component.build({"name": "component", "settings": {}})
     with pytest.raises(pu.UnsupError, match=r"component right_attach: .*unexpected keyword argument 'x'"):
-        components.build({"name": "right_attach", "settings": {"x": 1}})
+        component.build({"name": "right_attach", "settings": {"x": 1}})

@@ -131,5 +131,5 @@ def test_it_says_what_it_is_and_is_not_saved() -> None:
     model = featured(MODEL, FEATURES, KAPPA)
     assert repr(model).startswith(f"featured({len(FEATURES)} features, kappa=0.3) of Tagger")
     fit = pu.EM(model).run(DATA, iterations=1, progress=False)
-    with pytest.raises(UnsupError, match=r"cannot be saved: save fit.unhandled"):
+    with pytest.raises(UnsupError, match=r"cannot be saved, for the handler is not registered: save fit.unhandled"):
         fit.save("never")

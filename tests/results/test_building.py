@@ -54,12 +54,25 @@ def test_a_model_of_ones_own_still_has_to_be_given(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "under", [[{"handler": "os.system"}], [{}], [3], "temper", [{"handler": "temper", "beta": -1}]]
+    "under",
+    [
+        [{"name": "os.system", "settings": {}}],
+        [{}],
+        [3],
+        "temper",
+        [{"name": "temper", "settings": {"beta": -1}}],
+        [{"name": "temper", "settings": {"gamma": 1}}],
+        [{"name": "Tagger", "settings": {}}],
+        [{"name": "constrain", "settings": {"component": {"name": "os.system", "settings": {}}}}],
+    ],
 )
 def test_a_handler_that_is_none(tmp_path: Path, under: object) -> None:
     pu.EM(Tagger(2, 3)).run(SENTENCES, iterations=1).save(tmp_path / "fit")
     rewrite(tmp_path / "fit", lambda record: record["model"].update({"under": under}))
-    refused(tmp_path / "fit", "unknown handler|does not describe a fit|beta must be positive")
+    refused(
+        tmp_path / "fit",
+        "unknown handler|unknown component|does not describe a fit|beta must be positive|temper cannot be built from",
+    )
 
 
 def aligner() -> pu.models.Aligner:
@@ -81,7 +94,9 @@ def test_a_small_folder_asks_for_no_large_model(tmp_path: Path, name: str, make:
     builder, tensors = describe_model(make())
     assert builder is not None
     builder["settings"][name] = 10**9
-    with pytest.raises(pu.UnsupError, match=f"^{name} is 1000000000, which a folder of 40 numbers cannot be of$"):
+    with pytest.raises(
+        pu.UnsupError, match=f"^{name} is 1000000000, larger than the tensors that were saved \\(40 numbers\\) allow$"
+    ):
         build_model(builder, tensors, numbers=40)
 
 
@@ -92,7 +107,7 @@ def test_samples_of_more_labels_than_a_folder_has_numbers(tmp_path: Path) -> Non
     record = json.loads(file.read_text())
     record["model"]["settings"]["tags"] = 300_000_000
     file.write_text(json.dumps({**record, "checksum": checksum(record)}))
-    with pytest.raises(pu.InputError, match="tags is 300000000, which a folder of"):
+    with pytest.raises(pu.InputError, match="tags is 300000000, larger than the tensors that were saved"):
         pu.Samples.load(tmp_path / "s")
 
 

@@ -63,7 +63,7 @@ JSON = st.recursive(
     lambda inner: st.one_of(
         st.lists(inner, max_size=3),
         st.dictionaries(
-            st.sampled_from(["class", "settings", "types", "unknown", "tags", "shape", "labels", "start", "x"]),
+            st.sampled_from(["name", "settings", "types", "unknown", "tags", "shape", "labels", "start", "x"]),
             inner,
             max_size=3,
         ),

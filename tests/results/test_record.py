@@ -136,12 +136,12 @@ def test_files_that_are_too_large_are_not_read(folder: Path, monkeypatch: pytest
         (b"[]", "not the record of a fit"),
         (b"null", "not the record of a fit"),
         (b"{}", "not the record of a fit"),
-        (b'{"kind": "pyro_unsup fit"}', "schema None; this version reads 1"),
-        (b'{"kind": "pyro_unsup fit", "schema": 2}', "schema 2; this version reads 1"),
-        (b'{"kind": "pyro_unsup fit", "schema": "' + b"x" * 5000 + b'"}', "schema 'xxx.*; this version reads 1"),
-        (b'{"kind": "pyro_unsup fit", "schema": 1}', "the checksum differs"),
-        (b'{"kind": "pyro_unsup fit", "schema": 1, "x": NaN}', "not a JSON record: Out of range float"),
-        (b'{"kind": "pyro_unsup fit", "schema": 1, "x": 1e999}', "not a JSON record: Out of range float"),
+        (b'{"kind": "pyro_unsup fit"}', "schema None; this version reads 2"),
+        (b'{"kind": "pyro_unsup fit", "schema": 1}', "schema 1; this version reads 2"),
+        (b'{"kind": "pyro_unsup fit", "schema": "' + b"x" * 5000 + b'"}', "schema 'xxx.*; this version reads 2"),
+        (b'{"kind": "pyro_unsup fit", "schema": 2}', "the checksum differs"),
+        (b'{"kind": "pyro_unsup fit", "schema": 2, "x": NaN}', "not a JSON record: Out of range float"),
+        (b'{"kind": "pyro_unsup fit", "schema": 2, "x": 1e999}', "not a JSON record: Out of range float"),
         (b"\0" * 1000, "not a JSON record"),
         (pickle.dumps({"kind": "pyro_unsup fit"}), "not a JSON record"),
     ],
@@ -208,9 +208,12 @@ def test_the_checksum_of_the_tensors_has_to_be_one(folder: Path, digest: object)
     ],
 )
 def test_a_model_that_the_library_does_not_have(folder: Path, name: object) -> None:
-    rewrite(folder, lambda record: record["model"].update({"class": name}))
-    known = ", ".join(models.__all__)
-    refused(folder, rf"fit\.json: unknown model .*; this version knows {known}$|the record does not describe a fit")
+    rewrite(folder, lambda record: record["model"].update({"name": name}))
+    known = ", ".join(sorted(models.__all__))
+    says = (
+        rf"fit\.json: unknown model .*: known are {known}\. If it comes from another package, install the package that"
+    )
+    refused(folder, rf"{says} registers it|the record does not describe a fit")
 
 
 BIG = 10**30
@@ -224,7 +227,7 @@ def each(*path: str | int, values: Sequence[object]) -> list[tuple[tuple[str | i
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        *each("model", values=([], {}, 5, "Tagger", {"class": "Tagger"}, {"class": "Tagger", "settings": 3})),
+        *each("model", values=([], {}, 5, "Tagger", {"name": "Tagger"}, {"name": "Tagger", "settings": 3})),
         *each("model", "settings", "tags", values=(0, -1, 5, 1.5, BIG, None, [], "ab", {}, {"types": 3})),
         *each("model", "settings", "tags", "types", values=(5, "ab", [1, 2], ["a", "a"], [["a"]], None, [])),
         *each("model", "settings", "vocab", values=(0, -1, BIG, 2**40, None, [], {"types": ["a"]})),
@@ -234,6 +237,12 @@ def each(*path: str | int, values: Sequence[object]) -> list[tuple[tuple[str | i
         *each("model", "settings", "prior", values=([], "x", None, {"start": "x"}, {"start": {}})),
         (("model", "settings", "dictionary"), [[True]]),
         (("model", "settings", "colour"), "red"),
+        *each("estimators", values=(None, 5, "x", {"name": 1}, [5], [{}], [{"name": "AddLambda"}])),
+        *each("estimators", values=([{"name": "os.system", "settings": {}, "tables": ["start"]}],)),
+        *each("estimators", values=([{"name": "Tagger", "settings": {"tags": 2, "vocab": 2}, "tables": ["start"]}],)),
+        *each("estimators", 0, "settings", values=(None, 5, [], {"amount": -1}, {"amount": []}, {"x": 1})),
+        *each("estimators", 0, "tables", values=(None, 5, "ab", [3], [[]], [{}])),
+        *each("posteriors", values=(None, 5, "x", [], {"start": "normal"}, {"start": 1}, {"start": []})),
         *each("seed", values=(None, [], "x", {})),
         *each("config", values=(None, [], "x", 5, [["a", 1]])),
         *each("config", "labels", values=(None, "abc", [1], ["a"], {}, [["a"]])),

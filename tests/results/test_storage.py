@@ -91,7 +91,7 @@ def test_a_model_of_ones_own_without_the_model_is_a_clear_error(tmp_path: Path) 
     own().save(tmp_path / "fit")
     with pytest.raises(
         InputError,
-        match=r"a model of your own, or under a component of your own: pass it, load\(folder, model=...\)$",
+        match=r"that is not registered, or under a component of your own: pass it, load\(folder, model=...\)$",
     ):
         pu.load(tmp_path / "fit")
 
@@ -318,7 +318,7 @@ def test_the_record_is_plain_json(tmp_path: Path) -> None:
 
     raw = (tmp_path / "fit" / "fit.json").read_bytes()
     record = json.loads(raw.decode("ascii"), parse_constant=refuse)
-    assert record["schema"] == 1
-    assert record["model"]["class"] == "Tagger"
+    assert record["schema"] == 2
+    assert record["model"]["name"] == "Tagger"
     assert record["rows"][0]["change"] == "inf"
     assert record["tensors"]["model/dictionary"]["dtype"] == "torch.bool"

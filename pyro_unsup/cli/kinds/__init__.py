@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+from ... import registry
 from . import (
     aligner,
     ccm,
@@ -18,7 +19,7 @@ from . import (
     tagger_samples,
 )
 
-#: By the name on the command line, which is that of the class in lower case.
+#: By the name on the command line.
 KINDS: dict[str, ModuleType] = {
     "tagger": tagger,
     "ccm": ccm,
@@ -28,8 +29,17 @@ KINDS: dict[str, ModuleType] = {
     "segmenter": segmenter,
     "aligner": aligner,
 }
-#: Models that go by another name, or have the commands of another.
-ALSO = {"hmmaligner": "aligner", "dmvccm": "dmv-ccm"}
+#: By the registered name of a model, whose commands it has.
+COMMANDS = {
+    "Tagger": "tagger",
+    "CCM": "ccm",
+    "DMV": "dmv",
+    "DMVCCM": "dmv-ccm",
+    "Clusterer": "clusterer",
+    "Segmenter": "segmenter",
+    "Aligner": "aligner",
+    "HMMAligner": "aligner",
+}
 #: The same for samples: ``sample``, ``evaluate`` and ``show``.
 SAMPLED: dict[str, ModuleType] = {
     "tagger": tagger_samples,
@@ -39,7 +49,5 @@ SAMPLED: dict[str, ModuleType] = {
 
 
 def name_of(model: Any) -> str | None:
-    """The kind that a model of the library is of, if the command line knows it."""
-    found = type(model).__name__.lower()
-    found = ALSO.get(found, found)
-    return found if found in KINDS else None
+    """The kind that a registered model is of, if the command line knows it."""
+    return COMMANDS.get(registry.name_of("models", type(model)) or "")

@@ -125,7 +125,7 @@ def fit(
         check_stream(file, vocab_from, training, algorithm)
         if target is not None:
             raise UnsupError("a stream has both languages, `source ||| target` a line; leave FILE2 out")
-        saved = saved_model(vocab_from, "aligner")
+        saved = saved_model(vocab_from, Aligner)
         if saved is None:
             known = {"lowercase": lowercase, "min_count": min_count, "unknown": UNKNOWN}
             model = Aligner.of(_read(vocab_from, None, **known), *how)

@@ -77,6 +77,7 @@ def fit(
 
     From a stream (--vocab-from), words that are not known beforehand are passed over, and documents of no others.
     """
+    from ...models import Clusterer
     from ..training import digest
 
     training.check()
@@ -86,7 +87,7 @@ def fit(
                    drop_frequent=drop_frequent, min_count=min_count)  # fmt: skip
     if vocab_from is not None:
         check_stream(file, vocab_from, training, algorithm)
-        saved = saved_model(vocab_from, "clusterer")
+        saved = saved_model(vocab_from, Clusterer)
         vocab = kept(vocab_from).vocab if saved is None else saved.vocab
         model = build(clusters, vocab)
         say(f"{printable(vocab_from)}: {len(vocab):,} types; {model!r}")

@@ -208,8 +208,9 @@ def model_for_stream(
     """The model by a vocabulary that is known beforehand; of a text, words that are not in it become one."""
     from ...data import Vocab
     from ...data.lines import UNKNOWN
+    from ...models import Tagger
 
-    saved = saved_model(vocab_from, "tagger")
+    saved = saved_model(vocab_from, Tagger)
     if saved is not None:
         known = allowed.read(lowercase, None)
         vocab = Vocab(dict.fromkeys([*saved.vocab, *([] if known is None else known.words)]), saved.vocab.unknown)

@@ -120,7 +120,7 @@ def fit(
         if beliefs.logistic_normal:
             raise UnsupError("--logistic-normal gives every segment some weight, and --vocab-from gives none to those "
                              "that are not known; give one of them")  # fmt: skip
-        saved = saved_model(vocab_from, "segmenter")
+        saved = saved_model(vocab_from, Segmenter)
         if saved is None:
             model = build(read_lines(vocab_from, **separators), max_length, exponent)
         else:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...errors import TableError
+from ...errors import DivergenceError, NotDescribable, TableError
 from ...tables import Declaration
 from .feature_names import FeatureNames
 from .features import Features
@@ -164,14 +164,14 @@ class LogLinear:
     def check(self, declarations: Mapping[str, Declaration], memory: Mapping[str, Tensor]) -> None:
         """Raise if the weights have run away.
 
-        :raises TableError: naming the feature that went furthest.
+        :raises DivergenceError: naming the feature that went furthest.
         """
         w = memory[MEMORY]
         if bool(torch.isfinite(w).all()) and float(w.abs().max()) <= LARGEST:
             return
         worst = int(torch.nan_to_num(w, nan=torch.inf).abs().argmax())
         family = next(f for f in self.features(declarations).names.families if worst in f)
-        raise TableError(
+        raise DivergenceError(
             f"the weights of features diverge: {family.describe(worst)} has {float(w[worst]):.3g}. Nothing holds it "
             f"back: raise kappa, actual {self.kappa:g}"
         )
@@ -189,6 +189,24 @@ class LogLinear:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_built": None}  # another process builds its own
+
+    def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Of one without templates: plain values, and tensors (here none).
+
+        :raises NotDescribable: if it has templates.
+        """
+        if self.templates:
+            raise NotDescribable(
+                "LogLinear has templates, which are functions: a fit stores the names and weights of its features "
+                "instead"
+            )
+        own = ("kappa", "m_steps", "start", "fit_start", "start_kappa", "max_gib")
+        return {name: getattr(self, name) for name in own}, {}
+
+    @classmethod
+    def from_settings(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> LogLinear:
+        """Build an estimator from its :meth:`settings`."""
+        return cls(**plain)
 
     def __repr__(self) -> str:
         return f"LogLinear({len(self.templates)} templates, kappa={self.kappa:g}, m_steps={self.m_steps})"

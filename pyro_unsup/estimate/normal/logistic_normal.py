@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -12,7 +12,9 @@ from torch import Tensor
 
 from ...distributions.segments import row_index, segment_log_softmax
 from ...errors import FitError, TableError
+from ...registry import PlainSettings
 from ...tables import Declaration
+from ..base import TablePosterior
 from ..settings import is_number, to_tensor
 from ..table_rows import TableRows
 from .covariance import Given, brief, covariance_of, know_some_label, understood
@@ -27,7 +29,7 @@ ROUNDS, STILL = 4, 1e-6
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LogisticNormal:
+class LogisticNormal(PlainSettings):
     """Variational Bayes with a logistic-normal prior [1]: each row is softmax(eta), eta ~ N(mean, covariance), and its
     posterior is N(m, diag s2). The weights exp(psi) are below exp(E[log theta]) by a bound with one more parameter, and
     sub-normalised (see :mod:`.logistic_normal_updates`). Unlike a Dirichlet it can say that some outcomes rise and fall
@@ -63,6 +65,8 @@ class LogisticNormal:
     induction".
     [2] D. Blei and J. Lafferty (2007) "A correlated topic model of Science".
     """
+
+    posterior: ClassVar = TablePosterior.LOGISTIC_NORMAL
 
     mean: Literal["initial", "uniform"] | Tensor = "initial"
     covariance: Given = "diagonal"

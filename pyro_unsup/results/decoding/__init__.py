@@ -1,32 +1,23 @@
 """From a fit and new data to hidden structure and scores: one file for each kind of model.
 
 Each has two functions. ``decode(fit, data, how)`` finds the structure of data by any vocabulary, with whatever training
-never met, and tells ``structure`` and ``log_likelihood`` (one an example). ``scores(fit, gold, decoded)`` compares it
-with gold structure.
+never met, and tells ``structure``, ``posterior`` and ``log_likelihood`` (one an example).
+``scores(fit, gold, decoded)`` compares it with gold structure.
+
+A model names its decoder: the class has an attribute ``decoder``, a registered name (:mod:`pyro_unsup.registry`, kind
+``decoders``). A registered model that names none is decoded by :mod:`.generic`. (A subclass inherits the attribute. One
+that means something else by the same tables sets it to None, or to a decoder of its own.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
-from typing import Any, Protocol
+from typing import Any, Protocol, cast, runtime_checkable
 
 from torch import Tensor
 
+from ... import registry
 from ...errors import UnsupError
-
-#: The file for the models of a class.
-KINDS = {
-    "Tagger": "tagging",
-    "CCM": "parsing",
-    "DMV": "dependencies",
-    "DMVCCM": "headed",
-    "Segmenter": "segmenting",
-    "Aligner": "aligning",
-    "HMMAligner": "aligning",
-    "Clusterer": "clustering",
-}
-
 
 #: The log-weight of what training holds impossible, so that new data have a structure all the same: no product of
 #: weights above zero is likely to come near it.
@@ -49,16 +40,46 @@ class Decoded(Protocol):
     def log_likelihood(self) -> Tensor: ...
 
 
-class Kind(Protocol):
-    """What every file here has."""
+@runtime_checkable
+class Decoder(Protocol):
+    """What every file here has, and every registered decoder."""
 
-    decode: Callable[..., Any]
-    scores: Callable[..., dict[str, float]]
+    @property
+    def decode(self) -> Callable[..., Any]: ...
+
+    @property
+    def scores(self) -> Callable[..., dict[str, float]]: ...
 
 
-def kind_of(model: object) -> Kind | None:
-    """The decoding of a model of the library; None for a model of the user's own."""
-    found = type(model)
-    if found.__name__ not in KINDS or not found.__module__.startswith("pyro_unsup.models"):
+@runtime_checkable
+class Labelling(Decoder, Protocol):
+    """A decoder whose structure is one state for each item, which gold data have a label for."""
+
+    @property
+    def gold_labels(self) -> Callable[..., Any]: ...
+
+
+def own_decoder(model: object) -> Decoder | None:
+    """The decoder that a registered model names; None if it names none, or is not registered.
+
+    A subclass of a registered model may mean something else by the same tables, so it has to be registered itself.
+    """
+    registered, name = registry.name_of("models", type(model)), getattr(model, "decoder", None)
+    if registered is None or name is None:
         return None
-    return import_module(f".{KINDS[found.__name__]}", __name__)
+    found = registry.find("decoders", name)
+    if not isinstance(found, Decoder):
+        raise UnsupError(
+            f"the decoder {name!r:.80} of {registered} should have decode(fit, data, how) and "
+            "scores(fit, gold, decoded)"
+        )
+    return found
+
+
+def decoder_of(model: object) -> Decoder | None:
+    """The same, but :mod:`.generic` for a registered model that names none."""
+    from . import generic
+
+    if registry.name_of("models", type(model)) is None:
+        return None
+    return own_decoder(model) or cast(Decoder, generic)

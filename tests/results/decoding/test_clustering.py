@@ -13,7 +13,7 @@ from pyro_unsup.data import Documents, Vocab
 from pyro_unsup.errors import UnsupError
 from pyro_unsup.models import Clusterer, Tagger
 from pyro_unsup.results import Fit
-from pyro_unsup.results.decoding import kind_of
+from pyro_unsup.results.decoding import decoder_of
 from pyro_unsup.results.decoding.clustering import decode, scores
 
 VOCAB = Vocab(["sun", "rain", "goal", "team"])
@@ -35,7 +35,7 @@ def fit() -> Fit:
 
 
 def test_it_is_found_by_its_model(fit: Fit) -> None:
-    kind = kind_of(fit.model)
+    kind = decoder_of(fit.model)
     assert kind is not None
     assert kind.decode is decode
 

@@ -1,0 +1,147 @@
+"""A package that adds a structure, a model, a handler and an estimator by entry points, used as its users would."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import pyro_unsup as pu
+
+EXAMPLE = Path(__file__).parent / "example_package"
+
+#: What a user of both packages writes. The package is not imported before its names are asked for.
+SCRIPT = """
+import json, sys, torch
+import pyro_unsup as pu
+
+torch.set_default_dtype(torch.float64)
+folder = sys.argv[1]
+before = "coin_models" in sys.modules
+CoinModel, CoinChoice = pu.registry.find("models", "CoinModel"), pu.registry.find("structures", "CoinChoice")
+from coin_models import Cautious, Flips, favour
+
+counts = torch.tensor([[9, 1], [8, 2], [10, 0], [1, 9], [0, 10], [2, 8]])
+data = Flips(counts, torch.tensor([0, 0, 0, 1, 1, 1]))
+start = pu.from_weights({"coin": torch.tensor([0.5, 0.5]).log(), "side": torch.tensor([[0.6, 0.4], [0.4, 0.6]]).log()})
+fit = pu.EM(CoinModel(2), Cautious(0.7), start).run(data, iterations=30, progress=False)
+fit.save(folder + "/fit")
+back = pu.load(folder + "/fit")
+
+bonus = torch.tensor([0.5, 0.0])
+orders = [
+    pu.temper(favour(CoinModel(2), bonus), 0.5),
+    favour(pu.temper(CoinModel(2), 0.5), bonus),
+    favour(pu.harden(favour(CoinModel(2), bonus)), 2 * bonus),
+]
+nested = []
+for i, model in enumerate(orders):
+    one = pu.EM(model, {"side": Cautious(0.5)}, start).run(data, iterations=3, progress=False)
+    one.save(f"{folder}/nested{i}")
+    again = pu.load(f"{folder}/nested{i}")
+    nested.append([repr(again.model) == repr(model), again.log_likelihood(data) == one.log_likelihood(data)])
+# With a model of the library: a handler, or an estimator, of the package.
+text, tagger = [[0, 1, 2], [2, 1], [0, 1, 1, 2]], pu.models.Tagger(2, 3)
+pu.EM(favour(tagger, bonus)).run(text, iterations=1, progress=False).save(folder + "/handler")
+pu.EM(tagger, Cautious()).run(text, iterations=1, progress=False).save(folder + "/estimator")
+annealed = pu.Anneal(CoinModel(2), init=start, schedule=pu.geometric(0.5, 2.0)).run(data, progress=False)
+print(json.dumps({
+    "imported": before,
+    "rising": bool((fit.history.objective.diff()[1:] > -1e-12).all()),
+    "same": back.log_likelihood(data) == fit.log_likelihood(data),
+    "model": [repr(back.model), type(back.model) is CoinModel],
+    "estimators": {name: repr(how) for name, how in back.estimators.items()},
+    "predicted": [back.predict(data).tolist(), back.predict(data, how="mbr").tolist()],
+    "probable": float(back.predict(data, probabilities=True)[1].max(-1).values.min()),
+    "posterior": list(back.posterior(data).marginals.shape),
+    "decoded": list(back.decode(data).log_likelihood.shape),
+    "scores": back.evaluate(data),
+    "nested": nested,
+    "annealed": [annealed.predict(data).tolist(), annealed.rows[-1]["beta"]],
+    "structure": isinstance(CoinChoice(torch.zeros(2), torch.zeros(2, 2), 1), pu.distributions.Structure),
+}))
+"""
+
+
+def installed(where: Path) -> Path:
+    """A folder with the package as an installer leaves it: the module, and what is known of the distribution."""
+    project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
+    shutil.copytree(EXAMPLE / "coin_models", where / "coin_models", ignore=shutil.ignore_patterns("__pycache__"))
+    info = where / f"coin_models-{project['version']}.dist-info"
+    info.mkdir()
+    head = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    (info / "METADATA").write_text(head)
+    groups = project["entry-points"].items()
+    lines = [f"[{group}]\n" + "".join(f"{name} = {at}\n" for name, at in each.items()) for group, each in groups]
+    (info / "entry_points.txt").write_text("\n".join(lines))
+    return where
+
+
+@pytest.fixture(scope="module")
+def used(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, object]]:
+    """The folder that the script wrote fits to, and what it printed."""
+    where, folder = installed(tmp_path_factory.mktemp("site")), tmp_path_factory.mktemp("fits")
+    path = os.pathsep.join([str(where), str(Path(pu.__file__).parents[1])])
+    env = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", SCRIPT, str(folder)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, env=env, cwd=folder)
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    return folder, json.loads(ended.stdout.splitlines()[-1])
+
+
+def test_it_is_found_by_name_and_not_imported_before(used: tuple[Path, dict[str, object]]) -> None:
+    assert used[1]["imported"] is False
+    assert used[1]["structure"] is True
+
+
+def test_it_learns_and_anneals(used: tuple[Path, dict[str, object]]) -> None:
+    said = used[1]
+    assert said["rising"] is True
+    assert said["annealed"] == [[0, 0, 0, 1, 1, 1], 1.0]
+
+
+def test_it_comes_back_from_a_folder(used: tuple[Path, dict[str, object]]) -> None:
+    said = used[1]
+    assert said["same"] is True
+    assert said["model"] == ["CoinModel(coins=2)", True]
+    assert said["estimators"] == {"coin": "Cautious(part=0.7)", "side": "Cautious(part=0.7)"}
+    assert said["nested"] == [[True, True]] * 3
+
+
+def test_it_is_decoded_and_scored(used: tuple[Path, dict[str, object]]) -> None:
+    said = used[1]
+    assert said["predicted"] == [[0, 0, 0, 1, 1, 1]] * 2
+    assert said["posterior"] == [6, 2]
+    assert said["decoded"] == [6]
+    scores = said["scores"]
+    assert isinstance(scores, dict)
+    assert scores["accuracy"] == 1.0
+    assert scores.keys() == {"accuracy", "loglik_per_example"}
+
+
+@pytest.mark.parametrize(
+    ("fit", "what", "group"),
+    [
+        ("fit", "model 'CoinModel': known are Aligner, CCM", "models"),
+        ("nested0", "model 'CoinModel': known are Aligner, CCM", "models"),
+        ("handler", "handler 'favour': known are constrain, harden", "handlers"),
+        ("estimator", "estimator 'Cautious': known are AddLambda, DirichletMAP", "estimators"),
+    ],
+)
+def test_where_it_is_not_installed_its_fits_are_refused(
+    used: tuple[Path, dict[str, object]], fit: str, what: str, group: str
+) -> None:
+    before = "coin_models" in sys.modules
+    with pytest.raises(pu.InputError) as caught:
+        pu.load(used[0] / fit)
+    message = str(caught.value)
+    assert f"unknown {what}" in message
+    assert f"install the package that registers it (by an entry point in the group 'pyro_unsup.{group}')" in message
+    assert "\n" not in message
+    assert ("coin_models" in sys.modules) == before  # a file makes nobody import anything
