@@ -97,7 +97,9 @@ OWN: Mapping[str, Mapping[str, str]] = {
             "HMMAgreement",
             "HeadedBracketing",
             "Mixture",
+            "PCFG",
             "Segmentation",
+            "SemiMarkov",
         )
     },
     "decoders": {

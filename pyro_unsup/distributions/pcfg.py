@@ -19,9 +19,9 @@ class PCFG(Structure):
 
     The story: the root draws the label of the whole sentence from ``root``, one of N nonterminals. A nonterminal draws
     a pair of labels from ``rules``, for its left part and its right part: nonterminals again, or some of P
-    preterminals, which follow the nonterminals in one axis. A preterminal draws one word from ``emission``. Weights are logs of
-    anything, and p(x) is the sum over all labelled trees. There are N^(n-1) P^n Catalan(n-1) of them over n > 1 words,
-    and none over one: the root is a nonterminal.
+    preterminals, which follow the nonterminals in one axis. A preterminal draws one word from ``emission``. Weights are
+    logs of anything, and p(x) is the sum over all labelled trees. There are N^(n-1) P^n Catalan(n-1) of them over n > 1
+    words, and none over one: the root is a nonterminal.
 
     O(n^3 N^2 + n^2 N (N + P)^2).
 

@@ -92,9 +92,8 @@ class StructureContract:
     @pytest.fixture(autouse=True, params=["definition", "kernel"])
     def way(self, request: pytest.FixtureRequest) -> Iterator[str]:
         """Whether kernels do the sums."""
-        if request.param == "kernel":
-            if not self._has_kernel():
-                pytest.skip("no kernel")
+        if request.param == "kernel" and not self._has_kernel():
+            pytest.skip("no kernel")
         with kernels.switched_off() if request.param == "definition" else nullcontext():
             yield request.param
 

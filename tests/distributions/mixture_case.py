@@ -61,10 +61,10 @@ def trace_enum(instance: Instance) -> float:
 
     def model() -> None:
         for b, bag in enumerate(instance.value.split(dist.lengths.tolist())):
-            z = pyro.sample(f"z_{b}", Categorical(cluster), infer={"enumerate": "parallel"})
+            z = pyro.sample(f"z_{b}", Categorical(dist.weights["cluster"]), infer={"enumerate": "parallel"})
             for i, (word, times) in enumerate(bag):
                 for j in range(int(times)):
-                    pyro.sample(f"word_{b}_{i}_{j}", Categorical(words[z]), obs=word)
+                    pyro.sample(f"word_{b}_{i}_{j}", Categorical(dist.weights["words"][z]), obs=word)
 
     return -float(TraceEnum_ELBO(max_plate_nesting=0).loss(model, lambda: None))
 

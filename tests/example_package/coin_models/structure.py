@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from copy import copy
-from typing import Any
-
 import torch
-from torch import Size, Tensor
-from torch.distributions import constraints
+from torch import Tensor
+from torch.nn.functional import one_hot
 
-from pyro_unsup.distributions import Posterior, Structure
+from pyro_unsup.distributions import Structure
+from pyro_unsup.distributions.semiring import Sum
+from pyro_unsup.distributions.structure import Potentials
 
 
 class CoinChoice(Structure):
@@ -17,64 +16,28 @@ class CoinChoice(Structure):
 
     log p(x) = log sum_k coin[k] * side[k, 0] ^ x[0] * side[k, 1] ^ x[1]
 
-    :param coin: (K,) log-weights.
-    :param side: (K, 2) log-weights.
-    :param examples: how many there are, B. A value has shape (B, 2).
+    :param coin: (*batch, K) log-weights.
+    :param side: (*batch, K, 2) log-weights.
+    :param examples: how many there are, B. A value has shape (B, 2), a structure (B,).
     """
 
-    support = constraints.independent(constraints.nonnegative_integer, 1)
+    axes = {"coin": "K", "side": "K 2"}  # noqa: RUF012
+    part = "coins"
 
     def __init__(self, coin: Tensor, side: Tensor, examples: int) -> None:
-        self.coin, self.side = coin, side
-        super().__init__(Size([examples]), Size([2]), validate_args=False)
+        one_row = torch.ones(examples, dtype=torch.long)  # of a value, for each example
+        super().__init__({"coin": coin, "side": side}, one_row, (examples, 2))
 
-    @property
-    def weights(self) -> dict[str, Tensor]:
-        return {"coin": self.coin, "side": self.side}
+    def potentials(self, value: Tensor) -> Potentials:
+        """log p(x, k) of each coin, (*draws, B, K)."""
+        side = self.spread(self.table("side"), self.rows.owner)  # (*draws, 1 or B, K, 2)
+        return {"coins": self.table("coin") + (side * value.unsqueeze(-2)).sum(-1)}
 
-    def with_weights(self, weights: dict[str, Tensor]) -> CoinChoice:
-        new = copy(self)
-        for name, w in weights.items():
-            setattr(new, name, w)
-        return new
+    def total(self, potentials: Potentials, sum_: Sum) -> Tensor:
+        return sum_(potentials["coins"], -1)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> CoinChoice:
-        new = copy(self)
-        new._batch_shape = Size(batch_shape)
-        return new
+    def to_structure(self, parts: Tensor) -> Tensor:  # (*draws, B, K) -> (*draws, B)
+        return parts.argmax(-1)
 
-    def scores(self, value: Tensor) -> Tensor:  # (B, 2) -> (B, K)
-        """log p(x, k) of each coin."""
-        return self.coin + value.to(self.side) @ self.side.mT
-
-    def log_prob(self, value: Tensor) -> Tensor:  # (B, 2) -> (B,)
-        return self.scores(value).logsumexp(-1)
-
-    def score(self, value: Tensor, structure: Tensor) -> Tensor:  # (B, 2), (B,) -> (B,)
-        return self.scores(value).gather(-1, structure.unsqueeze(-1)).squeeze(-1)
-
-    def posterior(self, value: Tensor) -> CoinPosterior:
-        return CoinPosterior(self, value)
-
-
-class CoinPosterior(Posterior):
-    """The coin of each example."""
-
-    def __init__(self, choice: CoinChoice, value: Tensor) -> None:
-        scores = choice.scores(value).detach()
-        self.log_partition = scores.logsumexp(-1)  # (B,)
-        self.marginals = scores.softmax(-1)  # (B, K)
-        self.counts = {"coin": self.marginals.sum(0), "side": self.marginals.mT @ value.to(self.marginals)}
-
-    def mode(self) -> Tensor:  # (B,)
-        return self.marginals.argmax(-1)
-
-    def mbr(self) -> Tensor:  # (B,)
-        return self.mode()
-
-    def sample(self, generator: torch.Generator | None = None) -> Tensor:  # (B,)
-        return torch.multinomial(self.marginals, 1, generator=generator).squeeze(-1)
-
-    @property
-    def entropy(self) -> Tensor:  # (B,)
-        return torch.special.entr(self.marginals).sum(-1)
+    def to_parts(self, structure: Tensor) -> Tensor:  # (*draws, B) -> (*draws, B, K)
+        return one_hot(structure, self.sizes["K"]).bool()
