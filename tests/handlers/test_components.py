@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from pyro_unsup.distributions.bracketing_sum import spans_of
 from torch import Tensor
 
 import pyro_unsup as pu
 from pyro_unsup import components as c
 from pyro_unsup.distributions import Alignment, Bracketing, Dependency, Mixture, Segmentation
 from pyro_unsup.distributions.alignment_grid import Grid
-from pyro_unsup.distributions.bracketing_sum import spans_of
 from pyro_unsup.distributions.parts import Labels, Parts
 from pyro_unsup.handlers import component
 from pyro_unsup.handlers.parts import Component
@@ -37,7 +37,7 @@ def left(component: Component, tags: list[int]) -> tuple[Tensor, Tensor]:
     dist = Dependency(torch.zeros(K), torch.zeros(K, 2, K), torch.zeros(K, 2, 2, 2), n)
     value = torch.tensor(tags)
     parts = named(dist.parts(value), child=TAGS, head=TAGS)
-    posterior = dist.weighed(value, component(parts)).posterior(value)
+    posterior = dist.with_potentials(**{dist.part: component(parts)}).posterior(value)
     total = posterior.log_partition.exp()
     return total, posterior.marginals * total
 
@@ -94,7 +94,7 @@ def test_runs_of_nouns_end_with_their_sentence() -> None:
     K, value = len(TAGS), torch.tensor([1, 1, 1, 1, 0])
     dist = Dependency(torch.zeros(K), torch.zeros(K, 2, K), torch.zeros(K, 2, 2, 2), torch.tensor([2, 3]))
     allowed = c.noun_sequence("NN")(named(dist.parts(value), child=TAGS))
-    trees = dist.weighed(value, allowed).log_prob(value).exp().round().tolist()
+    trees = dist.with_potentials(**{dist.part: allowed}).log_prob(value).exp().round().tolist()
     assert trees == [count(c.noun_sequence(), [1, 1]), count(c.noun_sequence(), [1, 1, 0])]
 
 
@@ -113,7 +113,7 @@ def test_fragments_are_not_broken() -> None:
     value = torch.tensor(numbers)
     dist = Bracketing(torch.zeros(2, 1), torch.zeros(2, len(contexts)), lengths)
     allowed = c.fragments([","])(named(dist.parts(value), context=contexts))
-    trees = dist.weighed(value, allowed).log_prob(value).exp().round().long().tolist()
+    trees = dist.with_potentials(**{dist.part: allowed}).log_prob(value).exp().round().long().tolist()
     for sentence, found in zip(text, trees, strict=True):
         pieces, begin = [], 0
         for k, symbol in enumerate([*sentence, 2]):
@@ -136,7 +136,7 @@ def test_words_with_tags_of_their_own() -> None:
     parts = named(chain.parts(value), word=words, tag=tags)
     allowed = c.word_tags({"the": "DT", "runs": ["VB", "NN"]})(parts)
     assert allowed.tolist() == [[True, False, False], [True] * 3, [False, True, True], [False, True, True]]
-    assert chain.weighed(value, allowed).log_prob(value).exp().round().tolist() == [6.0, 2.0]
+    assert chain.with_potentials(**{chain.part: allowed}).log_prob(value).exp().round().tolist() == [6.0, 2.0]
 
 
 def test_segments_with_a_vowel() -> None:

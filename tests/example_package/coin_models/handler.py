@@ -25,7 +25,7 @@ class FavourMessenger(Handler):
     def _pyro_sample(self, msg: Any) -> None:
         fn = msg["fn"]
         if isinstance(fn, CoinChoice):
-            msg["fn"] = fn.with_weights({"coin": fn.coin + self.bonus.to(fn.coin)})
+            msg["fn"] = fn.with_potentials(coins=self.bonus)
 
     def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         return {}, {"bonus": self.bonus}
