@@ -142,7 +142,7 @@ class Chain(Structure):
         return parts.argmax(-1)
 
     def to_parts(self, structure: Tensor) -> Tensor:  # (*draws, tokens) -> (*draws, tokens, K)
-        return one_hot(structure.long(), self.sizes["K"]).bool()
+        return one_hot(structure.long() + 1, self.sizes["K"] + 1)[..., 1:].bool()  # -1 has none
 
     def best_parts(self, gain: Tensor) -> Tensor:
         return gain.argmax(-1)  # without steps, every position is on its own

@@ -2,7 +2,8 @@
 
 A kernel is a module. It may have functions at two levels, and whatever it lacks is done by the definition:
 
-* from weights: ``sums`` gives log Z and expected counts in one pass (for EM), ``decode`` the best or a drawn structure;
+* from weights: ``sums`` gives log Z and expected counts in one pass (for EM), ``marginals`` log Z and the posterior of
+  the parts that tell a structure, ``decode`` the best or a drawn structure;
 * from potentials: ``solve`` gives log Z and marginals, ``pick`` the best or a drawn structure (for constraints, minimum
   Bayes risk, and weights that differ from example to example).
 
@@ -50,13 +51,16 @@ class Kernel(Protocol):
     ) -> Tensor:  # structure, -1 where there is none
         ...
 
+    def marginals(self, dist: Structure, weights: Tables, value: Tensor) -> tuple[Tensor, Tensor]:
+        """log Z, (B,), and the posterior of the parts that tell a structure."""
+
     def solve(self, dist: Structure, potentials: Tables, scale: Tensor | None) -> tuple[Tensor, Tables]:
         """log Z, (B,), and marginals by group. Those of shared groups are summed, examples weighed by a scale."""
 
     def pick(
         self, dist: Structure, potentials: Tables, draw: bool, generator: Generator | None
     ) -> Tensor:  # structure, -1 where there is none
-        ...
+        """Groups that are not there have potential 0."""
 
 
 def kernel_of(dist: Structure) -> Any:

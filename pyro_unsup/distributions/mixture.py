@@ -87,7 +87,7 @@ class Mixture(Structure):
         return parts.argmax(-1)
 
     def to_parts(self, structure: Tensor) -> Tensor:  # (*draws, B) -> (*draws, B, K)
-        return one_hot(structure.long(), self.sizes["K"]).bool()
+        return one_hot(structure.long() + 1, self.sizes["K"] + 1)[..., 1:].bool()  # -1 has none
 
     def best_parts(self, gain: Tensor) -> Tensor:
         return gain.argmax(-1)

@@ -79,7 +79,18 @@ class Posterior:
     @cached_property
     def marginals(self) -> Tensor:
         """The posterior probability of the parts that tell a structure."""
-        return self.prior.shaped(self.expected[self.prior.part], 0)
+        return self.prior.shaped(self._marginals, 0)
+
+    @cached_property
+    def _marginals(self) -> Tensor:  # flat
+        dist, kernel = self.prior, self._kernel
+        if "_solved" in self.__dict__ or not by_weights(dist, kernel, "marginals"):
+            return self.expected[dist.part]
+        with plain_torch():
+            found = [kernel.marginals(dist, one, self.value) for one in weight_sets(dist)]
+        like = next(iter(dist.weights.values()))
+        self.__dict__.setdefault("_summed", _stacked([log_z for log_z, _ in found], dist.draws).to(like))
+        return _stacked([one for _, one in found], dist.draws).to(like)
 
     def mode(self) -> Tensor:
         """The structure of highest posterior probability (Viterbi)."""
@@ -88,14 +99,18 @@ class Posterior:
     def mbr(self) -> Tensor:
         """The structure with the highest expected number of right parts (minimum Bayes risk).
 
-        Only parts whose own potential is above -inf are used, so that what is forbidden stays so.
+        Only parts of some possible structure are used, so that what is forbidden stays so.
         """
-        part = self.prior.part
-        gain = self.expected[part].masked_fill(self.potentials[part] == -torch.inf, -torch.inf)
-        found = self.prior.best_parts(gain)
+        dist, kernel = self.prior, self._kernel
+        gain = self._marginals.masked_fill(self._marginals == 0, -torch.inf)
+        found = dist.best_parts(gain)
+        if found is None and by_potentials(dist, kernel, "pick"):
+            with plain_torch():
+                each = [kernel.pick(dist, one, False, None) for one in potential_sets(dist, {dist.part: gain})]
+            found = _stacked(each, dist.draws)
         if found is None:
-            found = self._best({**{name: torch.zeros_like(x) for name, x in self.potentials.items()}, part: gain})
-        return self.prior.shaped(self._masked(found), -1)
+            found = self._best({**{name: torch.zeros_like(x) for name, x in self.potentials.items()}, dist.part: gain})
+        return dist.shaped(self._masked(found), -1)
 
     def sample(self, sample_shape: Any = (), generator: Generator | None = None) -> Tensor:
         """Exact draws of the structure, (*sample_shape, *draws, ...)."""

@@ -42,7 +42,9 @@ class Spans:
     @staticmethod
     def of_potentials(dist: Any, potentials: Tables) -> Spans:
         """Every span is a type of its own, and sentences weigh nothing."""
-        both = np.stack([potentials["distituents"].numpy(), potentials["constituents"].numpy()], 1)
+        inside = potentials["constituents"].numpy()
+        outside = potentials["distituents"].numpy() if "distituents" in potentials else np.zeros_like(inside)
+        both = np.stack([outside, inside], 1)
         none, number = np.zeros(dist.rows.longest + 1), np.arange(len(both))
         spans = np.stack([number, np.zeros_like(number)], 1)
         return Spans((both, np.zeros((1, 2)), none, none), spans, dist.rows.lengths.numpy())
@@ -87,6 +89,12 @@ def solve(dist: Any, potentials: Tables, scale: Tensor | None) -> tuple[Tensor, 
     there = (possible & ~dist.skipped).to(yes.dtype)
     yes = yes * there[dist.span_cells.owner]
     return found, {"constituents": yes, "distituents": there[dist.span_cells.owner] - yes, "trees": there}
+
+
+def marginals(dist: Any, weights: Tables, value: Tensor) -> tuple[Tensor, Tensor]:
+    """log Z and posteriors of constituents, from weights."""
+    log_z, found = bracketing_pass(Spans.of_weights(dist, weights, value), True)
+    return torch.from_numpy(log_z), torch.from_numpy(found)
 
 
 def decode(dist: Any, weights: Tables, value: Tensor, draw: bool, generator: torch.Generator | None) -> Tensor:

@@ -297,7 +297,7 @@ def _dense(tables: Tables, job: _Job) -> list[Array]:
         )
 
     shapes = [(K,), (K, K), (K,), emit.shape if job.want_counts else (0, 0)]
-    sums = in_shards(run, sizes, int(job.lengths.sum()), shapes)
+    sums = in_shards(run, sizes, int(job.lengths.sum()), shapes, blas=True)
     return [sums[0], sums[1][None], sums[2][None], sums[3]]
 
 

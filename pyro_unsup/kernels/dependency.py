@@ -57,8 +57,13 @@ class Sentences:
     @staticmethod
     def of_potentials(dist: Any, potentials: Tables) -> Sentences:
         """All words share one tag without weights; arcs have theirs, and every word decides by a row of its own."""
-        arcs, stop = as_array(potentials["arcs"]), as_array(potentials["decisions"])
-        cells, tokens = dist.arc_cells, len(stop)
+        arcs, cells, tokens = as_array(potentials["arcs"]), dist.arc_cells, dist.rows.size
+        if "decisions" not in potentials:  # all of them are alike
+            stop, types = np.zeros((1, 2, 2, 2)), np.zeros(tokens, np.int64)
+            return Sentences(
+                np.zeros(1), np.zeros((1, 2, 1)), stop, arcs, np.empty(0), types, types, dist.rows.lengths.numpy()
+            )
+        stop = as_array(potentials["decisions"])
         onward = stop.max(2)[..., 1]  # (tokens, 2) the better way to continue
         below = cells.head.numpy() > 0
         best = arcs.copy()
@@ -116,6 +121,12 @@ def solve(dist: Any, potentials: Tables, scale: Tensor | None) -> tuple[Tensor, 
     found = dependency_pass(Sentences.of_potentials(dist, potentials), None, True, True)
     parts = {"arcs": torch.from_numpy(found.arcs), "decisions": torch.from_numpy(found.decisions)}
     return torch.from_numpy(found.log_z), parts
+
+
+def marginals(dist: Any, weights: Tables, value: Tensor) -> tuple[Tensor, Tensor]:
+    """log Z and posteriors of arcs, from weights."""
+    found = dependency_pass(Sentences.of_weights(dist, weights, value), None, True, True)
+    return torch.from_numpy(found.log_z), torch.from_numpy(found.arcs)
 
 
 def decode(dist: Any, weights: Tables, value: Tensor, draw: bool, generator: torch.Generator | None) -> Tensor:

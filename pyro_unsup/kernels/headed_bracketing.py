@@ -11,7 +11,7 @@ from numba import njit
 from torch import Tensor
 
 from .bracketing import Spans, bracketing_counts
-from .dependency import Sentences, scaled_ends
+from .dependency import Sentences, dependency_decode, scaled_ends
 from .dependency_scaled import count
 from .headed_bracketing_log import decode_pass, log_pass
 from .headed_bracketing_scaled import scaled_pass
@@ -127,6 +127,12 @@ def solve(dist: Any, potentials: Tables, scale: Tensor | None) -> tuple[Tensor, 
     }
 
 
+def marginals(dist: Any, weights: Tables, value: Tensor) -> tuple[Tensor, Tensor]:
+    """log Z and posteriors of arcs, from weights."""
+    found = headed_pass(Headed.of_weights(dist, weights, value), True)
+    return torch.from_numpy(found.log_z), torch.from_numpy(found.arcs)
+
+
 def decode(dist: Any, weights: Tables, value: Tensor, draw: bool, generator: torch.Generator | None) -> Tensor:
     """The heads of the best tree of each sentence, or of a drawn one, from weights; -1 where there is no tree."""
     return headed_decode(Headed.of_weights(dist, weights, value), draw, generator)
@@ -134,6 +140,8 @@ def decode(dist: Any, weights: Tables, value: Tensor, draw: bool, generator: tor
 
 def pick(dist: Any, potentials: Tables, draw: bool, generator: torch.Generator | None) -> Tensor:
     """The same from potentials."""
+    if "constituents" not in potentials:  # without them, trees are those of dependencies
+        return dependency_decode(Sentences.of_potentials(dist, potentials), draw, generator)
     return headed_decode(Headed.of_potentials(dist, potentials), draw, generator)
 
 

@@ -24,8 +24,7 @@ BLOCK = 8192
 
 def sums(dist: Any, weights: Tables, value: Tensor, wanted: frozenset[str]) -> OnePass:
     """log Z and expected counts, from weights."""
-    # Counts come back word by word too, and so do weights made of them: from the second iteration on nothing moves.
-    prior, rows = weights["cluster"].double().contiguous().numpy(), weights["words"].T.contiguous().numpy()
+    prior, rows = _logs(weights)
     bags, dtype = value.contiguous().numpy(), weights["words"].dtype
 
     def run(scale: Array | None, want: bool) -> tuple[Tensor, Tables]:
@@ -34,6 +33,53 @@ def sums(dist: Any, weights: Tables, value: Tensor, wanted: frozenset[str]) -> O
         return torch.from_numpy(log_z), {"cluster": found[0], "words": found[1].T} if want else {}
 
     return OnePass(run, bool(wanted))
+
+
+def marginals(dist: Any, weights: Tables, value: Tensor) -> tuple[Tensor, Tensor]:
+    """log Z and posteriors of clusters, from weights."""
+    log_z, found = solve(dist, {"clusters": _scores(dist, weights, value)}, None)
+    return log_z, found["clusters"]
+
+
+def decode(dist: Any, weights: Tables, value: Tensor, draw: bool, generator: torch.Generator | None) -> Tensor:
+    """The best cluster of each bag, or a drawn one, from weights; -1 where there is none."""
+    return pick(dist, {"clusters": _scores(dist, weights, value)}, draw, generator)
+
+
+def solve(dist: Any, potentials: Tables, scale: Tensor | None) -> tuple[Tensor, Tables]:
+    """log Z and marginals, from potentials."""
+    scores = potentials["clusters"]
+    log_z = torch.logsumexp(scores, -1)
+    shift = log_z.masked_fill(log_z == -torch.inf, 0.0).unsqueeze(-1)  # -inf minus -inf would be NaN
+    return log_z, {"clusters": (scores - shift).exp()}
+
+
+def pick(dist: Any, potentials: Tables, draw: bool, generator: torch.Generator | None) -> Tensor:
+    """The best cluster of each bag, or a drawn one, from potentials; -1 where there is none."""
+    scores = potentials["clusters"]
+    impossible = (scores == -torch.inf).all(-1)
+    if not draw:
+        return scores.argmax(-1).masked_fill(impossible, -1)
+    shares = solve(dist, potentials, None)[1]["clusters"].masked_fill(impossible.unsqueeze(-1), 1.0)
+    return torch.multinomial(shares, 1, generator=generator).squeeze(-1).masked_fill(impossible, -1)
+
+
+def _scores(dist: Any, weights: Tables, value: Tensor) -> Tensor:  # (B, K)
+    """log p(bag, cluster)."""
+    prior, rows = _logs(weights)
+    offsets, bags = dist.rows.offsets.numpy(), value.contiguous().numpy()
+    scores = np.empty((len(offsets) - 1, len(prior)))
+
+    def run(first: int, last: int) -> None:
+        _score(prior, rows, bags, offsets, first, last, scores[first:last])
+
+    in_shards(run, np.diff(offsets) + 1, int(offsets[-1]))
+    return torch.from_numpy(scores)
+
+
+def _logs(weights: Tables) -> tuple[Array, Array]:  # (K,), (V, K)
+    # Counts come back word by word too, and so do weights made of them: from the second iteration on nothing moves.
+    return weights["cluster"].double().contiguous().numpy(), weights["words"].T.contiguous().numpy()
 
 
 def mixture_pass(

@@ -23,20 +23,24 @@ def offsets(sizes: Array) -> Array:  # (B,) -> (B + 1,)
 
 
 def in_shards(
-    run: Callable[..., object], cost: Array, tokens: int, shapes: Sequence[tuple[int, ...]] = ()
+    run: Callable[..., object], cost: Array, tokens: int, shapes: Sequence[tuple[int, ...]] = (), blas: bool = False
 ) -> list[Array]:
     """Call ``run(first, last, *sums)`` on ranges of examples, one thread each, and add up the sums, in a fixed order.
 
     :param cost: (B,) how long each example takes, in any unit.
     :param tokens: how much work there is, in tokens of a chain, by which :func:`.threads_for` counts.
     :param shapes: of the sums.
+    :param blas: whether the pass calls BLAS, whose own threads must then keep out of the way.
     """
     many = len(cost)
     shards = min(threads_for(tokens), max(many, 1))
     cuts = [0, many] if shards == 1 else np.minimum(even_cuts(cost, shards), many).tolist()
     # Made here, not in the threads: what a thread allocates may stay with it, though it is not used any more.
     sums = [[zeros(math.prod(shape)).reshape(shape) for shape in shapes] for _ in cuts[1:]]
-    map_threads(lambda k: run(cuts[k], cuts[k + 1], *sums[k]), range(len(cuts) - 1))
+    if shards == 1 and not blas:  # as small data are: they should cost no more than their arithmetic
+        run(0, many, *sums[0])
+    else:
+        map_threads(lambda k: run(cuts[k], cuts[k + 1], *sums[k]), range(len(cuts) - 1))
     first, *others = sums
     for more in others:
         for into, one in zip(first, more, strict=True):

@@ -85,6 +85,16 @@ def solve(dist: Any, potentials: Tables, scale: Tensor | None) -> tuple[Tensor, 
     return found, {"pieces": pieces * there[dist.rows.owner].unsqueeze(-1), "ends": there}
 
 
+def marginals(dist: Any, weights: Tables, value: Tensor) -> tuple[Tensor, Tensor]:
+    """log Z and posteriors of pieces, from weights."""
+    data = Pieces.of_weights(dist, weights, value)
+    score = np.empty(data.cells.shape)
+    score_pass(data.segments, data.length, data.cells, data.offsets, score)
+    ends = torch.full((len(dist.rows),), data.stop, dtype=torch.float64)
+    log_z, found = solve(dist, {"pieces": torch.from_numpy(score), "ends": ends}, None)
+    return log_z, found["pieces"]
+
+
 def decode(dist: Any, weights: Tables, value: Tensor, draw: bool, generator: torch.Generator | None) -> Tensor:
     """Where segments end in the best segmentation, or in a drawn one, from weights; -1 where there is none."""
     data = Pieces.of_weights(dist, weights, value)

@@ -155,7 +155,6 @@ class StructureContract:
         close(posterior.log_partition, log_z(instance), 1e-10, 1e-12)
         close(posterior.entropy, torch.tensor([item.entropy for item in instance.items]), 1e-7, 1e-7)
         mode, mbr, draw, marginals = posterior.mode(), posterior.mbr(), posterior.sample(), posterior.marginals
-        own = posterior.potentials[posterior.prior.part]
         for item, piece, cells in zip(instance.items, instance.pieces, instance.cells, strict=True):
             expected = torch.zeros_like(marginals[cells])
             for p, parts in zip(item.probabilities(), item.parts, strict=True):
@@ -170,10 +169,10 @@ class StructureContract:
             scores = dict(zip(item.structures, item.scores, strict=True))
             close(scores[tuple(mode[piece].flatten().tolist())], max(item.scores), 1e-12, 1e-12)
             assert scores[tuple(draw[piece].flatten().tolist())] > -math.inf
-            gains = {  # of structures without a part that is impossible by itself
+            gains = {  # of structures without a part that no possible structure has
                 s: math.fsum(float(expected[part]) for part in parts)
                 for s, parts in zip(item.structures, item.parts, strict=True)
-                if all(float(own[cells][part]) > -math.inf for part in parts)
+                if all(float(expected[part]) > 0 for part in parts)
             }
             close(gains[tuple(mbr[piece].flatten().tolist())], max(gains.values()), 1e-9, 1e-9)
 
