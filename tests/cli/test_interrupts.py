@@ -26,7 +26,7 @@ def test_a_few_moments() -> None:
     assert [one["command"] for one in found] == list(COMMANDS)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("name", COMMANDS)
 def test_50_moments(name: str) -> None:
     (found,) = interrupted("--moments", "50", f"--only={name}", patience=1800)

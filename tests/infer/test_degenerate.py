@@ -200,7 +200,7 @@ class Stubborn(pu.EM):
         return False
 
 
-@pytest.mark.parametrize("iterations", [300, pytest.param(5000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("iterations", [300, pytest.param(5000, marks=pytest.mark.deep)])
 def test_float32_on_a_long_run(iterations: int) -> None:
     corpus = pu.data.toy.sentences(20, seed=5)
     found = {}

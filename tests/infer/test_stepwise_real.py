@@ -11,7 +11,7 @@ import pyro_unsup as pu
 from pyro_unsup.models import Segmenter
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_words_of_child_directed_speech(real_data: Path) -> None:
     """With the setting that Liang & Klein (2009) chose by likelihood; their mean is 81.0, after 20 passes."""
     text = pu.data.read_segmented(real_data / "br-phono.txt")

@@ -37,8 +37,6 @@ ESTIMATED: dict[str, Callable[[Model], Any]] = {
     "logistic normal": lambda m: pu.LogisticNormal(),
     "features": features,
 }
-#: One model of each kind; the others take minutes.
-QUICK = "bigram tagger", "own, tables only"
 
 
 def crosses() -> Iterator[Any]:
@@ -47,10 +45,10 @@ def crosses() -> Iterator[Any]:
         parts = not MODELS[name].hidden or (weighed != "constrain" and pooled != "mixture")
         if climbs and parts and name != "own, Gaussian":  # of which some engines learn the tables only
             cross = (name, weighed, pooled, estimated)
-            marks = [] if name in QUICK else [pytest.mark.slow]
-            yield pytest.param(*cross, marks=marks, id=", ".join(cross))
+            yield pytest.param(*cross, id=", ".join(cross))
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("name", "weighed", "pooled", "estimated"), [*crosses()])
 def test_cross(name: str, weighed: str, pooled: str, estimated: str, tmp_path: Path) -> None:
     def build(model: Model) -> Any:

@@ -45,7 +45,7 @@ def test_killed_while_saving() -> None:
     assert sum(one["in the middle of a file"] for one in quick) > 0
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("name", SAVINGS)
 def test_killed_at_200_moments(name: str) -> None:
     (found,) = said("kill", "--moments", "200", f"--only={name}", patience=1800)
