@@ -7,7 +7,7 @@ from torch import Size, Tensor
 
 from .. import kernels
 from ..errors import StructureError
-from .cells import SpanCells, crossing, span_lengths, spans_of
+from .cells import SpanCells, by_first, by_last, crossing, span_lengths, spans_of
 from .dependency import check_sentences
 from .parts import Brackets
 from .semiring import Sum
@@ -99,11 +99,8 @@ class Bracketing(Structure):
         cells, device = self.span_cells, value.device
         owner, width = cells.owner.to(device), cells.width.to(device)
         y, x = value[:, 0].long(), value[:, 1].long()
-        yields, contexts = self.table("yields"), self.table("contexts")
-        inside, outside = (
-            self.look_up(yields.select(-2, row), owner, y) + self.look_up(contexts.select(-2, row), owner, x)
-            for row in (1, 0)
-        )
+        both = self.look_up(self.table("yields").mT, owner, y) + self.look_up(self.table("contexts").mT, owner, x)
+        outside, inside = both.unbind(-1)
         if "node" in self.weights:
             inside = inside + torch.where(width > 1, self.look_up(self.table("node"), owner, width), 0.0)
         lengths, sentence = self.rows.lengths.to(device), torch.arange(len(self.rows), device=device)
@@ -124,13 +121,13 @@ class Bracketing(Structure):
         """
         weight, shared = self.ratios(potentials)  # (*draws, B, N, N) by start and width
         N = weight.shape[-1]
-        inside = [weight[..., 0]]  # by width; (*draws, B, N + 1 - width)
+        row = weight[..., 0]  # (*draws, B, N + 1 - width)
+        starting, ending = by_first(None, row, N), by_last(None, row, N)  # (*draws, B, N, widths)
         for w in range(2, N + 1):
-            starts = N + 1 - w
-            left = torch.stack([row[..., :starts] for row in inside], -1)
-            right = torch.stack([row[..., -starts:] for row in inside[::-1]], -1)
-            inside.append(weight[..., :starts, w - 1] + sum_(left + right, -1))
-        whole = torch.stack([row[..., 0] for row in inside], -1)  # (*draws, B, N) of the first w words
+            splits = starting[..., : N + 1 - w, :] + ending[..., w - 1 :, :]
+            row = weight[..., : N + 1 - w, w - 1] + sum_(splits, -1)
+            starting, ending = by_first(starting, row, N), by_last(ending, row, N)
+        whole = starting[..., 0, :]  # (*draws, B, N) of the first w words
         last = (self.rows.lengths - 1).clamp(min=0).to(whole.device).unsqueeze(-1)
         return shared + whole.gather(-1, last.expand(*whole.shape[:-1], 1)).squeeze(-1)
 
@@ -160,8 +157,10 @@ class Bracketing(Structure):
             return empty.index_copy(-1, place, flat).unflatten(-1, (B, N, N))
 
         weight = chart(inside - outside)
-        forced = chart(must & ~cells.always.to(must.device))
-        weight = weight.masked_fill(_by_width(crossing(_by_fenceposts(forced))), -torch.inf)
+        forced = must & ~cells.always.to(must.device)
+        # On the CPU a look is cheap, and mostly saves all of this; elsewhere it would make the device wait.
+        if forced.device.type != "cpu" or bool(forced.any()):
+            weight = weight.masked_fill(_by_width(crossing(_by_fenceposts(chart(forced)))), -torch.inf)
         lead = outside.dim() - 1
         return weight, potentials["trees"] + _sum_by(outside, cells.owner, B, lead)
 

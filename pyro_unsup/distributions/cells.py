@@ -6,6 +6,7 @@ from functools import cached_property
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from .ragged import Rows, offsets_of
 
@@ -117,3 +118,23 @@ def crossing(some: Tensor) -> Tensor:  # (*batch, N + 1, N + 1) bool -> the same
     # a < i < b < j, in the same way.
     earlier = (less.mT @ given * less) @ less
     return ((later > 0) | (earlier > 0)) & (less > 0)
+
+
+def by_first(chart: Tensor | None, row: Tensor, size: int, axis: int = -1) -> Tensor:
+    """A chart (*batch, size, widths, *rest) by first word, with what is one word wider than all in it so far.
+
+    One tensor that grows costs less than a list of its rows: each step of a recursion then is a few operations.
+
+    :param row: (*batch, starts, *rest), by first word.
+    :param axis: of the starts in ``row``, from the end.
+    """
+    missing = size - row.shape[axis]
+    column = pad(row, (0, 0) * (-axis - 1) + (0, missing), value=-torch.inf).unsqueeze(row.dim() + axis + 1)
+    return column if chart is None else torch.cat([chart, column], axis)
+
+
+def by_last(chart: Tensor | None, row: Tensor, size: int, axis: int = -1) -> Tensor:
+    """The same by last word, the widest first: as the other part of a span, when its first part grows."""
+    missing = size - row.shape[axis]
+    column = pad(row, (0, 0) * (-axis - 1) + (missing, 0), value=-torch.inf).unsqueeze(row.dim() + axis + 1)
+    return column if chart is None else torch.cat([column, chart], axis)

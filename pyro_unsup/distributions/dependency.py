@@ -6,10 +6,9 @@ from typing import Any
 
 import torch
 from torch import Size, Tensor
-from torch.nn.functional import pad
 
 from ..errors import StructureError
-from .cells import ArcCells
+from .cells import ArcCells, by_first, by_last
 from .dependency_priors import harmonic_arcs, uniform_arcs
 from .parts import Arcs
 from .ragged import check_lengths, offsets_of
@@ -114,21 +113,23 @@ class Dependency(Structure):
         arc = torch.stack([arcs[..., 1:].flip(-2, -1), arcs[..., 1:]], -3)  # (*batch, 2, child, head)
         decide = torch.stack([decisions[..., LEFT, :, :].flip(-3), decisions[..., RIGHT, :, :]], -4)
 
-        # Lists by width w = j - i, of (*batch, 2, N - w) by first word. Rectangles have one row a width.
-        sealed, opened = [decide[..., ADJACENT, STOP]], [decide[..., ADJACENT, CONTINUE]]
-        arced: list[Tensor] = []
+        # Halves of width w = j - i are (*batch, 2, N - w) by first word; charts have one more axis, of widths.
+        sealed, opened = decide[..., ADJACENT, STOP], decide[..., ADJACENT, CONTINUE]
+        sealed_from, sealed_to = by_first(None, sealed, N), by_last(None, sealed, N)
+        open_from = by_first(None, opened, N)
+        arced_from: Tensor | None = None
         for w in range(1, N):
             i, j = slice(0, N - w), slice(w, N)
-            facing = _by_first(sealed, N).flip(-3, -2, -1)  # halves of the other direction, wide ones first
-            arced.append(arc.diagonal(-w, -2, -1) + sum_(_by_first(opened, N)[..., i, :] + facing[..., j, :], -1))
-            whole = sum_(_by_first(arced, N)[..., i, :] + _by_last(sealed, N).flip(-1)[..., j, :], -1)
-            sealed.append(whole + decide[..., i, BEYOND, STOP])
-            opened.append(whole + decide[..., i, BEYOND, CONTINUE])
-        left = _by_last(sealed, N)[..., LEFT, N - 1, :]  # (*batch, N) from the first word to r
-        width = (self.rows.lengths.unsqueeze(-1) - 1 - torch.arange(N)).to(
-            arcs.device
-        )  # (B, N) from r to the last word
-        right = _by_first(sealed, N)[..., RIGHT, :, :]
+            facing = sealed_from.flip(-3, -2, -1)  # halves of the other direction, wide ones first
+            arced = arc.diagonal(-w, -2, -1) + sum_(open_from[..., i, :] + facing[..., j, :], -1)
+            arced_from = by_first(arced_from, arced, N)
+            whole = sum_(arced_from[..., i, :] + sealed_to[..., j, :], -1)
+            sealed, opened = whole + decide[..., i, BEYOND, STOP], whole + decide[..., i, BEYOND, CONTINUE]
+            sealed_from, sealed_to = by_first(sealed_from, sealed, N), by_last(sealed_to, sealed, N)
+            open_from = by_first(open_from, opened, N)
+        left = sealed_to[..., LEFT, N - 1, :].flip(-1)  # (*batch, N) from the first word to r
+        width = (self.rows.lengths.unsqueeze(-1) - 1 - torch.arange(N)).to(arcs.device)  # (B, N) from r to the end
+        right = sealed_from[..., RIGHT, :, :]
         right = right.gather(-1, width.clamp(min=0).expand(right.shape[:-1]).unsqueeze(-1)).squeeze(-1)
         return sum_(arcs[..., 0] + left + right.masked_fill(width < 0, -torch.inf), -1)
 
@@ -180,16 +181,6 @@ class Dependency(Structure):
             name: w.reshape(w.shape[w.dim() - len(self.table_axes[name]) :]).cpu() for name, w in self.weights.items()
         }
         return draw_sentences(weights, lengths.numpy(), uniforms.numpy()).reshape(*sample_shape, -1)
-
-
-def _by_first(rows: list[Tensor], size: int) -> Tensor:  # (*batch, 2, size - width) each -> (*batch, 2, size, widths)
-    """Halves of all widths so far, by their first word."""
-    return torch.stack([pad(row, (0, size - row.shape[-1]), value=-torch.inf) for row in rows], -1)
-
-
-def _by_last(rows: list[Tensor], size: int) -> Tensor:  # (*batch, 2, size - width) each -> (*batch, 2, size, widths)
-    """Halves of all widths so far, by their last word."""
-    return torch.stack([pad(row, (size - row.shape[-1], 0), value=-torch.inf) for row in rows], -1)
 
 
 def check_sentences(lengths: Tensor) -> Tensor:  # (B,)

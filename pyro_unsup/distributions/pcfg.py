@@ -7,7 +7,7 @@ from torch import Size, Tensor
 from torch.nn.functional import one_hot
 
 from ..errors import StructureError
-from .cells import SpanCells
+from .cells import SpanCells, by_first, by_last
 from .dependency import check_sentences
 from .parts import Constituents
 from .semiring import Sum
@@ -97,23 +97,26 @@ class PCFG(Structure):
             rules[..., :N, N:],
             rules[..., :N, :N],
         )
-        wide: list[Tensor] = []  # by width from 2 on; (*draws, B, T + 1 - width, N)
+        row = words  # of the last width, (*draws, B, T + 1 - width, N)
+        starting, ending = None, None  # wider spans, (*draws, B, T, widths from 2 on, N)
+        whole = [torch.full_like(chart[..., 0, 0, :N], -torch.inf)]
         for w in range(2, T + 1):
             S = T + 1 - w
             if w == 2:
                 ways = [both + _pairs(words[..., :-1, :], words[..., 1:, :]).unsqueeze(-3)]
             else:  # a word and the rest of the span; or two wider parts
                 ways = [
-                    left_word + _pairs(words[..., :S, :], wide[-1][..., 1:, :]).unsqueeze(-3),
-                    right_word + _pairs(wide[-1][..., :S, :], words[..., w - 1 :, :]).unsqueeze(-3),
+                    left_word + _pairs(words[..., :S, :], row[..., 1:, :]).unsqueeze(-3),
+                    right_word + _pairs(row[..., :S, :], words[..., w - 1 :, :]).unsqueeze(-3),
                 ]
-            if w > 3:
-                left = torch.stack([row[..., :S, :] for row in wide[:-1]], -2)  # (*draws, B, S, splits, N)
-                right = torch.stack([row[..., -S:, :] for row in wide[-2::-1]], -2)
+            if starting is not None and ending is not None and w > 3:
+                left = starting[..., :S, :-1, :]  # (*draws, B, S, splits, N)
+                right = ending[..., w - 1 :, 1:, :]
                 ways.append(neither + sum_(_pairs(left, right), -3).unsqueeze(-3))
             made = sum_(torch.cat([way.flatten(-2) for way in ways], -1), -1)  # (*draws, B, S, N)
-            wide.append(chart[..., :S, w - 1, :N] + made)
-        whole = [torch.full_like(chart[..., 0, 0, :N], -torch.inf), *(row[..., 0, :] for row in wide)]
+            row = chart[..., :S, w - 1, :N] + made
+            starting, ending = by_first(starting, row, T, -2), by_last(ending, row, T, -2)
+            whole.append(row[..., 0, :])
         each = sum_(torch.stack(whole, -2), -1)  # (*draws, B, T) by length
         last = (self.rows.lengths - 1).clamp(min=0).to(flat.device).unsqueeze(-1)
         return each.gather(-1, last.expand(*each.shape[:-1], 1)).squeeze(-1)

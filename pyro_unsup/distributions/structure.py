@@ -373,10 +373,18 @@ class Structure(TorchDistribution):
         :param owner: (*parts) the example of each.
         :param index: (*parts) for the first axes of the table.
         """
-        draws = (slice(None),) * len(self.draws)
-        if table.shape[len(self.draws)] == 1:
-            return table.squeeze(len(self.draws))[(*draws, *index)]
-        return table[(*draws, owner.to(table.device), *index)]
+        axis = len(self.draws)
+        if table.shape[axis] == 1:
+            table = table.squeeze(axis)
+        else:
+            index = (owner.to(table.device), *index)
+        sizes, shape = table.shape[axis : axis + len(index)], torch.broadcast_shapes(*(i.shape for i in index))
+        place = index[0]
+        for size, more in zip(sizes[1:], index[1:], strict=True):
+            place = place * size + more
+        flat = table if len(index) == 1 else table.flatten(axis, axis + len(index) - 1)
+        # One axis to select from: its gradient is a plain sum into the table.
+        return flat.index_select(axis, place.expand(shape).reshape(-1)).unflatten(axis, shape)
 
     def spread(self, table: Tensor, owner: Tensor) -> Tensor:  # (*draws, 1 or rows, *axes)
         """A table for each row, from the set of weights that belongs to its example; one for all if they share it.
