@@ -40,7 +40,7 @@ def text_of(made: Arrays) -> Bitext:
 
 
 def em_of(model: Aligner, data: Any) -> pu.EM:
-    em = pu.EM(model, init=pu.uniform())
+    em = pu.EM(model, init=pu.init.uniform())
     em.step(data)
     return em
 
@@ -83,7 +83,7 @@ def memory(pairs: int = 300_000) -> None:
     text = text_of(bitext(pairs, WORDS, twice=True))
     began = time.perf_counter()
     aligner = Aligner.of(text)
-    em = pu.EM(aligner, init=pu.uniform())
+    em = pu.EM(aligner, init=pu.init.uniform())
     em.step(text)
     ready = time.perf_counter()
     em.step(text)

@@ -25,7 +25,7 @@ def speed(data: str) -> None:
     K, V = weights["emission"].shape
     vocab = pu.data.Vocab(corpora(data, "wsj")["wsj"].vocab.types[:V])
     corpus = pu.data.Corpus(words.numpy(), offsets(lengths.numpy()), vocab)
-    em = pu.EM(Tagger(K, vocab), init=pu.from_weights(weights))
+    em = pu.EM(Tagger(K, vocab), init=pu.init.from_weights(weights))
     em.start(corpus)
     for ngram in ("suffix", "any"):
         climber = pu.Gradient(Tagger(K, vocab), pu.LogLinear(pu.templates.tagging(ngram=ngram), 1.0))

@@ -54,7 +54,7 @@ def log_likelihood(words: torch.Tensor, lengths: torch.Tensor, weights: dict[str
 
 def ours(words: torch.Tensor, lengths: torch.Tensor, weights: dict[str, torch.Tensor], dtype: torch.dtype) -> pu.EM:
     K, V = weights["emission"].shape
-    em = pu.EM(pu.models.Tagger(K, V), init=pu.from_weights(weights), dtype=dtype)
+    em = pu.EM(pu.models.Tagger(K, V), init=pu.init.from_weights(weights), dtype=dtype)
     em.start(words, lengths)
     return em
 
@@ -175,7 +175,7 @@ def iterations(half: int | None = None) -> float:
         words = words.split([int(lengths[:cut].sum()), int(lengths[cut:].sum())])[half]
         lengths = lengths.split([cut, len(lengths) - cut])[half]
     K, V = weights["emission"].shape
-    em = pu.EM(pu.models.Tagger(K, V), init=pu.from_weights(weights))
+    em = pu.EM(pu.models.Tagger(K, V), init=pu.init.from_weights(weights))
     fit = em.run(words, lengths, iterations=20, tolerance=0, progress=False)
     assert abs(fit.rows[0]["objective"] - log_likelihood(words, lengths, weights)) < 0.001
     return float(np.median(np.diff([row["seconds"] for row in fit.rows])[2:]))  # the first ones fill caches

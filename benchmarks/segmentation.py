@@ -31,7 +31,7 @@ def ratios() -> None:
         pu.data.Corpus(made["symbols"], offsets(made["lengths"]), pu.data.Vocab(list(PHONEMES))), made["ends"]
     )
     model = Segmenter.of(text, max_length=LONGEST)
-    em = pu.EM(model, init=pu.uniform())
+    em = pu.EM(model, init=pu.init.uniform())
     em.run(text, iterations=5, tolerance=0.0, progress=False)  # weights that are no longer all the same
     runs = {
         "indexing": lambda: Segmenter.of(text, max_length=LONGEST),

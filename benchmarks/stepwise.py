@@ -24,7 +24,7 @@ def speed() -> None:
     words, lengths, weights = problem()
     K, V = weights["emission"].shape
     corpus = pu.data.Corpus(words.numpy(), offsets(lengths.numpy()), pu.data.Vocab([f"w{i}" for i in range(V)]))
-    model, init = pu.models.Tagger(K, corpus.vocab), pu.from_weights(weights)
+    model, init = pu.models.Tagger(K, corpus.vocab), pu.init.from_weights(weights)
     batch, online = pu.EM(model, init=init), pu.StepwiseEM(model, init=init, batch_size=BATCH_SIZE)
     batch.start(corpus)
     online.start(corpus)

@@ -75,7 +75,7 @@ def our_direction(data: Arrays) -> Job:
             pyro.sample("forward", Alignment(translation, pairs.grid, alone, alone), obs=pairs.cells)
 
     even = torch.full_like(table.layout.uniform(), -float(np.log(int(data["words"]))))
-    em = pu.EM(model, init=pu.from_weights({"translation_forward": even}))
+    em = pu.EM(model, init=pu.init.from_weights({"translation_forward": even}))
     em.start(pairs)
 
     def answer(_: float) -> dict[str, float]:
@@ -113,7 +113,7 @@ def our_directions(data: Arrays) -> Job:
     text = _text(data)
     aligner = pu.models.Aligner.of(text, agreement=None)
     pairs = aligner.index(text)
-    em = pu.EM(aligner, init=pu.uniform())
+    em = pu.EM(aligner, init=pu.init.uniform())
     em.start(pairs)
 
     def answer(_: float) -> dict[str, float]:

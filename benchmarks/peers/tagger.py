@@ -34,7 +34,7 @@ def ours(precision: str) -> Any:
         words, lengths = torch.from_numpy(data["words"]), torch.from_numpy(data["lengths"])
         names = ("start", "transition", "emission")
         start = {name: torch.from_numpy(data[name]).log().to(dtype) for name in names}
-        em = pu.EM(pu.models.Tagger(*data["emission"].shape), init=pu.from_weights(start), dtype=dtype)
+        em = pu.EM(pu.models.Tagger(*data["emission"].shape), init=pu.init.from_weights(start), dtype=dtype)
 
         def run() -> float:
             em.weights = dict(start)

@@ -98,7 +98,7 @@ def main() -> None:
 
     fit = engine.run(x, lengths, 3, progress=False)  # the chain goes on from where it is
     print(fit.report)
-    other = pu.EM(enumerated_model, init=pu.from_weights(fit)).evaluate_loss(x, lengths, 3)
+    other = pu.EM(enumerated_model, init=pu.init.from_weights(fit)).evaluate_loss(x, lengths, 3)
     print(f"log marginal: {fit.objective:.9f}, and {-other:.9f} under enumerated_model")
     print("mean ", fit.params["mean"].numpy().round(2))
     print("scale", fit.params["scale"].numpy().round(2))

@@ -137,7 +137,8 @@ class Algorithm:
         :param toward: what annealing starts from, if it is not the flat posterior.
         """
         from ..handlers import harden
-        from ..infer import EM, Anneal, StepwiseEM, geometric
+        from ..infer import EM, Anneal, StepwiseEM
+        from ..infer.schedules import geometric
 
         if self.anneal:
             first = betas[0] if self.beta_start is None else self.beta_start
@@ -154,7 +155,7 @@ class Algorithm:
 
 def noisy(start: Initial | None, scale: float) -> Initial:
     """A start with noise on it; without one, noise alone."""
-    from ..infer import from_weights, noise
+    from ..infer.init import from_weights, noise
 
     if start is None:
         return noise(scale)

@@ -3,6 +3,7 @@
 The engines know no model by name. The sampler does: it integrates tables out, which is worked out for each model.
 """
 
+from . import init, schedules
 from .anneal import Anneal
 from .em import EM
 from .gibbs import CollapsedGibbs
@@ -10,17 +11,15 @@ from .gradient import Gradient
 from .hierarchical import HierarchicalEM
 from .hyperparameters import Flat, Gamma, LogUniform
 from .incremental import IncrementalEM
-from .initial import Initial, from_labelled, from_weights, noise, uniform
+from .init import Initial
 from .jackknife import Trials, jackknife_fits
 from .launch import launch
 from .loop import Callback, Info
 from .mixture import MixtureEM
-from .polytope import Loosen, Polytope, fixed
+from .polytope import Polytope
 from .processes import LostProcess
-from .schedules import geometric, linear, quench
 from .select import Selection, select_steps
 from .stepwise import StepwiseEM
-from .temperatures import Cooling
 from .walk import Sweep
 
 __all__ = [
@@ -28,7 +27,6 @@ __all__ = [
     "Anneal",
     "Callback",
     "CollapsedGibbs",
-    "Cooling",
     "Flat",
     "Gamma",
     "Gradient",
@@ -37,7 +35,6 @@ __all__ = [
     "Info",
     "Initial",
     "LogUniform",
-    "Loosen",
     "LostProcess",
     "MixtureEM",
     "Polytope",
@@ -45,15 +42,9 @@ __all__ = [
     "StepwiseEM",
     "Sweep",
     "Trials",
-    "fixed",
-    "from_labelled",
-    "from_weights",
-    "geometric",
+    "init",
     "jackknife_fits",
     "launch",
-    "linear",
-    "noise",
-    "quench",
+    "schedules",
     "select_steps",
-    "uniform",
 ]

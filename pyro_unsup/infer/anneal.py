@@ -15,7 +15,7 @@ from ..results import Fit
 from .em import EM
 from .estimation import Estimate
 from .expectation import Marginal
-from .initial import Initial, shaken
+from .init import Initial, shaken
 from .loop import Info
 from .schedules import check_schedule, geometric
 
@@ -48,7 +48,7 @@ class Anneal(EM):
 
         >>> import pyro_unsup as pu
         >>> sentences = [[0, 1], [0, 1, 1], [1, 0, 1]]
-        >>> fit = pu.Anneal(pu.models.Tagger(tags=2, vocab=2), schedule=pu.geometric(0.1, 2)).run(sentences)
+        >>> fit = pu.Anneal(pu.models.Tagger(tags=2, vocab=2), schedule=pu.schedules.geometric(0.1, 2)).run(sentences)
         >>> fit.history.beta.unique().tolist()
         [0.1, 0.2, 0.4, 0.8, 1.0]
 
@@ -80,9 +80,9 @@ class Anneal(EM):
         early: float | Callable[[float], float] | None = None,
         jitter: float = 0.1,
         dtype: torch.dtype = torch.float64,
-        m_steps: int = 20,
+        lbfgs_iterations: int = 20,
     ) -> None:
-        super().__init__(model, estimate, init, dtype=dtype, m_steps=m_steps)
+        super().__init__(model, estimate, init, dtype=dtype, lbfgs_iterations=lbfgs_iterations)
         self.schedule = check_schedule(geometric() if schedule is None else schedule)
         if steps is not None and steps < 1:
             raise FitError(f"steps at a beta must be at least 1, actual {steps}")

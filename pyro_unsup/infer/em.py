@@ -24,9 +24,9 @@ class EM(Engine):
     enumerated without being asked to.
 
     :param estimate: how counts become weights, one for all tables or by table name (others then :class:`.Normalise`).
-    :param init: where to start, see :mod:`pyro_unsup.infer.initial`.
+    :param init: where to start, see :mod:`pyro_unsup.infer.init`.
     :param dtype: of the tables and all sums.
-    :param m_steps: L-BFGS iterations in each M step, for parameters that are not tables.
+    :param lbfgs_iterations: L-BFGS iterations in each M step, for parameters that are not tables.
 
     The objective is the log-likelihood plus the estimators' log priors, and never falls; what looks like a fall beyond
     rounding is an error, as are NaN and rows without counts. (A structure whose E step is a heuristic may fall.)
@@ -121,5 +121,5 @@ class EM(Engine):
         climb(
             [p for p in self._moving().values() if p.requires_grad],
             lambda: marginal.expected_complete(self.weights, found.factors, *self._data),
-            self.m_steps,
+            self.lbfgs_iterations,
         )

@@ -27,7 +27,7 @@ from ..results.storage import may_write
 from ..tables import Declaration
 from .estimation import Estimate, Estimation
 from .expectation import Expectation, Marginal, naming, plainly
-from .initial import Initial, noise
+from .init import Initial, noise
 from .loop import Callback, Checkpoints, Info, iterate
 from .outcome import State, outcome
 from .points import Points
@@ -44,9 +44,9 @@ class Engine:
 
     :param model: a Pyro program with tables (:func:`pyro_unsup.table`).
     :param estimate: how counts become weights, one for all tables or by table name (others then :class:`.Normalise`).
-    :param init: where to start, see :mod:`pyro_unsup.infer.initial`.
+    :param init: where to start, see :mod:`pyro_unsup.infer.init`.
     :param dtype: of the tables and all sums.
-    :param m_steps: L-BFGS iterations in each M step, for parameters that are not tables.
+    :param lbfgs_iterations: L-BFGS iterations in each M step, for parameters that are not tables.
     """
 
     #: How many iterations a run makes at most, if it is not told; and the scale of the noise that it starts from.
@@ -61,11 +61,11 @@ class Engine:
         init: Initial | None = None,
         *,
         dtype: torch.dtype = torch.float64,
-        m_steps: int = 20,
+        lbfgs_iterations: int = 20,
     ) -> None:
         if dtype not in MAY_FALL:
             raise FitError(f"dtype must be torch.float64 or torch.float32, actual {dtype}")
-        self.model, self.dtype, self.m_steps = model, dtype, m_steps
+        self.model, self.dtype, self.lbfgs_iterations = model, dtype, lbfgs_iterations
         self.estimate: Estimate = self._usual() if estimate is None else estimate
         self.init = init
         self.weights: dict[str, Tensor] = {}
@@ -117,7 +117,7 @@ class Engine:
             "estimate": self.estimate,
             "init": self.init,
             "dtype": self.dtype,
-            "m_steps": self.m_steps,
+            "lbfgs_iterations": self.lbfgs_iterations,
         }
 
     # -- tables

@@ -139,7 +139,7 @@ class Estimation:
             if key not in memory:
                 raise FitError(
                     f"the fit to go on from has no '{key}' in its memory, which has {sorted(memory)}: it was trained "
-                    "with other estimators. To start from its tables, give init=from_weights(fit) (with "
+                    "with other estimators. To start from its tables, give init=pu.init.from_weights(fit) (with "
                     "LogLinear(fit_start=True))"
                 )
             if key in features:

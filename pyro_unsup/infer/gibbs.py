@@ -21,7 +21,7 @@ from .gibbs_identity import digest
 from .gibbs_tags import How
 from .hyperparameters import Hyperparameters, Hyperprior, Learn, hyperprior
 from .sampling import COLUMNS, Plan, SweepCallback, run_chains
-from .temperatures import Temperature, at_sweep
+from .schedules import Temperature, at_sweep
 from .walk import Walk, state_of
 
 Array = np.ndarray[Any, Any]

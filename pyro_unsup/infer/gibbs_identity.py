@@ -10,7 +10,7 @@ import numpy as np
 
 from ..results.building import describe_model
 from .hyperparameters import LARGEST, SMALLEST, Hyperprior
-from .temperatures import at_sweep
+from .schedules import at_sweep
 from .walk import Walk
 
 Array = np.ndarray[Any, Any]

@@ -18,7 +18,7 @@ from ..kernels.threads import plain_torch
 from ..results import Fit
 from .engine import Engine
 from .estimation import Estimate
-from .initial import Initial
+from .init import Initial
 from .loop import Info
 from .outcome import State
 

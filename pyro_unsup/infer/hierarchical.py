@@ -20,7 +20,7 @@ from ..results import Fit
 from ..tables import Declaration
 from .em import EM
 from .examples import Examples
-from .initial import Initial, noise
+from .init import Initial, noise
 from .loop import Info
 from .outcome import State
 from .own_weights import OwnExpectation
@@ -53,7 +53,7 @@ class HierarchicalEM(EM):
     has the E steps of many examples done at once; any other is run once for each example, a few milliseconds every
     time.
 
-    :param init: where mu starts (a harmonic start, say), see :mod:`pyro_unsup.infer.initial`.
+    :param init: where mu starts (a harmonic start, say), see :mod:`pyro_unsup.infer.init`.
     :param covariance: of the outcomes of a row: ``"diagonal"`` or ``"full"``, which start at the variance times the
         identity; or where Sigma starts. That is a mapping from the labels of outcomes to families, which vary together,
         or a tensor (an array, lists) for the tables that it suits: (outcomes, outcomes), or (outcomes,) of variances.
@@ -121,7 +121,7 @@ class HierarchicalEM(EM):
         if not fresh and (len(data) != len(known) or any(a is not b for a, b in zip(data, known, strict=True))):
             raise FitError(
                 "HierarchicalEM remembers the posteriors of the data that it began with, and these are others: make a "
-                "new engine for them, with init=from_weights(fit) to start from what was learned"
+                "new engine for them, with init=pu.init.from_weights(fit) to start from what was learned"
             )
         examples = Examples.of(self.model, args, kwargs) if fresh else None
         super().start(*args, seed=seed, **kwargs)
@@ -297,7 +297,7 @@ class HierarchicalEM(EM):
             if not all(same) or any(x.shape != pairs.places.shape for x in kept[2:]):
                 raise FitError(
                     f"the fit to go on from has posteriors of other examples for table '{name}': resume with the data "
-                    "that it was trained on, or start from what was learned with init=from_weights(fit)"
+                    "that it was trained on, or start from what was learned with init=pu.init.from_weights(fit)"
                 )
             self._posteriors[name] = Posterior(kept[2].numpy(), kept[3].numpy())
 

@@ -13,7 +13,7 @@ from ..errors import FitError
 from ..handlers import declared
 from ..kernels.threads import plain_torch
 from .estimation import Estimate
-from .initial import Initial
+from .init import Initial
 from .loop import Info
 from .online import Online
 from .statistics import Parts, expect_parts
@@ -152,7 +152,7 @@ class IncrementalEM(Online):
         if len(self._store) and not (same and self._store.fits(self._batches)):
             raise FitError(
                 "IncrementalEM remembers the mini-batches of the data that it began with, and these are others: make a "
-                "new engine for them, with init=from_weights(fit) to start from what was learned"
+                "new engine for them, with init=pu.init.from_weights(fit) to start from what was learned"
             )
         self._seen = now
 

@@ -22,10 +22,11 @@ from .em import EM
 from .engine import MAY_FALL
 from .estimation import Estimate
 from .expectation import Expectation, Marginal
-from .initial import Initial
+from .init import Initial
 from .loop import Info
 from .outcome import State
-from .polytope import Loosen, Polytope
+from .polytope import Polytope
+from .schedules import Loosen
 
 #: From an iteration and the number of coefficients to those that are allowed.
 Schedule = Callable[[int, int], Polytope]
@@ -61,7 +62,8 @@ class MixtureEM(EM):
         >>> import pyro_unsup as pu
         >>> sentences = [[0, 1, 1, 2], [2, 1, 0], [0, 1, 2]]
         >>> near = pu.components.short_dependencies(limit=1)
-        >>> engine = pu.MixtureEM(pu.models.DMV(tags=3), [near], pu.DirichletVB(), polytope=pu.Loosen(0.5, 0.9, 0.1))
+        >>> loosen = pu.schedules.Loosen(0.5, 0.9, 0.1)
+        >>> engine = pu.MixtureEM(pu.models.DMV(tags=3), [near], pu.DirichletVB(), polytope=loosen)
         >>> fit = engine.run(sentences, iterations=6)
         >>> fit.history.lambda_0.round(2).tolist()
         [0.5, 0.6, 0.7, 0.8, 0.9, 0.9, 0.9]
@@ -86,9 +88,9 @@ class MixtureEM(EM):
         polytope: Polytope | Schedule | None = None,
         tied: bool = True,
         dtype: torch.dtype = torch.float64,
-        m_steps: int = 20,
+        lbfgs_iterations: int = 20,
     ) -> None:
-        super().__init__(model, estimate, init, dtype=dtype, m_steps=m_steps)
+        super().__init__(model, estimate, init, dtype=dtype, lbfgs_iterations=lbfgs_iterations)
         if not isinstance(components, Sequence) or not components:
             raise FitError(f"a mixture has one component or more, functions of parts in a list, actual {components!r}")
         if not (polytope is None or isinstance(polytope, Polytope) or callable(polytope)) or not isinstance(tied, bool):

@@ -16,7 +16,7 @@ from .engine import Engine
 from .estimation import Estimate
 from .examples import Examples
 from .expectation import Marginal
-from .initial import Initial
+from .init import Initial
 from .outcome import State
 from .statistics import Statistics
 

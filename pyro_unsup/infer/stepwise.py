@@ -18,7 +18,7 @@ from ..errors import FitError
 from ..kernels.threads import plain_torch
 from ..results import Fit
 from .estimation import Estimate
-from .initial import Initial
+from .init import Initial
 from .loop import Callback, Info
 from .online import Online
 from .outcome import outcome
@@ -64,7 +64,7 @@ class StepwiseEM(Online):
         >>> import pyro_unsup as pu
         >>> data, model = [[0, 1], [0, 1, 1], [1, 0, 1], [0, 0, 1]], pu.models.Tagger(tags=2, vocab=2)
         >>> quick = pu.StepwiseEM(model, batch_size=2).run(data, iterations=5)
-        >>> fit = pu.EM(model, init=pu.from_weights(quick)).run(data)
+        >>> fit = pu.EM(model, init=pu.init.from_weights(quick)).run(data)
         >>> fit.objective > quick.log_likelihood(data)
         True
 

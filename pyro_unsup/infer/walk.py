@@ -17,7 +17,7 @@ from .gibbs_clusters import ClusterState
 from .gibbs_segments import SegmentState
 from .gibbs_tags import TagState
 from .hyperparameters import Hyperparameters
-from .temperatures import Temperature, at_sweep
+from .schedules import Temperature, at_sweep
 
 Array = np.ndarray[Any, Any]
 #: So many sweeps in which nothing at all is accepted are worth a warning.

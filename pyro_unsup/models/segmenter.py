@@ -35,8 +35,8 @@ class Segmenter:
     weight. The penalty is not learned. Without one the best model of a text has every sentence as one segment. Axes:
     ``segment``, a string (a tuple, where a symbol is more than a character; empty for the last column); ``decision``.
 
-    The uniform start of EM (``pu.uniform()``) is that of the paper: nothing is symmetric here that a start would have
-    to break.
+    The uniform start of EM (``pu.init.uniform()``) is that of the paper: nothing is symmetric here that a start would
+    have to break.
 
     :param vocab: how many symbols, or the symbols themselves.
     :param types: the known types of segments; :meth:`of` takes all substrings of a text, :meth:`listed` a list.
@@ -48,7 +48,7 @@ class Segmenter:
         >>> text = ["thedog", "adog", "seethedog", "thecat", "acat", "seeacat", "see"]
         >>> vocab = pu.data.Vocab(sorted(set("".join(text))))
         >>> sentences = [vocab.encode(line) for line in text]
-        >>> fit = pu.EM(pu.models.Segmenter.of(sentences, vocab=vocab), init=pu.uniform()).run(sentences)
+        >>> fit = pu.EM(pu.models.Segmenter.of(sentences, vocab=vocab), init=pu.init.uniform()).run(sentences)
         >>> fit.predict([vocab.encode("seethecat")]).tolist()  # 1 where a segment ends: see the cat
         [0, 0, 1, 0, 0, 1, 0, 0, 1]
     """

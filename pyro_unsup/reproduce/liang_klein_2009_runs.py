@@ -67,7 +67,7 @@ def settings(model: Any, data: Any, power: float, score: str, small: bool) -> Fo
         powers=[power],
         batch_sizes=SMALL_SIZES if small else BATCH_SIZES,
         iterations=2 if small else 20,
-        init=pu.noise(1e-3),
+        init=pu.init.noise(1e-3),
         score=lambda fit: 100 * fit.evaluate(data)[score],
         processes=1,
         progress=False,

@@ -58,7 +58,7 @@ def test_help(run: Run, command: list[str]) -> None:
     [
         (["--alpha", 0.1, "--beta", 0.5], {"alpha": 0.1, "beta": 0.5}),
         (["--hyper", "shared", "--hyperprior", "log-uniform"], {"hyper": "shared", "hyperprior": "log_uniform"}),
-        (["--blocked", "--anneal"], {"how": "blocked", "temperature": pu.Cooling()}),
+        (["--blocked", "--anneal"], {"how": "blocked", "temperature": pu.schedules.Cooling()}),
         (["--uncollapsed", "--order", 1, "--no-stop"], {"how": "uncollapsed"}),
     ],
 )

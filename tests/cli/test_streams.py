@@ -48,7 +48,7 @@ KINDS: dict[str, tuple[tuple[object, ...], Callable[[Any, Any], Any]]] = {
 
 def engine_of(kind: str, known: Path) -> pu.StepwiseEM:
     """As the command line should make it."""
-    estimate, start = (pu.AddLambda(0.1), pu.noise(1e-3)) if kind == "clusterer" else (None, None)
+    estimate, start = (pu.AddLambda(0.1), pu.init.noise(1e-3)) if kind == "clusterer" else (None, None)
     if kind == "tagger":
         model: Any = pu.models.Tagger(4, read_lines(known, unknown="<unk>").vocab)
     elif kind == "clusterer":
@@ -57,9 +57,9 @@ def engine_of(kind: str, known: Path) -> pu.StepwiseEM:
         model = pu.models.Segmenter.of(read_segmented(known), max_length=6)
         segments = torch.zeros(len(model.types) + 1)
         segments[-1] = -torch.inf
-        start = pu.from_weights({"segments": segments.log_softmax(-1), "stop": torch.full((2,), 0.5).log()})
+        start = pu.init.from_weights({"segments": segments.log_softmax(-1), "stop": torch.full((2,), 0.5).log()})
     else:
-        model, start = pu.models.Aligner.of(read_bitext(known, unknown="<unk>")), pu.uniform()
+        model, start = pu.models.Aligner.of(read_bitext(known, unknown="<unk>")), pu.init.uniform()
     return pu.StepwiseEM(model, estimate, start, power=0.8)
 
 

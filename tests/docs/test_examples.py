@@ -148,7 +148,7 @@ def test_gaussian_hmm_written_twice_is_one_model() -> None:
     hmm, args = example("gaussian_hmm"), small_hmm()
     fits = {}
     for name in ("enumerated_model", "chain_model"):
-        engine = pu.EM(getattr(hmm, name), init=pu.noise(3.0))
+        engine = pu.EM(getattr(hmm, name), init=pu.init.noise(3.0))
         engine.start(*args, seed=1)
         fits[name] = engine.run(*args, iterations=0, progress=False)
     slow, fast = fits["enumerated_model"], fits["chain_model"]

@@ -53,8 +53,8 @@ def enumerated_hmm(sentences: list[list[int]]) -> None:
 
 def test_an_enumerated_model_goes_the_same_way_as_the_structure() -> None:
     start = pu.EM(Tagger(2, 4)).run(SENTENCES, iterations=0, seed=3).weights
-    fast = pu.EM(pu.harden(Tagger(2, 4)), pu.AddLambda(0.1), init=pu.from_weights(start))
-    slow = pu.EM(pu.harden(enumerated_hmm), pu.AddLambda(0.1), init=pu.from_weights(start))
+    fast = pu.EM(pu.harden(Tagger(2, 4)), pu.AddLambda(0.1), init=pu.init.from_weights(start))
+    slow = pu.EM(pu.harden(enumerated_hmm), pu.AddLambda(0.1), init=pu.init.from_weights(start))
     for _ in range(5):
         assert slow.step(SENTENCES) == pytest.approx(fast.step(SENTENCES), rel=1e-10)
     for name, w in fast.weights.items():
@@ -73,7 +73,7 @@ def mixture(x: Tensor) -> None:
 def test_other_parameters_move_too() -> None:
     """Hard clustering of points: each counts for its own class alone, and classes get the means of their points."""
     x = torch.tensor([-3.0, -2.0, -2.5, 2.0, 3.0, 4.0])
-    fit = pu.EM(pu.harden(mixture), pu.AddLambda(0.1), m_steps=50).run(x, iterations=40)
+    fit = pu.EM(pu.harden(mixture), pu.AddLambda(0.1), lbfgs_iterations=50).run(x, iterations=40)
     values = [row["objective"] for row in fit.rows]
     assert all(b >= a - 1e-5 * abs(a) for a, b in itertools.pairwise(values))
     torch.testing.assert_close(fit.params["centre"], torch.tensor([-2.5, 3.0]), atol=1e-2, rtol=0)
@@ -101,7 +101,7 @@ def test_an_impossible_sentence_is_an_error_that_says_so() -> None:
         "transition": torch.eye(2).log(),
         "emission": torch.tensor([[0.5, 0.5, 0, 0], [0, 0, 0.5, 0.5]]).log(),
     }
-    em = pu.EM(pu.harden(Tagger(2, 4, dictionary=mask)), init=pu.from_weights(weights))
+    em = pu.EM(pu.harden(Tagger(2, 4, dictionary=mask)), init=pu.init.from_weights(weights))
     with pytest.raises(pu.FitError, match="item 1 of site 'words' has probability zero"):
         em.step([[0, 1], [2, 3]])
 

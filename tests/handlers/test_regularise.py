@@ -82,7 +82,7 @@ def test_the_posterior_is_the_projection(bound: list[float], each: bool) -> None
     alone = [project([one], [g], limit)[0] for one, g in zip(p, f, strict=True)] if each else []
     q = alone or project(p, f, limit * len(p))
     model = pu.regularise(tagger, [zero, ends], bound, each)
-    em = pu.EM(model, init=pu.from_weights(start))
+    em = pu.EM(model, init=pu.init.from_weights(start))
     em.start(SENTENCES)
     info = em.look()
     # The objective is the log-likelihood less the distance.

@@ -89,7 +89,7 @@ def test_toward_random_splits_against_all_trees(beta: float) -> None:
     em = pu.EM(pu.skew(model, beta, "split"))
     em.start(sentence)
     info = em.look()
-    fit = pu.EM(model, init=pu.from_weights(em.weights)).run(sentence, iterations=0)
+    fit = pu.EM(model, init=pu.init.from_weights(em.weights)).run(sentence, iterations=0)
     (site,) = (s for s in fit._sites(sentence) if s["name"] == "spans")
     start, end = spans_of(torch.tensor([5]))[1:]
     total = []

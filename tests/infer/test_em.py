@@ -25,7 +25,7 @@ def test_em_equals_em_by_enumeration(order: int, stop: bool) -> None:
     data = corpus()
     model = Tagger(tags=2, vocab=4, order=order, stop=stop)
     weights = start_weights(model, data)
-    em = EM(model, init=pu.from_weights(weights))
+    em = EM(model, init=pu.init.from_weights(weights))
     for _ in range(4):
         loss = em.step(data)
         chain = pu.Chain(
@@ -54,7 +54,7 @@ def test_em_equals_hmmlearn() -> None:
     data = corpus(60, V=6, longest=9)
     model = Tagger(tags=3, vocab=6)
     weights = start_weights(model, data)
-    ours = EM(model, init=pu.from_weights(weights)).run(data, iterations=20, tolerance=0)
+    ours = EM(model, init=pu.init.from_weights(weights)).run(data, iterations=20, tolerance=0)
     theirs = hmm.CategoricalHMM(3, n_features=6, n_iter=20, tol=-math.inf, params="ste", init_params="")
     theirs.startprob_, theirs.transmat_, theirs.emissionprob_ = (
         weights[name].exp().numpy() for name in ("start", "transition", "emission")
@@ -87,7 +87,7 @@ def test_shuffling_relabelling_and_doubling_change_nothing(order: int) -> None:
     weights = start_weights(model, data)
 
     def path(data: list[list[int]], weights: dict[str, Tensor]) -> np.ndarray:
-        fit = EM(model, init=pu.from_weights(weights)).run(data, iterations=15, tolerance=0)
+        fit = EM(model, init=pu.init.from_weights(weights)).run(data, iterations=15, tolerance=0)
         return np.array([row["objective"] for row in fit.rows])
 
     plain = path(data, weights)

@@ -101,6 +101,6 @@ def test_restarts_begin_anew_and_each_with_its_own_network() -> None:
             k = pyro.sample("k", pu.Categorical(share))
             pyro.sample("x", dist.Normal(centre[k], 1.0), obs=x)
 
-    many = EM(model, init=pu.uniform()).run(x, iterations=2, tolerance=0, restarts=2, processes=1, progress=False)
+    many = EM(model, init=pu.init.uniform()).run(x, iterations=2, tolerance=0, restarts=2, processes=1, progress=False)
     first, second = many.report.restarts
     assert first == pytest.approx(second, rel=1e-12)  # the same start twice, not the second going on from the first

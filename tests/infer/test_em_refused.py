@@ -23,8 +23,8 @@ def test_an_empty_row_is_an_error_that_names_table_and_iteration() -> None:
     with pytest.raises(
         FitError, match=r"iteration 0: table 'transition': row \(1,\) has no expected counts.*AddLambda"
     ):
-        EM(Tagger(2, 2), init=pu.from_weights(w)).run(data)
-    assert EM(Tagger(2, 2), AddLambda(0.1), init=pu.from_weights(w)).run(data).report.iterations > 0
+        EM(Tagger(2, 2), init=pu.init.from_weights(w)).run(data)
+    assert EM(Tagger(2, 2), AddLambda(0.1), init=pu.init.from_weights(w)).run(data).report.iterations > 0
 
 
 def test_rows_of_contexts_that_the_corpus_never_visits_are_kept_and_reported() -> None:
@@ -40,7 +40,7 @@ def test_an_impossible_sentence_is_named() -> None:
     w["start"] = torch.tensor([1.0, 0.0]).log()
     w["emission"] = torch.tensor([[1.0, 0.0], [0.5, 0.5]]).log()
     with pytest.raises(FitError, match="iteration 0: item 1 of site 'words' has probability zero"):
-        EM(Tagger(2, 2), init=pu.from_weights(w)).run(data)
+        EM(Tagger(2, 2), init=pu.init.from_weights(w)).run(data)
 
 
 def test_nan_is_never_converged() -> None:

@@ -20,7 +20,7 @@ from pyro_unsup.errors import FitError, InputError, StructureError
 from pyro_unsup.infer.gibbs import CollapsedGibbs
 from pyro_unsup.infer.gibbs_tags import TagState
 from pyro_unsup.infer.hyperparameters import LogUniform
-from pyro_unsup.infer.temperatures import Cooling
+from pyro_unsup.infer.schedules import Cooling
 from pyro_unsup.models import Clusterer, Segmenter, Tagger
 
 SENTENCES = [[0, 1, 2, 1], [3, 2], [0, 0, 3, 1, 2], [1]]

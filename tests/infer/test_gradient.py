@@ -55,7 +55,7 @@ def test_basic_features_without_a_prior_end_where_em_stands_still(name: str) -> 
     engine = Gradient(model, LogLinear(start=0.5))
     fit = engine.run(few, iterations=3000, seed=1, **QUIET)
     assert float(engine.gradient(few)["features"].abs().max()) < 1e-6
-    em = EM(model, init=pu.from_weights(fit))
+    em = EM(model, init=pu.init.from_weights(fit))
     em.step(few)
     assert em._expected is not None
     for table, w in fit.weights.items():
@@ -198,7 +198,7 @@ def test_enumerated_models_of_ones_own() -> None:
         (lambda: Gradient(Tagger(2, 3), pu.AddLambda(0.1)), "Gradient climbs in the weights of LogLinear tables"),
         (lambda: Gradient(Tagger(2, 3), {"emission": pu.AddLambda(0.1)}), "table 'emission' has AddLambda.*: use EM"),
         (lambda: Gradient(Tagger(2, 3), {"emit": LogLinear()}), "estimate names tables that the model does not have"),
-        (lambda: Gradient(Tagger(2, 3), init=pu.noise(1.0)), "init has no effect, for features begin with random"),
+        (lambda: Gradient(Tagger(2, 3), init=pu.init.noise(1.0)), "init has no effect, for features begin with random"),
     ],
 )
 def test_models_and_settings_that_it_is_not_for(engine: Any, message: str) -> None:

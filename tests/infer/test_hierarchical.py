@@ -103,7 +103,7 @@ def test_tables_are_proper_and_decode_new_sentences() -> None:
 
 def test_sentences_that_differ_make_a_wide_prior() -> None:
     """Half of the documents have only the first word, the others only the second; or all have both."""
-    apart = run(Clusterer(1, 2), [[0] * 20, [1] * 20] * 10, 40, init=pu.uniform())
+    apart = run(Clusterer(1, 2), [[0] * 20, [1] * 20] * 10, 40, init=pu.init.uniform())
     alike = run(Clusterer(1, 2), [[0, 1] * 10] * 20, 40)
     assert float(apart.memory["words.covariance"].sum()) > 10  # of the difference, which alone matters
     assert float(alike.memory["words.covariance"].sum()) < 0.1

@@ -78,7 +78,7 @@ def test_a_run_has_a_monotone_history_that_ends_where_batch_em_does_not_move(
     bounds = [row["objective"] for row in fit.rows]
     assert all(b >= a - 1e-9 * abs(a) for a, b in itertools.pairwise(bounds) if a > -torch.inf)
     how = options.get("estimate")
-    on = pu.EM(model, how, init=pu.from_weights(fit)).run(data, iterations=1, tolerance=0, progress=False)
+    on = pu.EM(model, how, init=pu.init.from_weights(fit)).run(data, iterations=1, tolerance=0, progress=False)
     assert on.rows[0]["objective"] == pytest.approx(bounds[-1], rel=1e-3)
     assert on.rows[1]["objective"] == pytest.approx(bounds[-1], rel=1e-3)
 

@@ -132,7 +132,7 @@ def test_em_with_a_table_and_points_equals_em_by_hand() -> None:
             z = pyro.sample("z", Categorical(pi))
             pyro.sample("x", dist.Normal(loc[z], 1.0), obs=x)
 
-    em = EM(model, init=lambda declarations, generator: {"pi": torch.tensor([0.5, 0.5]).log()}, m_steps=50)
+    em = EM(model, init=lambda declarations, generator: {"pi": torch.tensor([0.5, 0.5]).log()}, lbfgs_iterations=50)
     fit = em.run(x, iterations=0, progress=False)
     pi, loc = torch.tensor([0.5, 0.5]), fit.points["loc"]
     for _ in range(5):

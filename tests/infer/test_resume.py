@@ -139,7 +139,7 @@ def test_weights_alone_go_on_as_exactly(name: str, tmp_path: Path) -> None:
     whole = case.run(10)
     case.run(5).save(tmp_path / "half")
     half = case.load(tmp_path / "half")
-    rest = Case(case.make, options={**case.options, "init": pu.from_weights(half)}).run(5, seed=0)
+    rest = Case(case.make, options={**case.options, "init": pu.init.from_weights(half)}).run(5, seed=0)
     for name, w in whole.weights.items():
         assert torch.equal(rest.weights[name], w)
         assert rest.weights[name].dtype == w.dtype

@@ -106,7 +106,7 @@ def test_the_loss_and_fallbacks_are_those_of_all_parts() -> None:
     engine = EM(Tagger(4, CORPUS.vocab))
     engine.run(CORPUS, iterations=2, progress=False, chunk=50)
     engine.chunk = None
-    whole = EM(Tagger(4, CORPUS.vocab), init=pu.from_weights(engine.weights))
+    whole = EM(Tagger(4, CORPUS.vocab), init=pu.init.from_weights(engine.weights))
     assert math.isclose(engine.evaluate_loss(CORPUS), whole.evaluate_loss(CORPUS), rel_tol=1e-12)
 
     def only_long(parts: Any) -> Tensor:
@@ -228,7 +228,7 @@ def test_impossible_data_are_named_by_their_place_in_all_data() -> None:
     model = Tagger(2, 3)
     weights = {name: d.layout.uniform() for name, d in model.declarations().items()}
     weights["emission"] = torch.tensor([[0.5, 0.5, 0.0]] * 2).log()
-    engine = EM(model, init=pu.from_weights(weights))
+    engine = EM(model, init=pu.init.from_weights(weights))
     with pytest.raises(FitError, match="iteration 0: item 5 of site 'words' has probability zero: smooth"):
         engine.run([[0, 1]] * 5 + [[2]] + [[1]] * 3, progress=False, chunk=4)
 

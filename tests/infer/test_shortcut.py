@@ -71,7 +71,7 @@ def test_what_scaled_arithmetic_cannot_do_is_left_to_the_general_path(monkeypatc
     }
     weights = {name: w.log_softmax(-1) for name, w in weights.items()}
     data = [[0, 0, 0, 0, 2, 2, 2, 2, 2], [1, 0], [1, 2], [0] * 5 + [2] * 7]
-    init, general, real = pu.from_weights(weights), [0], StepwiseEM._update
+    init, general, real = pu.init.from_weights(weights), [0], StepwiseEM._update
 
     def update(engine: StepwiseEM, *args: Any) -> float:
         general[0] += 1

@@ -77,7 +77,7 @@ def test_pseudo_counts_of_a_run_mean_what_they_mean_to_batch_em(how: Any) -> Non
     data = corpus(40, seed=4)
     engine = StepwiseEM(model, how, power=0.9, batch_size=8)
     fit = engine.run(data, iterations=60, tolerance=0, progress=False, seed=1)
-    on = pu.EM(model, how, init=pu.from_weights(fit)).run(data, iterations=1, tolerance=0, progress=False)
+    on = pu.EM(model, how, init=pu.init.from_weights(fit)).run(data, iterations=1, tolerance=0, progress=False)
     for name, w in fit.weights.items():
         torch.testing.assert_close(w.exp(), on.weights[name].exp(), rtol=0, atol=0.02)
 
@@ -85,7 +85,7 @@ def test_pseudo_counts_of_a_run_mean_what_they_mean_to_batch_em(how: Any) -> Non
 def test_the_hybrid_goes_on_with_batch_em() -> None:
     model = Tagger(3, CORPUS.vocab)
     quick = StepwiseEM(model, batch_size=5).run(CORPUS, iterations=5, progress=False)
-    fit = pu.EM(model, init=pu.from_weights(quick)).run(CORPUS, iterations=5, progress=False)
+    fit = pu.EM(model, init=pu.init.from_weights(quick)).run(CORPUS, iterations=5, progress=False)
     assert fit.rows[0]["log_likelihood"] == pytest.approx(quick.log_likelihood(CORPUS), rel=1e-12)
     assert fit.objective > fit.rows[0]["objective"]
 

@@ -110,7 +110,7 @@ def test_the_e_step_is_that_of_all_links(agreement: str | None, null: float | No
 @pytest.mark.parametrize("beta", [0.5, 1.0])
 def test_exact_training_never_falls(agreement: str | None, estimate: Any, beta: float) -> None:
     model = Aligner.of(BITEXT, agreement=agreement)
-    em = pu.EM(pu.temper(model, beta), estimate, pu.uniform())
+    em = pu.EM(pu.temper(model, beta), estimate, pu.init.uniform())
     fit = em.run(BITEXT, iterations=30, tolerance=0, progress=False)
     values = [row["objective"] for row in fit.rows]
     assert values[-1] > values[0]
@@ -126,7 +126,7 @@ def test_agreement_by_product_sharpens_and_says_what_it_is() -> None:
     assert site["fn"].exact is False
     fits = {}
     for agreement in (None, "product"):
-        em = pu.EM(Aligner.of(BITEXT, agreement=agreement), init=pu.uniform())
+        em = pu.EM(Aligner.of(BITEXT, agreement=agreement), init=pu.init.uniform())
         for _ in range(10):
             em.step(BITEXT)
         fits[agreement] = em.weights["translation_forward"].exp().max()
@@ -147,8 +147,8 @@ def test_the_enumerated_twin_has_the_same_em() -> None:
     """One direction alone: its log-likelihood, and its table after every step."""
     module, pairs = twin(), [(torch.tensor(s), torch.tensor(t)) for s, t in PAIRS]
     args = (pairs, 5, 6)
-    slow = pu.EM(module.model, init=pu.uniform())
-    fast = pu.EM(Aligner.of(BITEXT, agreement=None), init=pu.uniform())
+    slow = pu.EM(module.model, init=pu.init.uniform())
+    fast = pu.EM(Aligner.of(BITEXT, agreement=None), init=pu.init.uniform())
     fast.start(BITEXT)
     model = fast.model
     assert isinstance(model, Aligner)
@@ -189,7 +189,7 @@ def test_a_text_is_looked_up_once() -> None:
 def test_words_that_never_met(agreement: str | None) -> None:
     """They have no weight, but the null word has: a known pair of words in new company is possible, just unlinked."""
     model = Aligner.of(BITEXT, agreement=agreement)
-    em = pu.EM(model, init=pu.uniform())
+    em = pu.EM(model, init=pu.init.uniform())
     new = ([[4, 1], [0]], [[2], [0, 4]])
     loss = em.evaluate_loss(new)
     tables = tuple(
@@ -204,7 +204,7 @@ def test_words_that_never_met(agreement: str | None) -> None:
 def test_saved_and_loaded(tmp_path: Path, agreement: str | None) -> None:
     prior = {"translation_forward": 1.5}
     model = Aligner.of(BITEXT, agreement=agreement, null=0.2, prior=prior)
-    em = pu.EM(model, init=pu.uniform())
+    em = pu.EM(model, init=pu.init.uniform())
     fit = em.run(BITEXT, iterations=0, progress=False)
     fit.save(tmp_path / "fit")
     loaded = pu.load(tmp_path / "fit")
@@ -295,10 +295,10 @@ def test_hansards(real_data: Path, tmp_path: Path) -> None:
     both = concatenate(text, gold)
     found = {}
     for agreement in (None, "product", "2008"):
-        em = pu.EM(Aligner.of(both, agreement=agreement), init=pu.uniform())
+        em = pu.EM(Aligner.of(both, agreement=agreement), init=pu.init.uniform())
         for _ in range(5):
             em.step(both)
-        fit = pu.EM(em.model, init=pu.from_weights(em.weights)).run(both, iterations=0, progress=False)
+        fit = pu.EM(em.model, init=pu.init.from_weights(em.weights)).run(both, iterations=0, progress=False)
         decoded = decode(fit, gold)
         found[agreement] = scores(fit, gold, decoded)
         assert decoded.unseen == (0, 0)

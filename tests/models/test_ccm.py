@@ -226,7 +226,9 @@ def test_empty_spans_are_the_same_in_both_precisions_and_impossible_without_nan(
 def test_labelled_trees_count_empty_spans_too() -> None:
     model = CCM.of(CORPUS, empty_spans=True)
     fit = pu.EM(model, pu.AddLambda(0.1), model.split_start(CORPUS)).run(CORPUS, iterations=3, progress=False)
-    gold = pu.EM(model, init=pu.from_labelled(model, CORPUS, structure=fit.predict(CORPUS), estimate=pu.Normalise()))
+    gold = pu.EM(
+        model, init=pu.init.from_labelled(model, CORPUS, structure=fit.predict(CORPUS), estimate=pu.Normalise())
+    )
     gold.start(CORPUS)
     gaps = CORPUS.tokens + len(CORPUS)
     spans = sum(n * (n + 1) // 2 for n in CORPUS.lengths.tolist()) - sum(2 * n - 1 for n in CORPUS.lengths.tolist())
@@ -266,7 +268,9 @@ def test_saved_and_loaded(tmp_path: Path, variant: int, empty: bool) -> None:
     new = [[0, 1, 3, 3], [2]]
     assert loaded.log_likelihood(new) == fit.log_likelihood(new)
     assert torch.equal(loaded.predict(new), fit.predict(new))
-    more = pu.EM(loaded.model, pu.DirichletMAP(), pu.from_weights(loaded)).run(CORPUS, iterations=2, progress=False)
+    more = pu.EM(loaded.model, pu.DirichletMAP(), pu.init.from_weights(loaded)).run(
+        CORPUS, iterations=2, progress=False
+    )
     assert more.objective >= fit.objective
 
 
@@ -280,7 +284,7 @@ def test_predicts_trees_and_knows_its_posterior() -> None:
     lengths = torch.from_numpy(CORPUS.lengths)
     found = constituents(tree, lengths).tolist()
     assert len(found) == int((2 * lengths - 1).sum())
-    gold = pu.EM(model, init=pu.from_labelled(model, CORPUS, structure=tree, estimate=pu.Normalise()))
+    gold = pu.EM(model, init=pu.init.from_labelled(model, CORPUS, structure=tree, estimate=pu.Normalise()))
     gold.start(CORPUS)
     yields = {tuple(SENTENCES[b][i:j]) for b, i, j in found}  # what the constituents of those trees consist of
     assert int(gold.weights["yield"][1].isfinite().sum()) == len(yields)

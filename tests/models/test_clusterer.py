@@ -117,14 +117,14 @@ def test_a_cluster_without_documents_keeps_its_words() -> None:
         "cluster": torch.tensor([0.0, -torch.inf]),
         "words": torch.tensor([[0.25] * 4, [0.7, 0.1, 0.1, 0.1]]).log(),
     }
-    fit = EM(Clusterer(2, 4), init=pu.from_weights(weights)).run(LISTS, iterations=3, progress=False)
+    fit = EM(Clusterer(2, 4), init=pu.init.from_weights(weights)).run(LISTS, iterations=3, progress=False)
     assert fit.weights["cluster"].tolist() == [0.0, -torch.inf]
     torch.testing.assert_close(fit.weights["words"][1], weights["words"][1])
     assert fit.report.unvisited == {"words": 1}
 
 
 def test_learns_from_labelled_documents() -> None:
-    start = pu.from_labelled(Clusterer(2, 4), LISTS, structure=torch.tensor([0, 1, 0, 1]), estimate=pu.Normalise())
+    start = pu.init.from_labelled(Clusterer(2, 4), LISTS, structure=torch.tensor([0, 1, 0, 1]), estimate=pu.Normalise())
     em = EM(Clusterer(2, 4), init=start)
     em.start(LISTS)
     torch.testing.assert_close(em.weights["cluster"].exp(), torch.tensor([0.5, 0.5]))
@@ -141,7 +141,7 @@ def test_finds_the_topics_of_the_toy_world() -> None:
 def test_annealing_finds_the_topics_from_any_start() -> None:
     """All clusters are alike at first; as they part, every start takes the same way. EM takes another each time."""
     corpus, labels, _ = pu.data.toy.documents(200, seed=2, topics=4)
-    model, schedule = Clusterer(4, corpus.vocab), pu.infer.geometric(0.01, 1.2)
+    model, schedule = Clusterer(4, corpus.vocab), pu.schedules.geometric(0.01, 1.2)
     fits = [pu.Anneal(model, schedule=schedule, steps=10).run(corpus, seed=seed, progress=False) for seed in range(3)]
     for fit in fits:
         assert fit.objective == pytest.approx(fits[0].objective, rel=1e-9)

@@ -141,7 +141,7 @@ def test_exact_training_never_falls(agreement: str | None, estimate: Any, option
 
 def test_it_starts_where_model_1_ends() -> None:
     text = toy.bitext(150, seed=3)
-    first = pu.EM(Aligner.of(text), init=pu.uniform()).run(text, iterations=5, progress=False)
+    first = pu.EM(Aligner.of(text), init=pu.init.uniform()).run(text, iterations=5, progress=False)
     model = HMMAligner.like(first.model)  # type: ignore[arg-type]
     assert (model.agreement, model.null) == ("product", None)
     start = model.start_from(first)(model.declarations(), torch.Generator())
@@ -166,12 +166,12 @@ def test_it_starts_where_model_1_ends() -> None:
 def test_every_engine() -> None:
     text = toy.bitext(40, seed=2)
     model = HMMAligner.of(text, null="learn")
-    start = model.start_from(pu.EM(Aligner.of(text), init=pu.uniform()).run(text, iterations=2, progress=False))
+    start = model.start_from(pu.EM(Aligner.of(text), init=pu.init.uniform()).run(text, iterations=2, progress=False))
     engines = [
         pu.StepwiseEM(model, init=start, batch_size=7),
         pu.IncrementalEM(model, init=start, batch_size=10),
         pu.EM(pu.harden(model), pu.AddLambda(0.01), init=start),
-        pu.Anneal(model, init=start, schedule=pu.geometric(0.5, 2)),
+        pu.Anneal(model, init=start, schedule=pu.schedules.geometric(0.5, 2)),
         pu.EM(model, init=start, dtype=torch.float32),
     ]
     for engine in engines:
@@ -184,7 +184,7 @@ def test_every_engine() -> None:
 def test_saved_and_loaded(tmp_path: Path, agreement: str | None) -> None:
     prior = {"translation_forward": 1.5, "jump_backward": 2.0}
     model = HMMAligner.of(BITEXT, agreement=agreement, null="learn", prior=prior, null_words="uniform")
-    fit = pu.EM(model, init=pu.uniform()).run(BITEXT, iterations=0, progress=False)
+    fit = pu.EM(model, init=pu.init.uniform()).run(BITEXT, iterations=0, progress=False)
     fit.save(tmp_path / "fit")
     loaded = pu.load(tmp_path / "fit")
     assert repr(loaded.model) == repr(model)
@@ -217,7 +217,7 @@ def test_stock_pyro(agreement: str | None) -> None:
 def test_words_never_met(tmp_path: Path) -> None:
     """An unknown word goes with an unknown one; known words keep their links."""
     text = toy.bitext(100, seed=1)
-    first = pu.EM(Aligner.of(text), init=pu.uniform()).run(text, iterations=5, progress=False)
+    first = pu.EM(Aligner.of(text), init=pu.init.uniform()).run(text, iterations=5, progress=False)
     model = HMMAligner.like(first.model)  # type: ignore[arg-type]
     fit = pu.EM(model, init=model.start_from(first)).run(text, iterations=5, progress=False)
     words = [text.source.sentence(0), text.target.sentence(0)]
@@ -254,7 +254,7 @@ def test_hansards(real_data: Path) -> None:
     both = concatenate(text, gold)
     found = {}
     for agreement in (None, "product"):
-        first = pu.EM(Aligner.of(both, agreement=agreement), init=pu.uniform())
+        first = pu.EM(Aligner.of(both, agreement=agreement), init=pu.init.uniform())
         fit = first.run(both, iterations=5, tolerance=0, progress=False)
         model = HMMAligner.like(fit.model)  # type: ignore[arg-type]
         fit = pu.EM(model, init=model.start_from(fit)).run(both, iterations=5, tolerance=0, progress=False)

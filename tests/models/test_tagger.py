@@ -116,14 +116,14 @@ def test_data_may_come_flat_padded_listed_or_as_a_corpus() -> None:
 def test_learns_from_labelled_sentences_and_from_another_fit() -> None:
     tags = torch.tensor([0, 1, 0, 0, 1])
     tagger = Tagger(2, 4)
-    start = pu.from_labelled(tagger, [[0, 1, 2], [2, 1]], structure=tags, estimate=pu.Normalise())
+    start = pu.init.from_labelled(tagger, [[0, 1, 2], [2, 1]], structure=tags, estimate=pu.Normalise())
     em = EM(tagger, init=start)
     em.start([[0, 1, 2], [2, 1]])
     torch.testing.assert_close(em.weights["transition"].exp(), torch.tensor([[0.0, 1.0], [1.0, 0.0]]))
     counts = torch.tensor([[1.0, 0.0, 2.0, 0.0], [0.0, 2.0, 0.0, 0.0]])
     torch.testing.assert_close(em.weights["emission"].exp(), counts / counts.sum(-1, keepdim=True))
     fit = EM(tagger).run(SENTENCES, iterations=3)
-    again = EM(tagger, init=pu.from_weights(fit))
+    again = EM(tagger, init=pu.init.from_weights(fit))
     assert -again.evaluate_loss(SENTENCES) == pytest.approx(fit.objective, rel=1e-12)
 
 

@@ -83,7 +83,8 @@ def trained(training: Training) -> Training:
 
 def after_model_1(model: HMMAligner, text: Any, iterations: int | None) -> Initial:
     """A start from Model 1 of the same text."""
-    from ...infer import EM, uniform
+    from ...infer import EM
+    from ...infer.init import uniform
     from ...models import Aligner
 
     def start(declarations: Mapping[str, Declaration], generator: torch.Generator) -> dict[str, torch.Tensor]:

@@ -15,6 +15,8 @@ from ..estimate import AddLambda, Estimator
 from ..handlers import Counting
 from ..tables import Declaration
 
+__all__ = ["Initial", "from_labelled", "from_weights", "noise", "uniform"]
+
 
 class Initial(Protocol):
     """Makes log-weights for the tables that a model declares.
@@ -22,7 +24,7 @@ class Initial(Protocol):
     >>> import torch
     >>> import pyro_unsup as pu
     >>> def sticky(declarations, generator):
-    ...     start = pu.noise(0.1)(declarations, generator)
+    ...     start = pu.init.noise(0.1)(declarations, generator)
     ...     layout = declarations["transition"].layout
     ...     start["transition"] = layout.normalise(start["transition"] + 3 * torch.eye(*layout.shape))
     ...     return start
@@ -38,7 +40,7 @@ def uniform() -> Initial:
     """Every allowed outcome equally likely. A saddle point of most models: EM needs something to break the tie.
 
     >>> import pyro_unsup as pu
-    >>> fit = pu.EM(pu.models.Tagger(tags=2, vocab=4), init=pu.uniform()).run([[0, 1, 3]], iterations=0)
+    >>> fit = pu.EM(pu.models.Tagger(tags=2, vocab=4), init=pu.init.uniform()).run([[0, 1, 3]], iterations=0)
     >>> fit.weights["emission"].exp()
     tensor([[0.2500, 0.2500, 0.2500, 0.2500],
             [0.2500, 0.2500, 0.2500, 0.2500]], dtype=torch.float64)
@@ -53,7 +55,7 @@ def noise(scale: float = 1.0) -> Initial:
     noise takes many iterations to grow.
 
     >>> import pyro_unsup as pu
-    >>> fit = pu.EM(pu.models.Tagger(tags=2, vocab=4), init=pu.noise(0.01)).run([[0, 1, 3]], iterations=0)
+    >>> fit = pu.EM(pu.models.Tagger(tags=2, vocab=4), init=pu.init.noise(0.01)).run([[0, 1, 3]], iterations=0)
     >>> (fit.weights["emission"].exp() - 0.25).abs().max() < 0.01
     tensor(True)
     """
@@ -83,7 +85,7 @@ def from_weights(weights: Mapping[str, Tensor] | Any, jitter: float = 0.0) -> In
     >>> import pyro_unsup as pu
     >>> model, sentences = pu.models.Tagger(tags=2, vocab=2), [[0, 1], [1, 1, 0]]
     >>> first = pu.EM(model).run(sentences, iterations=5)
-    >>> second = pu.EM(model, init=pu.from_weights(first)).run(sentences, iterations=5)
+    >>> second = pu.EM(model, init=pu.init.from_weights(first)).run(sentences, iterations=5)
     >>> second.rows[0]["objective"] == first.objective < second.objective
     True
     """
@@ -118,7 +120,7 @@ def from_labelled(
     >>> import torch
     >>> import pyro_unsup as pu
     >>> model, sentences = pu.models.Tagger(tags=2, vocab=3), [[0, 1], [0, 2]]
-    >>> start = pu.from_labelled(model, sentences, structure=torch.tensor([0, 1, 0, 1]))
+    >>> start = pu.init.from_labelled(model, sentences, structure=torch.tensor([0, 1, 0, 1]))
     >>> fit = pu.EM(model, init=start).run(sentences, iterations=0)
     >>> fit.weights["emission"].exp().round(decimals=2)
     tensor([[0.9100, 0.0400, 0.0400],
