@@ -106,13 +106,13 @@ def our_mixture(data: Arrays) -> Job:
     bags = pu.data.Documents.of(data["words"], offsets(data["lengths"]), vocab)
     start = {"cluster": torch.from_numpy(data["share"]).log(), "words": torch.from_numpy(data["topics"]).log()}
     em = pu.EM(pu.models.Clusterer(K, vocab), init=pu.init.from_weights(start))
-    em.start(bags)
+    first = em.init(bags)
 
-    def run() -> float:
-        em.weights = dict(start)
-        return -em.step(bags)
+    def answer(found: Any) -> Any:
+        state, info = found
+        return _answer(info.objective, state.weights["cluster"].exp(), state.weights["words"].exp())
 
-    return Job(run, lambda found: _answer(found, em.weights["cluster"].exp(), em.weights["words"].exp()))
+    return Job(lambda: em.step(first), answer)
 
 
 def _bags(data: Arrays) -> Any:

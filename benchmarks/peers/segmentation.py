@@ -102,7 +102,7 @@ def our_iteration(data: Arrays) -> Job:
 
     text = _text(data)
     model = pu.models.Segmenter.of(text, max_length=LONGEST)
-    em = pu.EM(model, init=pu.init.uniform())
+    em = pu.EM(model, init=pu.init.uniform()).session()
     segments = model.index(text)
     em.start(segments)
     return Job(lambda: em.step(segments), lambda loss: {"types": len(model.types)})

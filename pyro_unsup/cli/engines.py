@@ -149,7 +149,8 @@ class Algorithm:
             model = harden(model)
         if self.stepwise:
             power: dict[str, Any] = {} if self.power is None else {"power": self.power}
-            return StepwiseEM(model, estimate, start, batch_size=self.examples, **power)
+            how: dict[str, Any] = {"batch_size": self.examples, "order_seed": self.order_seed}
+            return StepwiseEM(model, estimate, start, **how, **power)
         return EM(model, estimate, start)
 
 

@@ -92,8 +92,8 @@ def follow(engine: Engine, reading: Reading, checkpoint: Checkpoint, seed: int) 
     :raises Interrupted: when stopped, with what was learned in the checkpoint folder.
     """
     from ..infer import StepwiseEM
-    from ..results import load
-    from .training import UNFINISHED, Interrupted, stopping
+    from ..results import Reason, load
+    from .training import Interrupted, stopping
 
     assert isinstance(engine, StepwiseEM)
     folder, screen = checkpoint.folder / f"seed-{seed}", sys.stderr.isatty()
@@ -116,7 +116,7 @@ def follow(engine: Engine, reading: Reading, checkpoint: Checkpoint, seed: int) 
         if reading.lines:
             raise
     if fit is not None and (reading.stopped or reading.error is not None):
-        fit.report.reason = UNFINISHED
+        fit.report.reason = Reason.CHECKPOINT
         fit.save(folder, overwrite=True)
     if reading.error is not None:
         raise reading.error

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ..errors import TableError
 from ..tables import Declaration
+from .base import Parametric
 from .settings import is_number
 from .variational import _inverse_digamma, concentration_of, divergence, draw_rows
 
@@ -22,7 +23,7 @@ LEAPS, STILL = 3, 1e-8
 
 
 @dataclass(frozen=True)
-class EmpiricalDirichlet:
+class EmpiricalDirichlet(Parametric):
     """:class:`.DirichletVB` whose concentration is fitted to the data, table by table.
 
     Given expected counts, the bound with the best Dirichlet posterior is the Dirichlet-multinomial log-likelihood of

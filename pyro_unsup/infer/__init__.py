@@ -4,7 +4,7 @@ The engines know no model by name. The sampler does: it integrates tables out, w
 """
 
 from . import init, schedules
-from .anneal import Anneal
+from .anneal import Anneal, UnfinishedSchedule
 from .em import EM
 from .gibbs import CollapsedGibbs
 from .gradient import Gradient
@@ -18,8 +18,11 @@ from .loop import Callback, Info
 from .mixture import MixtureEM
 from .polytope import Polytope
 from .processes import LostProcess
+from .runs import Monitor
 from .select import Selection, select_steps
-from .stepwise import StepwiseEM
+from .session import Session
+from .state import State
+from .stepwise import SlowForgetting, StepwiseEM
 from .walk import Sweep
 
 __all__ = [
@@ -37,11 +40,16 @@ __all__ = [
     "LogUniform",
     "LostProcess",
     "MixtureEM",
+    "Monitor",
     "Polytope",
     "Selection",
+    "Session",
+    "SlowForgetting",
+    "State",
     "StepwiseEM",
     "Sweep",
     "Trials",
+    "UnfinishedSchedule",
     "init",
     "jackknife_fits",
     "launch",

@@ -36,12 +36,13 @@ def errors(fit: Any, gold: Bitext) -> dict[str, float]:
 def trained(model: Any, start: Any, pairs: Pairs, estimate: Any = None, iterations: int = ITERATIONS) -> Any:
     """Something to decode with after so many iterations of EM; the loss in the last of them, and their seconds."""
     em, loss = pu.EM(model, estimate, start), 0.0
-    em.start(pairs)
+    state = em.init(pairs)
     began = time.perf_counter()
     for _ in range(iterations):
-        loss = em.step(pairs)
+        state, info = em.step(state)
+        loss = -info.objective
     seconds = time.perf_counter() - began
-    return SimpleNamespace(model=model, weights=em.weights, config={}, loss=loss, seconds=seconds)
+    return SimpleNamespace(model=model, weights=state.weights, config={}, loss=loss, seconds=seconds)
 
 
 def _pairs_of_words(**settings: Any) -> Callable[[str], list[pu.Template]]:

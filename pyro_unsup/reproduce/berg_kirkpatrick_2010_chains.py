@@ -52,10 +52,10 @@ def train(
     else:
         estimate = pu.LogLinear(templates[how.templates](), how.kappa, how.lbfgs_iterations or 100)
         engine = pu.Gradient(model, estimate) if how.lbfgs_iterations is None else pu.EM(model, estimate)
-    found = {}
+    found, fit = {}, None
     for iterations in (2, 4) if small else how.at:
-        left = iterations - engine.iteration
-        found[iterations] = engine.run(data, iterations=left, tolerance=0.0, seed=seed, progress=False)
+        fit = engine.run(data, iterations=iterations, tolerance=0.0, seed=seed, progress=False, resume=fit)
+        found[iterations] = fit
     return found
 
 

@@ -62,10 +62,15 @@ def tag_by_both(corpora: Corpora, seed: int, small: bool) -> Found:
     corpus = text(corpora, small)
     model, judge = Tagger(TAGS, corpus.vocab), partial(tagged, corpus)
     first = online(model, 0.5, 3, pu.init.noise(1e-3))
-    found = along(first, corpus, looks((1, 2, 5), small), judge, seed)
-    rest = along(
-        pu.EM(model, init=pu.init.from_weights(first.result())), corpus, looks((5, 10, 15), small), judge, seed
-    )
+    fits: list[pu.Fit] = []
+
+    def judge_and_keep(fit: pu.Fit) -> Found:
+        fits.append(fit)
+        return judge(fit)
+
+    found = along(first, corpus, looks((1, 2, 5), small), judge_and_keep, seed)
+    then = pu.EM(model, init=pu.init.from_weights(fits[-1]))
+    rest = along(then, corpus, looks((5, 10, 15), small), judge, seed)
     return told(found | {max(found) + passes: one for passes, one in rest.items()}, "accuracy")
 
 

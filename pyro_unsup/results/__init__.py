@@ -1,8 +1,8 @@
 """Results of training."""
 
 from .fit import Fit
-from .report import Report
+from .report import Reason, Report
 from .samples import Samples
 from .storage import load
 
-__all__ = ["Fit", "Report", "Samples", "load"]
+__all__ = ["Fit", "Reason", "Report", "Samples", "load"]

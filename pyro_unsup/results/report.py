@@ -5,13 +5,32 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Why a run ended, or is where it is.
+
+    >>> import pyro_unsup as pu
+    >>> fit = pu.EM(pu.models.Tagger(tags=2, vocab=2)).run([[0, 1]], iterations=1)
+    >>> fit.report.reason == pu.results.Reason.CAP
+    True
+    """
+
+    CONVERGED = "converged"
+    CAP = "iteration cap"
+    STOPPED = "stopped by a callback"
+    CHECKPOINT = "checkpoint"  #: unfinished
+    STREAM_END = "end of the stream"
+    SO_FAR = "so far"
+    NOT_STARTED = "not started"
 
 
 @dataclass
 class Report:
     """How training went.
 
-    :param reason: ``"converged"``, ``"iteration cap"`` or ``"stopped by a callback"``.
+    :param reason: why the run ended, a :class:`.Reason`.
     :param iterations: updates of the weights.
     :param objective: what was maximised, at the end.
     :param change: relative change of the objective in the last iteration.
@@ -40,10 +59,14 @@ class Report:
     unvisited: dict[str, int] = field(default_factory=dict)
     restarts: list[float] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        if self.reason in set(Reason):  # a saved one is read as a string
+            self.reason = Reason(self.reason)
+
     @property
     def converged(self) -> bool:
         """Whether the objective had stopped changing."""
-        return self.reason == "converged"
+        return self.reason == Reason.CONVERGED
 
     @property
     def spread(self) -> tuple[float, float, float]:

@@ -63,16 +63,15 @@ def test_em_counts_what_is_allowed(component: Any, allowed: Callable[..., bool],
     """The same at every iteration, though what never has anything left is looked for once only."""
     model = pu.constrain(DMV(TAGS), component)
     em = pu.EM(model, pu.AddLambda(0.1))
-    em.start(SENTENCES)
+    state = em.init(SENTENCES)
     for _ in range(4):
-        totals, counts = enumerated(em.weights, allowed)
-        em.look()
-        assert em._expected is not None
-        assert em._expected.log_marginal == pytest.approx(math.fsum(totals), rel=1e-10)
-        for name, found in em._expected.counts.items():
+        totals, counts = enumerated(state.weights, allowed)
+        _, expected = em.e_step(state)
+        assert expected.log_marginal == pytest.approx(math.fsum(totals), rel=1e-10)
+        for name, found in expected.counts.items():
             torch.testing.assert_close(found, counts[name], rtol=1e-8, atol=1e-10)
         assert model.fallbacks == fallbacks
-        em.move()
+        state = em.m_step(state, expected)
 
 
 def test_never_more_than_without() -> None:
@@ -191,9 +190,9 @@ def test_weights_may_leave_nothing_where_the_component_alone_would() -> None:
     start = pu.EM(tagger).run([[0, 1], [1, 0]], iterations=0)
     model = pu.constrain(tagger, second)
     em = pu.EM(model, init=pu.init.from_weights(start))
-    em.start([[0, 1], [1, 0], [1, 1]])
+    state = em.init([[0, 1], [1, 0], [1, 1]])
     for _ in range(3):
-        total = em.look().log_likelihood
+        total = em.e_step(state)[0].log_likelihood
         assert model.fallbacks == 1
         assert total == pytest.approx(
             start.log_likelihood([[0, 1]])

@@ -81,10 +81,10 @@ def test_the_reference_is_left_out_of_the_objective() -> None:
     other = pu.EM(model).run(SENTENCES, iterations=0, seed=4)
     beta = 1e-5
     engine = pu.Anneal(model, schedule=[beta, 1.0], toward=other)
-    engine.start(SENTENCES)
-    info = engine.look()
+    state = engine.init(SENTENCES)
+    info, expected = engine.e_step(state)
     posterior = other.posterior(SENTENCES)
-    expected = sum(float((posterior.counts[name] * engine.weights[name]).sum()) for name in engine.weights)
+    expected = sum(float((posterior.counts[name] * state.weights[name]).sum()) for name in state.weights)
     assert info.objective == pytest.approx(expected + float(posterior.entropy.sum()), rel=1e-4)
 
 
@@ -175,15 +175,16 @@ def test_restarts_are_annealed_too() -> None:
 
 def test_step_by_step_with_the_manners_of_svi() -> None:
     engine = pu.Anneal(Tagger(2, 4), pu.AddLambda(0.1), schedule=[0.5, 1.0])
-    losses = [engine.step(SENTENCES) for _ in range(10)]
-    assert engine.beta == 0.5
+    session = engine.session()
+    losses = [session.step(SENTENCES) for _ in range(10)]
+    assert engine.beta(session.state) == 0.5
     assert losses[-1] <= losses[0]
-    engine.advance()
-    engine.step(SENTENCES)
-    assert engine.beta == 1.0
-    engine.advance()
-    engine.step(SENTENCES)
-    assert engine.beta == 1.0  # there is no more
+    session.state = engine.next_stage(session.state)
+    session.step(SENTENCES)
+    assert engine.beta(session.state) == 1.0
+    assert not engine.has_next_stage(session.state)
+    with pytest.raises(pu.FitError, match="beta = 1 is the last of the schedule"):
+        engine.next_stage(session.state)
 
 
 @pytest.mark.parametrize(

@@ -66,12 +66,11 @@ def test_masked_positions_of_an_enumerated_chain_are_not_counted() -> None:
                     pyro.sample(f"x_{t}", pu.Categorical(emission[z]), obs=words[:, t])
 
     em = EM(model, init=lambda declarations, generator: unnormalised)
-    em.start(words)
-    info = em.look()
+    state = em.init(words)
+    info, expected = em.e_step(state)
     chain = pu.Chain(*unnormalised.values(), lengths).posterior(words)
     assert info.objective == pytest.approx(float(chain.log_partition.sum()), rel=1e-12)
-    assert em._expected is not None
-    for name, counts in em._expected.counts.items():
+    for name, counts in expected.counts.items():
         torch.testing.assert_close(counts, chain.counts[name])
 
 

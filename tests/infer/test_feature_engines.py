@@ -35,9 +35,9 @@ def test_em_never_falls(model: Any, data: Any, templates: list[Template]) -> Non
 @cases
 def test_a_whole_m_step_of_basic_features_is_that_of_plain_em(model: Any, data: Any, templates: list[Template]) -> None:
     init = pu.init.noise(0.5)
-    features = EM(model, LogLinear(lbfgs_iterations=1000, fit_start=True), init=init)
+    features = EM(model, LogLinear(lbfgs_iterations=1000, fit_start=True), init=init).session()
     features.start(data, seed=2)
-    plain = EM(model, init=pu.init.from_weights(dict(features.weights)))
+    plain = EM(model, init=pu.init.from_weights(dict(features.weights))).session()
     assert features.step(data) == pytest.approx(plain.step(data), rel=1e-12)
     assert plain._expected is not None
     for name, w in plain.weights.items():

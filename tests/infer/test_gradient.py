@@ -23,8 +23,8 @@ cases = pytest.mark.parametrize(("model", "data", "templates"), CASES.values(), 
 QUIET = {"progress": False, "tolerance": 0.0}
 
 
-def objective(engine: Gradient, w: Tensor) -> float:
-    return engine._evaluate(w.numpy()).value
+def objective(engine: Gradient, state: Any, w: Tensor) -> float:
+    return engine._evaluate(state, w.numpy()).value
 
 
 @cases
@@ -32,9 +32,10 @@ def test_the_gradient_is_that_of_the_log_marginal(model: Any, data: Any, templat
     """Against autograd through tables and structure (1e-8), and finite differences of the objective (1e-5)."""
     how = LogLinear(templates, kappa=0.3, start=0.3)
     engine = Gradient(model, how)
-    found = engine.gradient(data)["features"]
-    w = engine.remembered["features"].clone().requires_grad_()
-    features = how.features(engine.declarations)
+    state: Any = engine.init(data)
+    found = engine.gradient(state)["features"]
+    w = state.memory["features"].clone().requires_grad_()
+    features = how.features(state.problem.declarations)
     with pu.handlers.GivenMessenger({name: features.table(name, w) for name in features.tables}):
         log_p = pyro.poutine.trace(model).get_trace(data).log_prob_sum()
     (expected,) = torch.autograd.grad(log_p - 0.3 * w @ w, w)
@@ -43,7 +44,7 @@ def test_the_gradient_is_that_of_the_log_marginal(model: Any, data: Any, templat
     for i in torch.randperm(len(w))[:5].tolist():
         step = torch.zeros_like(w)
         step[i] = 1e-5
-        slope = (objective(engine, w + step) - objective(engine, w - step)) / 2e-5
+        slope = (objective(engine, state, w + step) - objective(engine, state, w - step)) / 2e-5
         assert slope == pytest.approx(float(found[i]), rel=1e-5, abs=1e-5)
 
 
@@ -55,7 +56,7 @@ def test_basic_features_without_a_prior_end_where_em_stands_still(name: str) -> 
     engine = Gradient(model, LogLinear(start=0.5))
     fit = engine.run(few, iterations=3000, seed=1, **QUIET)
     assert float(engine.gradient(few)["features"].abs().max()) < 1e-6
-    em = EM(model, init=pu.init.from_weights(fit))
+    em = EM(model, init=pu.init.from_weights(fit)).session()
     em.step(few)
     assert em._expected is not None
     for table, w in fit.weights.items():
@@ -110,17 +111,20 @@ def test_going_on_is_as_if_it_had_never_stopped(saved: bool, tmp_path: Path) -> 
     assert all(torch.equal(x, whole.state[key]) for key, x in rest.state.items())
 
 
-def test_a_second_run_goes_on_and_other_data_begin_a_new_history() -> None:
+def test_a_resumed_run_goes_on_and_other_data_begin_a_new_history() -> None:
     model, data, templates = CASES["tagger"]
     engine = Gradient(model, LogLinear(templates, kappa=0.2))
     first = engine.run(data, iterations=5, **QUIET)
-    second = engine.run(data, iterations=5, **QUIET)
+    second = engine.run(data, iterations=10, resume=first, **QUIET)
     straight = Gradient(model, LogLinear(templates, kappa=0.2)).run(data, iterations=10, **QUIET)
     assert second.report.iterations == 10
     assert second.objective == straight.objective > first.objective
-    assert engine._climber.history
-    engine.start(data.select(range(5)))
-    assert not engine._climber.history
+    session = engine.session()
+    for _ in range(3):
+        session.step(data)
+    assert session.state.steps
+    session.start(data.select(range(5)))
+    assert not session.state.steps
 
 
 def test_after_em_it_goes_on_from_the_same_weights() -> None:
@@ -144,7 +148,8 @@ def test_where_no_step_leads_up_it_has_converged() -> None:
     fit = engine.run([[0, 1], [1]], iterations=200, **QUIET)
     assert fit.report.converged
     assert fit.report.iterations < 200
-    assert float(engine.gradient([[0, 1], [1]])["features"].abs().max()) < 1e-7
+    end: Any = engine.load_state(engine.init([[0, 1], [1]]), fit)  # type: ignore[arg-type]
+    assert float(engine.gradient(end)["features"].abs().max()) < 1e-7
 
 
 def test_one_estimator_for_each_table_or_the_same_for_two() -> None:

@@ -146,10 +146,10 @@ def test_seeds() -> None:
 
 def test_steps_are_iterations() -> None:
     model, data = CASES["trees"]
-    engine = HierarchicalEM(model)
+    engine = HierarchicalEM(model).session()
     losses = [engine.step(data) for _ in range(3)] + [engine.evaluate_loss(data)]
     assert [-loss for loss in losses] == objectives(run(model, data, 3))
-    assert engine.iteration == 3
+    assert engine.state.iteration == 3
 
 
 RESUMED: dict[str, dict[str, Any]] = {
@@ -178,5 +178,5 @@ def test_eight_iterations_are_three_saved_loaded_and_five_more(
 def test_going_on_with_the_same_engine() -> None:
     model, data = CASES["trees"]
     engine = HierarchicalEM(model)
-    engine.run(data, iterations=3, tolerance=0)
-    assert engine.run(data, iterations=3, tolerance=0).objective == run(model, data, 6).objective
+    half = engine.run(data, iterations=3, tolerance=0)
+    assert engine.run(data, iterations=6, tolerance=0, resume=half).objective == run(model, data, 6).objective

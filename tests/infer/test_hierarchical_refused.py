@@ -108,7 +108,7 @@ def test_impossible_examples_are_named() -> None:
 
 
 def test_other_data_are_another_engine() -> None:
-    engine = HierarchicalEM(DMV(4))
+    engine = HierarchicalEM(DMV(4)).session()
     engine.step(SENTENCES)
     with pytest.raises(FitError, match="HierarchicalEM remembers the posteriors of the data that it began with"):
         engine.step(SENTENCES[:2])

@@ -42,22 +42,21 @@ def test_counts_are_those_of_filtered_trees_weighed_by_the_coefficients() -> Non
     engine = MixtureEM(
         DMV(TAGS), [CHECKS[0][0], CHECKS[1][0]], pu.AddLambda(0.1), polytope=pu.schedules.fixed(0.7, even=True)
     )
-    engine.start(SENTENCES)
+    state = engine.init(SENTENCES)
     for _ in range(3):
-        each = [enumerated(engine.weights, one) for one in allowed]
-        info = engine.look()
+        each = [enumerated(state.weights, one) for one in allowed]
+        info, expected = engine.e_step(state)
         log_z = [math.fsum(totals) for totals, _ in each]
-        prior = engine.estimation.log_prior(engine.weights, engine.remembered)
+        prior = state.log_prior()
         shares = [0.7, 0.15, 0.15]
-        torch.testing.assert_close(engine.coefficients, torch.tensor(shares, dtype=torch.float64))
+        assert state.coefficients == pytest.approx(shares)  # type: ignore[attr-defined]
         assert info.objective == pytest.approx(sum(s * z for s, z in zip(shares, log_z, strict=True)) + prior)
         assert info.log_likelihood == pytest.approx(log_z[0])
         assert log_z[0] > max(log_z[1:])
-        assert engine._expected is not None
-        for name, found in engine._expected.counts.items():
-            expected = sum(share * counts[name] for share, (_, counts) in zip(shares, each, strict=True))
-            torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-10)
-        engine.move()
+        for name, found in expected.mixed.counts.items():
+            right = sum(share * counts[name] for share, (_, counts) in zip(shares, each, strict=True))
+            torch.testing.assert_close(found, right, rtol=1e-8, atol=1e-10)
+        state = engine.m_step(state, expected)
 
 
 @pytest.mark.parametrize("estimate", ESTIMATES, ids=repr)
@@ -142,7 +141,8 @@ def test_restarts() -> None:
 def test_sentences_in_which_nothing_is_allowed_are_counted() -> None:
     engine = mixture()
     fit = engine.run(SENTENCES, iterations=1)
-    assert engine.fallbacks == {
+    state, _ = engine.step(engine.init(SENTENCES))
+    assert engine.fallbacks(state) == {
         "right_attach()": 0,
         "verb_as_root(tags='VB')": 1,
         "short_dependencies(limit=1)": 0,
@@ -163,7 +163,7 @@ def test_a_component_that_prefers_may_explain_more() -> None:
 
 def test_components_of_one_name_are_told_apart() -> None:
     engine = MixtureEM(DMV(TAGS), [lambda parts: parts.distance <= 1, lambda parts: parts.distance <= 2])
-    assert list(engine.fallbacks) == ["<lambda>", "<lambda> 2"]
+    assert list(engine.fallbacks(engine.init(SENTENCES))) == ["<lambda>", "<lambda> 2"]
 
 
 def test_a_schedule_of_ones_own_resumes(tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_shared_parameters_need_shared_tables() -> None:
 
 
 def test_steps_as_stock_svi_takes_them() -> None:
-    engine = mixture(polytope=pu.schedules.fixed(0.8))
+    engine = mixture(polytope=pu.schedules.fixed(0.8)).session()
     losses = [engine.step(SENTENCES) for _ in range(5)]
     assert losses == sorted(losses, reverse=True)
     assert engine.evaluate_loss(SENTENCES) < losses[-1]

@@ -86,11 +86,12 @@ def test_a_small_batch_touches_few_columns_and_gives_the_same_counts() -> None:
     data = [rng.integers(V, size=5).tolist() for _ in range(3)]  # 15 tokens, 50 words
     tagger = Tagger(3, V)
     em = EM(tagger)
-    em.start(data)
-    em.look()
-    assert em._expected is not None
-    small = em._expected.counts["emission"]
-    chain = pu.Chain(*(em.weights[n] for n in ("start", "transition", "emission")), torch.tensor([5, 5, 5]), flat=True)
+    state = em.init(data)
+    _, expected = em.e_step(state)
+    small = expected.counts["emission"]
+    chain = pu.Chain(
+        *(state.weights[n] for n in ("start", "transition", "emission")), torch.tensor([5, 5, 5]), flat=True
+    )
     flat = [word for sentence in data for word in sentence]
     torch.testing.assert_close(small, chain.posterior(torch.tensor(flat)).counts["emission"])
     shapes = poutine.trace(tagger).get_trace(data).nodes["words"]["fn"].weights["emission"].shape
@@ -103,7 +104,7 @@ def test_data_may_come_flat_padded_listed_or_as_a_corpus() -> None:
         offsets = np.array([0, 3, 5])
 
     tagger = Tagger(2, 4)
-    em = EM(tagger)
+    em = EM(tagger).session()
     values = [
         em.evaluate_loss([[0, 1, 2], [2, 1]]),
         em.evaluate_loss(torch.tensor([0, 1, 2, 2, 1]), torch.tensor([3, 2])),
@@ -118,10 +119,10 @@ def test_learns_from_labelled_sentences_and_from_another_fit() -> None:
     tagger = Tagger(2, 4)
     start = pu.init.from_labelled(tagger, [[0, 1, 2], [2, 1]], structure=tags, estimate=pu.Normalise())
     em = EM(tagger, init=start)
-    em.start([[0, 1, 2], [2, 1]])
-    torch.testing.assert_close(em.weights["transition"].exp(), torch.tensor([[0.0, 1.0], [1.0, 0.0]]))
+    state = em.init([[0, 1, 2], [2, 1]])
+    torch.testing.assert_close(state.weights["transition"].exp(), torch.tensor([[0.0, 1.0], [1.0, 0.0]]))
     counts = torch.tensor([[1.0, 0.0, 2.0, 0.0], [0.0, 2.0, 0.0, 0.0]])
-    torch.testing.assert_close(em.weights["emission"].exp(), counts / counts.sum(-1, keepdim=True))
+    torch.testing.assert_close(state.weights["emission"].exp(), counts / counts.sum(-1, keepdim=True))
     fit = EM(tagger).run(SENTENCES, iterations=3)
     again = EM(tagger, init=pu.init.from_weights(fit))
     assert -again.evaluate_loss(SENTENCES) == pytest.approx(fit.objective, rel=1e-12)

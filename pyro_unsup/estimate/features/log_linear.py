@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ...errors import TableError
 from ...tables import Declaration
+from ..base import Differentiable
 from .feature_names import FeatureNames
 from .features import Features
 from .lbfgs import LBFGS, Point
@@ -28,7 +29,7 @@ STILL = 1e-12
 FEW, MANY = 5, 200
 
 
-class LogLinear:
+class LogLinear(Differentiable):
     """Tables whose rows are softmaxes of features with shared weights [1]:
 
         theta[d given c] = exp(w . f(d, c)) / sum over d' of exp(w . f(d', c))
