@@ -23,8 +23,8 @@ import numpy as np
 import torch
 
 import pyro_unsup as pu
-from pyro_unsup.infer.gibbs_tags import TagState
 from pyro_unsup.models import Tagger
+from pyro_unsup.models.gibbs_tags import TagState
 
 from .common import arguments, corpora, figure, side_by_side
 from .peers.texts import offsets, sentences

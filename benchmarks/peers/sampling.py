@@ -22,7 +22,7 @@ ALPHA, BETA = 0.1, 0.01
 def ours(order: int) -> Any:
     def prepare(data: Arrays) -> Job:
         import pyro_unsup as pu
-        from pyro_unsup.infer.gibbs_tags import TagState
+        from pyro_unsup.models.gibbs_tags import TagState
 
         K, V = data["emission"].shape
         corpus = pu.data.Corpus(data["words"], offsets(data["lengths"]), pu.data.Vocab(str(k) for k in range(V)))

@@ -1,12 +1,13 @@
 """Inference engines, with the manners of :class:`pyro.infer.SVI`, and a sampler for :class:`pyro.infer.MCMC`.
 
-The engines know no model by name. The sampler does: it integrates tables out, which is worked out for each model.
+None of them knows a model by name. The sampler integrates tables out, and asks the model how.
 """
 
 from . import init, schedules
 from .anneal import Anneal, UnfinishedSchedule
 from .em import EM
 from .gibbs import CollapsedGibbs
+from .gibbs_chain import Sweep
 from .gradient import Gradient
 from .hierarchical import HierarchicalEM
 from .hyperparameters import Flat, Gamma, LogUniform
@@ -23,7 +24,6 @@ from .select import Selection, select_steps
 from .session import Session
 from .state import State
 from .stepwise import SlowForgetting, StepwiseEM
-from .walk import Sweep
 
 __all__ = [
     "EM",

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyro
 import torch
@@ -18,6 +18,9 @@ from ..errors import StructureError
 from ..tables import Axis, Declaration, Layout, declare
 from .segment_types import Segments, SegmentTypes
 from .sentences import as_symbols, vocab_of
+
+if TYPE_CHECKING:
+    from .gibbs_segments import SegmentState
 
 #: What Liang & Klein (2009) chose for English phonemes.
 MAX_LENGTH, PENALTY = 10, 1.6
@@ -166,6 +169,12 @@ class Segmenter:
     def _remember(self, sentences: Any, segments: Segments) -> None:
         if hasattr(sentences, "offsets"):  # a corpus never changes; lists and tensors may
             self._last = (weakref.ref(sentences), segments)
+
+    def gibbs_state(self) -> type[SegmentState]:
+        """What :class:`.CollapsedGibbs` moves: labels of data under this model, its tables integrated out."""
+        from .gibbs_segments import SegmentState
+
+        return SegmentState
 
     def declarations(self) -> dict[str, Declaration]:
         """The tables, by name."""

@@ -177,7 +177,7 @@ def test_interrupted_before_the_first_sweep(
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pyro_unsup.infer.walk.Walk.step", interrupted)
+    monkeypatch.setattr("pyro_unsup.infer.gibbs_chain.GibbsChain.step", interrupted)
     result = run("sample", "tagger", world / "text.tagged", *SAMPLE, "--out", tmp_path / "s")
     assert result.exit_code == 130
     assert result.stderr.splitlines()[-1] == "interrupted before the first sweep; nothing was kept"

@@ -13,9 +13,9 @@ from scipy import stats
 
 import pyro_unsup as pu
 from pyro_unsup.errors import StructureError, UnsupError
-from pyro_unsup.infer.gibbs_segments import SegmentState
 from pyro_unsup.kernels.gibbs_segments import draw_start
 from pyro_unsup.models import Segmenter
+from pyro_unsup.models.gibbs_segments import SegmentState
 
 SENTENCES = [[0, 0, 0, 0], [0, 1, 0]]
 
