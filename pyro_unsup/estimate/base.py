@@ -128,7 +128,13 @@ class Differentiable(Parametric):
         weights: Mapping[str, Tensor],
         memory: Mapping[str, Tensor],
     ) -> dict[str, Tensor]:
-        """Of log marginal plus log prior, in the memory; ``counts`` are those under its tables, ``weights``."""
+        """Of log marginal plus log prior, in the memory.
+
+        :param declarations: of the tables, by name.
+        :param counts: expected under the tables, by table.
+        :param weights: the log-weights of the tables.
+        :param memory: where the gradient is wanted.
+        """
 
     def check(self, declarations: Mapping[str, Declaration], memory: Mapping[str, Tensor]) -> None:
         """Raise a :class:`.TableError` if the memory has run away. By default it cannot."""

@@ -114,7 +114,7 @@ class Anneal(EM):
         return info, found
 
     def converged(self, state: AnnealState, rows: Sequence[Info], tolerance: float) -> bool:
-        """Whether this beta has converged, or has had its steps."""
+        # At this beta, or it has had its steps.
         here = [row for row in rows if row.stage == state.stage]
         growing = len(here) > 1 and here[-1].change > here[-2].change  # away from a point where all states are alike
         if self.has_next_stage(state):

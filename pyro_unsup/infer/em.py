@@ -57,6 +57,16 @@ class EM(Engine):
         >>> state = engine.m_step(state, expected)
         >>> engine.converged(state, [info], tolerance=1e-6), engine.has_next_stage(state), engine.config(state)
         (False, False, {})
+
+    What sessions and runs build on, and engines of your own may say otherwise::
+
+        >>> state = engine.load_state(engine.start(((sentences,), {}), seed=0), fit)  # where the run ended
+        >>> fresh = engine.on(state, (([[1, 1], [0, 1]],), {}))  # the same weights, other data
+        >>> state, info = engine.batch_step(fresh)
+        >>> engine.loss(state) < engine.loss(fresh), engine.updates(state), engine.may_fall(state)
+        (True, 21, 1e-09)
+        >>> engine.default_estimator(), engine.wrapped_model()
+        (Normalise(), Tagger(tags=2, vocab=2, order=1))
     """
 
     def e_step(self, state: State) -> tuple[Info, Expectation]:

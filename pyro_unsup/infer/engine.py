@@ -78,7 +78,9 @@ class Engine:
     def converged(self, state: Any, rows: Sequence[Info], tolerance: float) -> bool:
         """Whether nothing is left to be done at this stage.
 
+        :param state: where the run is.
         :param rows: what the iterations found so far. The last one belongs to this state.
+        :param tolerance: relative change of the objective that counts as none.
         """
         return rows[-1].change <= tolerance
 

@@ -116,7 +116,6 @@ class Gradient(Engine):
         return replace(moved, here=there, memory=there.memory, tables={**there.weights})
 
     def converged(self, state: GradientState, rows: Sequence[Info], tolerance: float) -> bool:
-        """Whether the objective has stopped rising."""
         return state.stuck or super().converged(state, rows, tolerance)
 
     def config(self, state: GradientState) -> dict[str, Any]:

@@ -90,7 +90,7 @@ class IncrementalEM(Online):
 
     def begin(self, state: State) -> IncrementalState:
         """The state before anything was counted."""
-        return self.with_counts(IncrementalState(**vars(state)))
+        return self._with_counts(IncrementalState(**vars(state)))
 
     def memory(self, *args: Any, **kwargs: Any) -> int:
         """About how many bytes the counts of all mini-batches of these data will take."""
@@ -199,7 +199,7 @@ class IncrementalEM(Online):
         return 1.0
 
     def load_state(self, state: IncrementalState, fit: Fit) -> IncrementalState:
-        loaded: IncrementalState = self.with_counts(super().load_state(state, fit))
+        loaded: IncrementalState = self._with_counts(super().load_state(state, fit))
         loaded.by_batch = CountsByBatch()
         if "store.batches" in fit.state:
             loaded.by_batch.restore(fit.state, loaded.problem.declarations)

@@ -187,7 +187,7 @@ class MixtureEM(EM):
         return replace(moved, stage=moved.stage + grew)
 
     def converged(self, state: MixtureState, rows: Sequence[Info], tolerance: float) -> bool:
-        """Whether nothing moves, and the polytope does not either."""
+        # The polytope must not move either.
         still = self.allowed(state.iteration + 1) == self.allowed(state.iteration)
         return super().converged(state, rows, tolerance) and still
 

@@ -83,7 +83,7 @@ class Online(Engine):
         """The seed that orders the examples of a run."""
         return state.seed if self.order_seed is None else self.order_seed
 
-    def with_counts(self, state: OnlineStateT) -> OnlineStateT:
+    def _with_counts(self, state: OnlineStateT) -> OnlineStateT:
         """A state with the running counts that its weights stand for."""
         problem = state.problem
         others = [f"parameter '{name}'" for name in problem.parameters.names]

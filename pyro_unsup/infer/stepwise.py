@@ -72,6 +72,9 @@ class StepwiseEM(Online):
         >>> losses = [session.step([sentence]) for sentence in ([0, 1], [0, 1, 1], [1, 0, 1])]
         >>> session.result().report.iterations, round(engine.step_size(0), 3)
         (3, 0.616)
+        >>> state = engine.init([[0, 1], [1, 1, 0]])
+        >>> engine.examples_of(state).size, engine.order_of(state), engine.update(state, ([[0, 1]],), {}) < 0
+        (2, 0, True)
         >>> fit = engine.run_stream(iter([[[0, 1]], [[1, 1]]]), progress=False)
         >>> sorted(fit.weights)
         ['emission', 'start', 'transition']
@@ -112,7 +115,7 @@ class StepwiseEM(Online):
 
     def begin(self, state: State) -> StepwiseState:
         """The state before the first update."""
-        return self.with_counts(StepwiseState(**vars(state)))
+        return self._with_counts(StepwiseState(**vars(state)))
 
     def step_size(self, update: int) -> float:
         """How much the update with this number, from 0, counts."""
@@ -168,7 +171,7 @@ class StepwiseEM(Online):
         return replace(state, log_likelihood=total, iteration=state.iteration + 1)
 
     def converged(self, state: StepwiseState, rows: Sequence[Info], tolerance: float) -> bool:
-        """Whether two passes found the same. What the first one accumulates tells of the start, so it is not enough."""
+        # Two passes must find the same. What the first one accumulates tells of the start, so it is not enough.
         return (self.exact or state.iteration > 1) and super().converged(state, rows, tolerance)
 
     def may_fall(self, state: StepwiseState) -> float:
@@ -224,7 +227,7 @@ class StepwiseEM(Online):
         odd = next((name for name in ("updates", "found") if name in kept and kept[name].numel() != 1), None)
         if odd is not None or ("updates" in kept and not int(kept["updates"]) >= 0):
             raise FitError(f"the fit to go on from holds no number of updates: '{odd or 'updates'}' makes no sense")
-        loaded: StepwiseState = self.with_counts(super().load_state(state, fit))
+        loaded: StepwiseState = self._with_counts(super().load_state(state, fit))
         loaded.updates = int(kept["updates"]) if "updates" in kept else 0
         loaded.log_likelihood = float(kept["found"]) if "found" in kept else None
         if loaded.updates > 0:

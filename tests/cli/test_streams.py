@@ -127,13 +127,13 @@ def test_no_more_is_read_than_is_learned_from(
     tmp_path: Path, world: Path, run: Run, texts: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However long the stream: when a mini-batch is learned from, the text after it has not been read."""
-    pipe, ahead, step = Pipe(texts["tagger"], 5), [], pu.StepwiseEM.step
+    pipe, ahead, step = Pipe(texts["tagger"], 5), [], pu.StepwiseEM.batch_step
 
-    def noting(engine: pu.StepwiseEM, batch: Any) -> float:
-        ahead.append(pipe.given - 7 * (engine.updates + 1))
-        return step(engine, batch)
+    def noting(engine: pu.StepwiseEM, state: Any) -> Any:
+        ahead.append(pipe.given - 7 * (state.updates + 1))
+        return step(engine, state)
 
-    monkeypatch.setattr(pu.StepwiseEM, "step", noting)
+    monkeypatch.setattr(pu.StepwiseEM, "batch_step", noting)
     monkeypatch.setattr("pyro_unsup.data.opening._stdin", lambda: pipe)
     fit = ("fit", "tagger", "-", "--tags", 3, *STEPS, "--vocab-from", world / "plain.txt", "--out", tmp_path / "m")
     assert run(*fit).exit_code == 0

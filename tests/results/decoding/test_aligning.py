@@ -23,10 +23,11 @@ AGREEMENTS = [None, "product", "2008"]
 
 
 def trained(agreement: str | None = "product", text: Bitext = TEXT, steps: int = 5, **config: Any) -> Any:
-    em = pu.EM(Aligner.of(text, agreement=agreement), init=pu.init.uniform()).session()
+    em = pu.EM(Aligner.of(text, agreement=agreement), init=pu.init.uniform())
+    state = em.init(text)
     for _ in range(steps):
-        em.step(text)
-    return SimpleNamespace(model=em.model, weights=em.weights, config=config)
+        state, _ = em.step(state)
+    return SimpleNamespace(model=em.model, weights=state.weights, config=config)
 
 
 def pairs_of(*texts: tuple[str, str]) -> Bitext:
