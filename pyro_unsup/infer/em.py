@@ -14,8 +14,7 @@ from .climb import climb
 from .engine import Engine
 from .expectation import Expectation, at_iteration
 from .loop import Info
-from .problem import Problem, checked
-from .state import State
+from .state import Problem, State, checked
 
 
 class EM(Engine):

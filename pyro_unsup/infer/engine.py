@@ -17,12 +17,11 @@ from ..results import Fit
 from .estimation import Estimate
 from .init import HasParameters, Initial, noise
 from .loop import Callback, Info
-from .problem import MAY_FALL, Problem
 from .processes import rank_and_size
 from .runs import Monitor, Run, best_of
 from .session import Session
 from .shares import Data, Share
-from .state import State
+from .state import MAY_FALL, Problem, State
 
 
 class Engine:

@@ -20,9 +20,8 @@ from .engine import Engine
 from .estimation import Estimate
 from .init import Initial
 from .loop import Info
-from .problem import Problem, checked
 from .shares import Data, same_data
-from .state import State
+from .state import Problem, State, checked
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,9 +24,8 @@ from .examples import Examples
 from .init import Initial, noise
 from .loop import Info
 from .own_weights import OwnExpectation
-from .problem import Problem
 from .shares import Data, same_data
-from .state import State
+from .state import Problem, State
 from .used_rows import Pairs, used_rows
 
 #: Bytes that a cell of a pair takes: its posterior, log-weight, count and place, old and new.

@@ -24,9 +24,8 @@ from .expectation import Expectation, Marginal
 from .init import Initial
 from .loop import Info
 from .polytope import Polytope
-from .problem import MAY_FALL, checked
 from .schedules import Loosen
-from .state import State
+from .state import MAY_FALL, State, checked
 
 #: From an iteration and the number of coefficients to those that are allowed.
 Schedule = Callable[[int, int], Polytope]

@@ -125,7 +125,7 @@ def as_parsed(sentences: Any, lengths: Any, vocab: Any) -> tuple[Tensor, Tensor]
 def _numbers(words: Any) -> Tensor:
     with warnings.catch_warnings():
         # Arrays mapped from disk are read-only. Nothing here writes to words, so they need not be copied.
-        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        warnings.simplefilter("ignore", UserWarning)  # torch has one here: that the array is not writable
         try:
             found = torch.as_tensor(words)
         except (TypeError, ValueError) as error:
