@@ -180,7 +180,7 @@ def test_the_bound_is_its_definition() -> None:
     for _ in range(3):
         em.step(data)
     names = ("start", "transition", "emission")
-    layouts = {name: em.declarations[name].layout for name in names}
+    layouts = {name: em.state.problem.declarations[name].layout for name in names}
     chain = pu.Chain(*(em.weights[n] for n in names), torch.tensor([1]), flat=True)
     bound = 0.0
     for sentence in data:

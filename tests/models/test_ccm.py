@@ -201,7 +201,8 @@ def test_sentences_without_words_count_for_nothing() -> None:
 def test_empty_spans_are_the_same_in_both_precisions_and_impossible_without_nan(variant: int) -> None:
     model = CCM.of(CORPUS, variant=variant, empty_spans=True)
     start = model.split_start(CORPUS)
-    losses = [pu.EM(model, init=start, dtype=dtype).evaluate_loss(CORPUS) for dtype in (torch.float64, torch.float32)]
+    engines = [pu.EM(model, init=start, dtype=dtype) for dtype in (torch.float64, torch.float32)]
+    losses = [engine.session().evaluate_loss(CORPUS) for engine in engines]
     assert losses[0] == pytest.approx(losses[1], rel=2e-5)
     weights = {name: w.clone().requires_grad_() for name, w in start(model.declarations(), torch.Generator()).items()}
     first = [int(model.index(CORPUS).before[k]) for k in range(2)]

@@ -167,12 +167,12 @@ def test_errors_say_what_was_expected() -> None:
     with pytest.raises(StructureError, match=r"prior names tables that this clusterer does not have: \['word'\]"):
         Clusterer(2, 4, prior={"word": 0.1})
     with pytest.raises(StructureError, match=r"word numbers must lie in 0 .. 3, actual range 0 .. 4"):
-        EM(Clusterer(2, 4)).step([[0, 4]])
+        EM(Clusterer(2, 4)).session().step([[0, 4]])
     with pytest.raises(StructureError, match="no words: expected at least one document with a word in it"):
-        EM(Clusterer(2, 4)).step([[]])
+        EM(Clusterer(2, 4)).session().step([[]])
     other = Documents.of([0], [0, 1], Vocab(["d", "c", "b", "a"]))
     with pytest.raises(StructureError, match=r"another vocabulary than the model's: re-encode them with with_vo"):
-        EM(Clusterer(2, VOCAB)).step(other)
+        EM(Clusterer(2, VOCAB)).session().step(other)
 
 
 def test_the_parameter_store_is_left_alone() -> None:

@@ -124,7 +124,7 @@ def test_learns_from_labelled_sentences_and_from_another_fit() -> None:
     counts = torch.tensor([[1.0, 0.0, 2.0, 0.0], [0.0, 2.0, 0.0, 0.0]])
     torch.testing.assert_close(state.weights["emission"].exp(), counts / counts.sum(-1, keepdim=True))
     fit = EM(tagger).run(SENTENCES, iterations=3)
-    again = EM(tagger, init=pu.init.from_weights(fit))
+    again = EM(tagger, init=pu.init.from_weights(fit)).session()
     assert -again.evaluate_loss(SENTENCES) == pytest.approx(fit.objective, rel=1e-12)
 
 
@@ -151,15 +151,15 @@ def test_errors_name_the_word_or_the_tag() -> None:
     with pytest.raises(StructureError, match="order must be 1"):
         Tagger(2, 2, order=3)
     with pytest.raises(StructureError, match=r"word numbers must lie in 0 .. 1, actual range 0 .. 2"):
-        EM(Tagger(2, 2)).step([[0, 2]])
+        EM(Tagger(2, 2)).session().step([[0, 2]])
     with pytest.raises(pu.TableError, match="table 'start': the Dirichlet prior must be positive"):
         Tagger(2, 2, prior=-1.0)
     with pytest.raises(StructureError, match=r"prior names tables that this tagger does not have: \['emision'\]"):
         Tagger(2, 2, prior={"emision": 0.1})
     with pytest.raises(StructureError, match="no words"):
-        EM(Tagger(2, 2)).step([[]])
+        EM(Tagger(2, 2)).session().step([[]])
     with pytest.raises(StructureError, match="lengths add up to 3"):
-        EM(Tagger(2, 2)).step(torch.tensor([0, 1]), torch.tensor([3]))
+        EM(Tagger(2, 2)).session().step(torch.tensor([0, 1]), torch.tensor([3]))
 
 
 def test_the_parameter_store_is_left_alone() -> None:
