@@ -39,8 +39,8 @@ def text_of(made: Arrays) -> Bitext:
     return Bitext(*(Corpus(made[name], offsets(made[f"{name}_lengths"]), vocab) for name in ("source", "target")))
 
 
-def em_of(model: Aligner, data: Any) -> pu.EM:
-    em = pu.EM(model, init=pu.uniform())
+def em_of(model: Aligner, data: Any) -> pu.infer.Session:
+    em = pu.EM(model, init=pu.init.uniform()).session()
     em.step(data)
     return em
 
@@ -74,7 +74,9 @@ def ratios() -> None:
         what = f"Model 1 iteration, both directions, {name}"
         report(what, seconds[name], "one direction", seconds["one"], **about, times_one_direction=times)
     alone = engines["no agreement"]
-    parts = side_by_side({"look": alone.look, "move": alone.move})
+    em, state = alone.engine, alone.state
+    _, expected = em.e_step(state)
+    parts = side_by_side({"e_step": lambda: em.e_step(state), "m_step": lambda: em.m_step(state, expected)})
     figure("both directions by parts", **{f"{name}_s": round(taken, 4) for name, taken in parts.items()})
 
 
@@ -83,7 +85,7 @@ def memory(pairs: int = 300_000) -> None:
     text = text_of(bitext(pairs, WORDS, twice=True))
     began = time.perf_counter()
     aligner = Aligner.of(text)
-    em = pu.EM(aligner, init=pu.uniform())
+    em = pu.EM(aligner, init=pu.init.uniform()).session()
     em.step(text)
     ready = time.perf_counter()
     em.step(text)

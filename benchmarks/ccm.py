@@ -36,11 +36,11 @@ def problem() -> tuple[pu.data.Corpus, Arrays]:
     return pu.data.Corpus(made["tags"], offsets(made["lengths"]), pu.data.Vocab(str(k) for k in range(TAGS))), made
 
 
-def e_step(corpus: pu.data.Corpus, model: Callable[..., Any], start: Any) -> pu.EM:
+def e_step(corpus: pu.data.Corpus, model: Callable[..., Any], start: Any) -> Callable[[], Any]:
     em = pu.EM(model, init=start)
-    em.start(corpus)
-    em.look()
-    return em
+    state = em.init(corpus)
+    em.e_step(state)
+    return lambda: em.e_step(state)
 
 
 def ratios() -> None:
@@ -48,7 +48,7 @@ def ratios() -> None:
     ccm = CCM.of(corpus)
     start = ccm.split_start(corpus)
     plain, tempered = e_step(corpus, ccm, start), e_step(corpus, pu.temper(ccm, 0.5), start)
-    seconds = side_by_side({"plain": plain.look, "posteriors": our_brackets(made).run}, repeats=31)
+    seconds = side_by_side({"plain": plain, "posteriors": our_brackets(made).run}, repeats=31)
     about = {"threads": torch.get_num_threads(), "sentences": len(corpus), "tokens": corpus.tokens}
     report(
         "CCM E step",
@@ -59,7 +59,7 @@ def ratios() -> None:
         yields=len(ccm.inventory.yields),
         times_the_posteriors=round(seconds["plain"] / seconds["posteriors"], 2),
     )
-    pair = side_by_side({"plain": plain.look, "tempered": tempered.look}, repeats=101)
+    pair = side_by_side({"plain": plain, "tempered": tempered}, repeats=101)
     report("CCM tempered E step", pair["tempered"], "plain E step", pair["plain"], **about)
 
 
@@ -73,8 +73,8 @@ def text(sentences: int, words: int, seed: int = 0) -> pu.data.Corpus:
 def time_one(sentences: int, words: int) -> float:
     corpus = text(sentences, words)
     model = CCM.of(corpus)
-    em = e_step(corpus, model, model.split_start(corpus))
-    return side_by_side({"ours": em.look}, repeats=7)["ours"]
+    ours = e_step(corpus, model, model.split_start(corpus))
+    return side_by_side({"ours": ours}, repeats=7)["ours"]
 
 
 def time_trees(sentences: int, words: int) -> float:

@@ -47,14 +47,13 @@ def sparse_products(
 
 def ratios(texts: pu.data.Documents) -> None:
     engine = pu.EM(clusterer(texts))
+    state = engine.init(texts)
     for _ in range(3):  # weights as training meets them
-        engine.step(texts)
-    engine.look()
-    arrays = engine.weights["cluster"].numpy(), engine.weights["words"].numpy()
+        state, _ = engine.step(state)
+    arrays = state.weights["cluster"].numpy(), state.weights["words"].numpy()
     products = sparse_products(texts, *arrays)
     log_likelihood, n_cluster, n_words = products()
-    info, found = engine.look(), engine._expected
-    assert found is not None
+    info, found = engine.e_step(state)
     assert abs(info.log_likelihood - log_likelihood) < 1e-9 * abs(log_likelihood)
     assert np.allclose(found.counts["words"].numpy(), n_words.T, rtol=1e-7, atol=1e-7)
     assert np.allclose(found.counts["cluster"].numpy(), n_cluster, rtol=1e-7, atol=1e-7)
@@ -62,10 +61,10 @@ def ratios(texts: pu.data.Documents) -> None:
 
     def on_one_thread() -> None:
         torch.set_num_threads(1)
-        engine.look()
+        engine.e_step(state)
         torch.set_num_threads(threads)
 
-    runs = {"ours": engine.look, "ours, one thread": on_one_thread, "scipy.sparse": products}
+    runs = {"ours": lambda: engine.e_step(state), "ours, one thread": on_one_thread, "scipy.sparse": products}
     seconds = side_by_side(runs, repeats=15)
     for ours, used in (("ours", threads), ("ours, one thread", 1)):
         about = {"threads": used, "documents": len(texts), "cells": len(texts.words)}

@@ -30,8 +30,8 @@ from .peers.trees import our_dependencies
 
 def e_step(corpus: pu.data.Corpus, engine: pu.EM | pu.Gradient) -> Callable[[], Any]:
     """An E step of the engine, through Pyro."""
-    engine.start(corpus)
-    return engine.look if isinstance(engine, pu.EM) else lambda: engine.gradient(corpus)
+    state: Any = engine.init(corpus)
+    return lambda: engine.e_step(state) if isinstance(engine, pu.EM) else engine.gradient(state)
 
 
 def ratios() -> None:

@@ -9,6 +9,7 @@ What is learned: ``pyro-unsup reproduce berg-kirkpatrick-2010``.
 from __future__ import annotations
 
 import os
+from functools import partial
 
 import torch
 
@@ -25,12 +26,12 @@ def speed(data: str) -> None:
     K, V = weights["emission"].shape
     vocab = pu.data.Vocab(corpora(data, "wsj")["wsj"].vocab.types[:V])
     corpus = pu.data.Corpus(words.numpy(), offsets(lengths.numpy()), vocab)
-    em = pu.EM(Tagger(K, vocab), init=pu.from_weights(weights))
+    em = pu.EM(Tagger(K, vocab), init=pu.init.from_weights(weights)).session()
     em.start(corpus)
     for ngram in ("suffix", "any"):
         climber = pu.Gradient(Tagger(K, vocab), pu.LogLinear(pu.templates.tagging(ngram=ngram), 1.0))
-        climber.start(corpus)
-        runs = {"em": lambda: em.step(corpus), "gradient": lambda c=climber: c.gradient(corpus)}  # type: ignore[misc]
+        state = climber.init(corpus)
+        runs = {"em": lambda: em.step(corpus), "gradient": partial(climber.gradient, state)}
         seconds = side_by_side(runs, repeats=15)
         report(
             f"direct gradient of the tagger, {ngram} n-grams",
@@ -39,7 +40,7 @@ def speed(data: str) -> None:
             seconds["em"],
             threads=torch.get_num_threads(),
             tokens=corpus.tokens,
-            features=sum(len(w) for w in climber.remembered.values()),
+            features=sum(len(w) for w in state.memory.values()),
             times_an_iteration=round(seconds["gradient"] / seconds["em"], 2),
         )
 

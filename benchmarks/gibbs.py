@@ -23,8 +23,8 @@ import numpy as np
 import torch
 
 import pyro_unsup as pu
-from pyro_unsup.infer.gibbs_tags import TagState
 from pyro_unsup.models import Tagger
+from pyro_unsup.models.gibbs_tags import TagState
 
 from .common import arguments, corpora, figure, side_by_side
 from .peers.texts import offsets, sentences
@@ -107,7 +107,7 @@ def paper(whole: bool, data: str) -> None:
     first = corpus.select(np.arange(np.searchsorted(corpus.offsets, 24_000)))
     model = Tagger(corpus.tagset, corpus.vocab, 2, listed, stop=True)  # type: ignore[arg-type]
     for name, hyper in (("fixed", "fixed"), ("BHMM1", "shared"), ("BHMM2", "separate")):
-        kernel = pu.CollapsedGibbs(model, 0.003, 1.0, hyper=hyper, temperature=pu.Cooling())  # type: ignore[arg-type]
+        kernel = pu.CollapsedGibbs(model, 0.003, 1.0, hyper=hyper, temperature=pu.schedules.Cooling())  # type: ignore[arg-type]
         kernel.run(first, sweeps=2, progress=False)  # compiles
         n = 20_000 if whole and name == "BHMM1" else 500
         began, worked = time.perf_counter(), time.process_time()

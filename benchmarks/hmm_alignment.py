@@ -52,7 +52,7 @@ def learning(size: int | None, gate: bool, data: str) -> None:
         indexing_s=round(time.perf_counter() - read, 1),
     )
     for agreement in ("product",) if gate else (None, "product"):
-        first = trained(Aligner(words.source, words.target, words.lexicon, agreement), pu.uniform(), pairs)
+        first = trained(Aligner(words.source, words.target, words.lexicon, agreement), pu.init.uniform(), pairs)
         name = f"Model 1, agreement {agreement}"
         figure(name, **about, **plain(errors(first, gold)), seconds=round(first.seconds, 1))
         for null in NULLS[:1] if gate else NULLS:

@@ -52,11 +52,14 @@ def log_likelihood(words: torch.Tensor, lengths: torch.Tensor, weights: dict[str
     return total
 
 
-def ours(words: torch.Tensor, lengths: torch.Tensor, weights: dict[str, torch.Tensor], dtype: torch.dtype) -> pu.EM:
+def ours(
+    words: torch.Tensor, lengths: torch.Tensor, weights: dict[str, torch.Tensor], dtype: torch.dtype
+) -> Callable[[], float]:
+    """One iteration from these weights; it returns the loss."""
     K, V = weights["emission"].shape
-    em = pu.EM(pu.models.Tagger(K, V), init=pu.from_weights(weights), dtype=dtype)
-    em.start(words, lengths)
-    return em
+    em = pu.EM(pu.models.Tagger(K, V), init=pu.init.from_weights(weights), dtype=dtype)
+    state = em.init(words, lengths)
+    return lambda: -em.step(state)[1].objective
 
 
 def bare_products(tokens: int, K: int, rows: int, library: str) -> Callable[[], None]:
@@ -83,21 +86,15 @@ def bare_products(tokens: int, K: int, rows: int, library: str) -> Callable[[], 
 def ratios() -> None:
     words, lengths, weights = problem()
     K = len(weights["start"])
-    start = {name: w.clone() for name, w in weights.items()}
-
-    def step(em: pu.EM) -> float:
-        em.weights = dict(start) if em.dtype == torch.float64 else {n: w.float() for n, w in start.items()}
-        return em.step(words, lengths)
-
     double, single = ours(words, lengths, weights, torch.float64), ours(words, lengths, weights, torch.float32)
-    found = -step(double), log_likelihood(words, lengths, weights)
+    found = -double(), log_likelihood(words, lengths, weights)
     assert abs(found[0] - found[1]) < 0.001, found
     bare = {
         f"bare {library} {rows}": bare_products(len(words), K, rows, library)
         for library in ("torch", "numpy")
         for rows in (64, 512, 8192)
     }
-    seconds = side_by_side({"ours": lambda: step(double), "float32": lambda: step(single), **bare}, repeats=7)
+    seconds = side_by_side({"ours": double, "float32": single, **bare}, repeats=7)
     best = min(bare, key=lambda name: seconds[name])  # the products at their fastest
     about = {"threads": torch.get_num_threads(), "tokens": len(words)}
     times = round(seconds["ours"] / seconds[best], 2)
@@ -115,7 +112,7 @@ def corpus(tokens: int, V: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tens
 
 def time_one(tokens: int, K: int, V: int) -> float:
     words, lengths = corpus(tokens, V)
-    em = pu.EM(pu.models.Tagger(K, V))
+    em = pu.EM(pu.models.Tagger(K, V)).session()
     return side_by_side({"ours": lambda: em.step(words, lengths)}, repeats=3)["ours"]
 
 
@@ -139,9 +136,9 @@ def memory() -> None:
     K, V = 45, 50_000
     words, lengths = corpus(1_160_000, V)
     few = int(lengths[:20].sum())
-    pu.EM(pu.models.Tagger(K, 30)).step(words[:few] % 30, lengths[:20])  # loads everything
+    pu.EM(pu.models.Tagger(K, 30)).session().step(words[:few] % 30, lengths[:20])  # loads everything
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    em = pu.EM(pu.models.Tagger(K, V))
+    em = pu.EM(pu.models.Tagger(K, V)).session()
     for _ in range(3):
         began = time.perf_counter()
         em.step(words, lengths)
@@ -175,7 +172,7 @@ def iterations(half: int | None = None) -> float:
         words = words.split([int(lengths[:cut].sum()), int(lengths[cut:].sum())])[half]
         lengths = lengths.split([cut, len(lengths) - cut])[half]
     K, V = weights["emission"].shape
-    em = pu.EM(pu.models.Tagger(K, V), init=pu.from_weights(weights))
+    em = pu.EM(pu.models.Tagger(K, V), init=pu.init.from_weights(weights))
     fit = em.run(words, lengths, iterations=20, tolerance=0, progress=False)
     assert abs(fit.rows[0]["objective"] - log_likelihood(words, lengths, weights)) < 0.001
     return float(np.median(np.diff([row["seconds"] for row in fit.rows])[2:]))  # the first ones fill caches

@@ -49,12 +49,12 @@ def train(folder: Path, iterations: int, whole: bool) -> dict[str, Any]:
     from pyro_unsup.infer.processes import gathered
 
     tiny = next(pieces(22_000))
-    pu.EM(pu.models.Tagger(2, tiny.vocab)).step(tiny)  # loads everything
+    pu.EM(pu.models.Tagger(2, tiny.vocab)).session().step(tiny)  # loads everything
     before = peak()
     corpus = pu.data.Corpus.open(folder, mmap=not whole)
     opened = peak()
     began = time.perf_counter()
-    em = pu.EM(pu.models.Tagger(TAGS, corpus.vocab))
+    em = pu.EM(pu.models.Tagger(TAGS, corpus.vocab)).session()
     losses = [em.step(corpus) for _ in range(iterations)]
     return {
         "tokens": corpus.tokens,

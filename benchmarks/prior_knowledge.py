@@ -28,8 +28,9 @@ def speed(data: str) -> None:
     known = constraints(PENN)
 
     def steps(engine: Any) -> Callable[[], Any]:
-        engine.start(corpus)
-        return lambda: [engine.step(corpus) for _ in range(5)]
+        session = engine.session()
+        session.start(corpus)
+        return lambda: [session.step(corpus) for _ in range(5)]
 
     engines = {
         "EM": pu.EM(model, pu.AddLambda(0.1), init),

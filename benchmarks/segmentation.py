@@ -31,12 +31,14 @@ def ratios() -> None:
         pu.data.Corpus(made["symbols"], offsets(made["lengths"]), pu.data.Vocab(list(PHONEMES))), made["ends"]
     )
     model = Segmenter.of(text, max_length=LONGEST)
-    em = pu.EM(model, init=pu.uniform())
-    em.run(text, iterations=5, tolerance=0.0, progress=False)  # weights that are no longer all the same
+    em = pu.EM(model, init=pu.init.uniform())
+    state = em.init(text)
+    for _ in range(5):  # weights that are no longer all the same
+        state, _ = em.step(state)
     runs = {
         "indexing": lambda: Segmenter.of(text, max_length=LONGEST),
         "counts": our_counts(made).run,
-        "E step": em.look,
+        "E step": lambda: em.e_step(state),
     }
     seconds = side_by_side(runs, repeats=31)
     about = {"threads": torch.get_num_threads(), "sentences": len(text), "symbols": text.tokens}

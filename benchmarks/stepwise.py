@@ -24,11 +24,12 @@ def speed() -> None:
     words, lengths, weights = problem()
     K, V = weights["emission"].shape
     corpus = pu.data.Corpus(words.numpy(), offsets(lengths.numpy()), pu.data.Vocab([f"w{i}" for i in range(V)]))
-    model, init = pu.models.Tagger(K, corpus.vocab), pu.from_weights(weights)
-    batch, online = pu.EM(model, init=init), pu.StepwiseEM(model, init=init, batch_size=BATCH_SIZE)
+    model, init = pu.models.Tagger(K, corpus.vocab), pu.init.from_weights(weights)
+    batch, online = pu.EM(model, init=init).session(), pu.StepwiseEM(model, init=init, batch_size=BATCH_SIZE)
     batch.start(corpus)
-    online.start(corpus)
-    seconds = side_by_side({"batch": lambda: batch.step(corpus), "stepwise": online.move}, repeats=7)
+    state = online.init(corpus)
+    runs = {"batch": lambda: batch.step(corpus), "stepwise": lambda: online.step(state)}
+    seconds = side_by_side(runs, repeats=7)
     report(
         f"stepwise pass, mini-batches of {BATCH_SIZE}",
         seconds["stepwise"],

@@ -30,7 +30,7 @@ def run(name: str, model: pu.models.Tagger, corpus: pu.data.Corpus, seeds: int, 
     scores, began = [], time.perf_counter()
     noise = settings.pop("noise")
     for seed in range(seeds):
-        fit = pu.EM(model, init=pu.noise(noise)).run(corpus, seed=seed, progress=False, **settings)  # type: ignore[arg-type]
+        fit = pu.EM(model, init=pu.init.noise(noise)).run(corpus, seed=seed, progress=False, **settings)  # type: ignore[arg-type]
         scores.append({**fit.evaluate(corpus), "iterations": fit.report.iterations})
     figure(name, **mean_of(scores), starts=seeds, seconds=round(time.perf_counter() - began, 1))
 

@@ -64,7 +64,7 @@ class FitError(UnsupError):
 
     >>> import pyro_unsup as pu
     >>> try:
-    ...     pu.EM(pu.models.Tagger(tags=2, vocab=2), init=pu.from_weights({})).run([[0, 1]])
+    ...     pu.EM(pu.models.Tagger(tags=2, vocab=2), init=pu.init.from_weights({})).run([[0, 1]])
     ... except pu.FitError as error:
     ...     print(error)
     the other fit has no table ['start', 'transition', 'emission']: it has []

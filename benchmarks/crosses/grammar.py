@@ -16,7 +16,7 @@ from pyro_unsup.reproduce.cohen_smith_2010 import FAMILIES, POLYTOPES, THREE, co
 from .method import QUIET, Engine, Found, Method, judged, seeds
 
 #: Betas of annealing: those of the paper.
-GRAMMAR = pu.geometric(0.01, 1.5)
+GRAMMAR = pu.schedules.geometric(0.01, 1.5)
 
 
 def long_arcs(parts: Any) -> torch.Tensor:
@@ -38,7 +38,7 @@ def grammar(name: str) -> Iterator[Method]:
             model = DMV.of(corpus)
             start = initial(model, corpus, f"noise {seed}" if seed else "counts")
             weights = start(model.declarations(), torch.Generator().manual_seed(seed))
-            made = engine(model, pu.from_weights(weights), weights)
+            made = engine(model, pu.init.from_weights(weights), weights)
             fit = made.run(corpus, iterations=iterations, tolerance=tolerance, **seeds(made, seed), **QUIET)
             return judged(fit, corpus, "directed")
 
@@ -99,10 +99,10 @@ class Staged:
     def run(self, corpus: pu.data.Corpus, iterations: int, **how: Any) -> pu.Fit:
         init, fit, last = self.init, None, len(GRAMMAR) - 1
         for i, beta in enumerate(GRAMMAR):
-            share = pu.fixed(0.85 + 0.1 * i / last, even=True)
+            share = pu.schedules.fixed(0.85 + 0.1 * i / last, even=True)
             tempered = pu.temper(self.model, beta)
             stage = pu.MixtureEM(tempered, self.components, self.estimate, init, polytope=share)
             fit = stage.run(corpus, iterations=iterations if i == last else 5, **how)
-            init = pu.from_weights(fit)
+            init = pu.init.from_weights(fit)
         assert fit is not None
         return fit

@@ -38,7 +38,7 @@ class Method:
 def log_likelihood(model: Any, weights: Mapping[str, torch.Tensor], data: Any) -> float:
     """Of the data, under normalised tables."""
     tables = {name: table.layout.normalise(weights[name].double()) for name, table in model.declarations().items()}
-    return -pu.EM(model, init=pu.from_weights(tables)).evaluate_loss(data)
+    return -pu.EM(model, init=pu.init.from_weights(tables)).evaluate_loss(data)
 
 
 def judged(fit: pu.Fit, data: Any, score: str) -> Found:

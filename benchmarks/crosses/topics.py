@@ -26,11 +26,11 @@ def documents() -> Iterator[Method]:
         return Method(name, origin, measure, run)
 
     def by_em(model: Clusterer, text: pu.data.Documents, seed: int) -> pu.Fit:
-        return pu.EM(model, init=pu.noise(1e-3)).run(text, iterations=20, tolerance=0.0, seed=seed, **QUIET)
+        return pu.EM(model, init=pu.init.noise(1e-3)).run(text, iterations=20, tolerance=0.0, seed=seed, **QUIET)
 
     def stepwise(power: float, m: int) -> Train:
         def train(model: Clusterer, text: pu.data.Documents, seed: int) -> pu.Fit:
-            engine = online(model, power, m, pu.noise(1e-3))
+            engine = online(model, power, m, pu.init.noise(1e-3))
             return engine.run(text, iterations=5, tolerance=0.0, seed=seed, order_seed=seed, **QUIET)
 
         return train
@@ -39,20 +39,20 @@ def documents() -> Iterator[Method]:
         return lambda model, text, seed: annealing(model, rise).run(text, seed=seed, **QUIET)
 
     def then_stepwise(model: Clusterer, text: pu.data.Documents, seed: int) -> pu.Fit:
-        start = pu.from_weights(by_annealing(2.0)(model, text, seed))
+        start = pu.init.from_weights(by_annealing(2.0)(model, text, seed))
         engine = pu.StepwiseEM(model, init=start, power=0.8, batch_size=1000, exact=True)
         return engine.run(text, iterations=5, tolerance=0.0, seed=seed, order_seed=seed, **QUIET)
 
     def bayes(estimate: pu.DirichletVB) -> Train:
         def train(model: Clusterer, text: pu.data.Documents, seed: int) -> pu.Fit:
-            engine = pu.EM(model, estimate, pu.noise(1e-3))
+            engine = pu.EM(model, estimate, pu.init.noise(1e-3))
             return engine.run(text, iterations=20, tolerance=0.0, seed=seed, **QUIET)
 
         return train
 
     def annealed(estimate: pu.DirichletVB) -> Train:
         def train(model: Clusterer, text: pu.data.Documents, seed: int) -> pu.Fit:
-            schedule = pu.geometric(1e-3, 2.0)
+            schedule = pu.schedules.geometric(1e-3, 2.0)
             engine = pu.Anneal(model, estimate, schedule=schedule, steps=8, early=0.0, jitter=1e-3)
             return engine.run(text, seed=seed, **QUIET)
 
@@ -61,11 +61,11 @@ def documents() -> Iterator[Method]:
     def sampled(start: float, iterations: int = 0) -> Train:
         def train(model: Clusterer, text: pu.data.Documents, seed: int) -> pu.Fit:
             """Tables of the last sample, or where EM goes from there."""
-            sampler = pu.CollapsedGibbs(model, beta=0.1, hyper="shared", temperature=pu.Cooling(start, 1.0))
+            sampler = pu.CollapsedGibbs(model, beta=0.1, hyper="shared", temperature=pu.schedules.Cooling(start, 1.0))
             drawn = sampler.run(text, 100, 99, seed=seed, **QUIET)
             labels = torch.from_numpy(drawn.predict("last")).long()
             beta = pu.AddLambda(float(drawn.beta[0, -1]))
-            engine = pu.EM(model, init=pu.from_labelled(model, text, structure=labels, estimate=beta))
+            engine = pu.EM(model, init=pu.init.from_labelled(model, text, structure=labels, estimate=beta))
             return engine.run(text, iterations=iterations, tolerance=0.0, **QUIET)
 
         return train

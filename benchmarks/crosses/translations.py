@@ -40,7 +40,7 @@ def alignment() -> Iterator[Method]:
             words = Aligner.of(part, agreement=agreement)
             jumps, pairs = HMMAligner.like(words), words.index(part)
             how = {"iterations": iterations, "tolerance": 0.0, "seed": seed, **QUIET}
-            one = (first or engine)(words, pu.uniform()).run(pairs, **how)
+            one = (first or engine)(words, pu.init.uniform()).run(pairs, **how)
             fits = one, engine(jumps, jumps.start_from(one)).run(pairs, **how)
             found = {}
             for key, (which, way) in ways.items():
@@ -61,11 +61,11 @@ def alignment() -> Iterator[Method]:
         return pu.StepwiseEM(model, estimate, init, power=0.7, batch_size=1000, exact=True)
 
     def annealed(model: Any, init: Any) -> pu.Anneal:
-        return pu.Anneal(model, init=init, schedule=pu.linear(0.2, 5), steps=1, jitter=0.0)
+        return pu.Anneal(model, init=init, schedule=pu.schedules.linear(0.2, 5), steps=1, jitter=0.0)
 
     def near(width: float) -> Engine:
         return lambda model, init: pu.MixtureEM(
-            model, [pu.components.near_diagonal(width)], init=init, polytope=pu.Loosen(0.5, 0.9, 0.1)
+            model, [pu.components.near_diagonal(width)], init=init, polytope=pu.schedules.Loosen(0.5, 0.9, 0.1)
         )
 
     for agreement in (None, "product"):

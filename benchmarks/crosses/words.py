@@ -15,7 +15,7 @@ from pyro_unsup.models import Segmenter
 from .method import QUIET, Engine, Found, Method, judged, seeds
 
 #: Betas of annealing: most of the change is late.
-WORDS = pu.geometric(0.1, 1.5)
+WORDS = pu.schedules.geometric(0.1, 1.5)
 
 
 def segmentation() -> Iterator[Method]:
@@ -30,14 +30,14 @@ def segmentation() -> Iterator[Method]:
         return Method(name, origin, measure, run, random)
 
     def batch(estimate: Any = None) -> Engine:
-        return lambda model: pu.EM(model, estimate, None if isinstance(estimate, pu.LogLinear) else pu.uniform())
+        return lambda model: pu.EM(model, estimate, None if isinstance(estimate, pu.LogLinear) else pu.init.uniform())
 
     def stepwise(power: float, m: int, estimate: Any = None) -> Engine:
-        init = None if isinstance(estimate, pu.LogLinear) else pu.noise(1e-3)
+        init = None if isinstance(estimate, pu.LogLinear) else pu.init.noise(1e-3)
         return lambda model: pu.StepwiseEM(model, estimate, init, power=power, batch_size=m, exact=True)
 
     def annealed(estimate: Any = None, steps: int | None = None) -> Engine:
-        init = None if isinstance(estimate, pu.LogLinear) else pu.uniform()
+        init = None if isinstance(estimate, pu.LogLinear) else pu.init.uniform()
         return lambda model: pu.Anneal(model, estimate, init, schedule=WORDS, steps=steps, early=1e-5, jitter=0.0)
 
     plain_text = "log-likelihood"
@@ -57,8 +57,8 @@ def segmentation() -> Iterator[Method]:
     for kappa in (0.2, 1.0):
         measure = f"features, {kappa:g}"
 
-        def features(m_steps: int, kappa: float = kappa) -> pu.LogLinear:
-            return pu.LogLinear(pu.templates.segmentation(), kappa, m_steps)
+        def features(lbfgs_iterations: int, kappa: float = kappa) -> pu.LogLinear:
+            return pu.LogLinear(pu.templates.segmentation(), kappa, lbfgs_iterations)
 
         few, name = features(5), f"features x stepwise EM (0.7, 1000), {kappa:g}"
         climb: Engine = lambda model, features=features: pu.Gradient(model, features(100))  # noqa: E731
@@ -68,7 +68,7 @@ def segmentation() -> Iterator[Method]:
         yield method(f"features x annealing, {kappa:g}", "new", measure, annealed(few, 8), 100, 1e-5)
     for name, origin, temperature in (
         ("Gibbs", "new", 1.0),
-        ("Gibbs, cooled from 10 to 1", "GGJ09", pu.Cooling(10.0, 1.0)),
+        ("Gibbs, cooled from 10 to 1", "GGJ09", pu.schedules.Cooling(10.0, 1.0)),
     ):
         yield Method(name, origin, "log joint", partial(cuts, "pointwise", temperature))
         yield Method(f"blocked {name}", "new", "log joint", partial(cuts, "blocked", temperature))
@@ -88,5 +88,5 @@ def _of_cuts(model: Segmenter, text: pu.data.Segmented, ends: np.ndarray, beta: 
     structure = torch.from_numpy(np.asarray(ends)).long()
     assert text.ends is not None
     score = 100 * pu.evaluate.segmentation_report(text.ends, ends, text.words, text.lengths)["token_f1"]
-    init = pu.from_labelled(model, text, structure=structure, estimate=pu.AddLambda(beta))
+    init = pu.init.from_labelled(model, text, structure=structure, estimate=pu.AddLambda(beta))
     return {"token_f1": score, "log_likelihood": -pu.EM(model, init=init).evaluate_loss(text) / text.tokens}

@@ -75,7 +75,7 @@ def our_direction(data: Arrays) -> Job:
             pyro.sample("forward", Alignment(translation, pairs.grid, alone, alone), obs=pairs.cells)
 
     even = torch.full_like(table.layout.uniform(), -float(np.log(int(data["words"]))))
-    em = pu.EM(model, init=pu.from_weights({"translation_forward": even}))
+    em = pu.EM(model, init=pu.init.from_weights({"translation_forward": even})).session()
     em.start(pairs)
 
     def answer(_: float) -> dict[str, float]:
@@ -113,7 +113,7 @@ def our_directions(data: Arrays) -> Job:
     text = _text(data)
     aligner = pu.models.Aligner.of(text, agreement=None)
     pairs = aligner.index(text)
-    em = pu.EM(aligner, init=pu.uniform())
+    em = pu.EM(aligner, init=pu.init.uniform()).session()
     em.start(pairs)
 
     def answer(_: float) -> dict[str, float]:
@@ -124,14 +124,13 @@ def our_directions(data: Arrays) -> Job:
     return Job(lambda: em.step(pairs), answer)
 
 
-def _stages(em: Any) -> dict[str, float]:
+def _stages(session: Any) -> dict[str, float]:
     """Where an iteration goes."""
-    found = {}
-    for name, part in (("e_step_s", em.look), ("m_step_s", em.move)):
-        began = time.perf_counter()
-        part()
-        found[name] = time.perf_counter() - began
-    return found
+    em, began = session.engine, time.perf_counter()
+    _, expected = em.e_step(session.state)
+    between = time.perf_counter()
+    em.m_step(session.state, expected)
+    return {"e_step_s": between - began, "m_step_s": time.perf_counter() - between}
 
 
 def eflomal(data: Arrays) -> Job:

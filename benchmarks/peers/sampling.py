@@ -22,7 +22,7 @@ ALPHA, BETA = 0.1, 0.01
 def ours(order: int) -> Any:
     def prepare(data: Arrays) -> Job:
         import pyro_unsup as pu
-        from pyro_unsup.infer.gibbs_tags import TagState
+        from pyro_unsup.models.gibbs_tags import TagState
 
         K, V = data["emission"].shape
         corpus = pu.data.Corpus(data["words"], offsets(data["lengths"]), pu.data.Vocab(str(k) for k in range(V)))
@@ -105,14 +105,14 @@ def our_mixture(data: Arrays) -> Job:
     vocab = pu.data.Vocab(str(k) for k in range(V))
     bags = pu.data.Documents.of(data["words"], offsets(data["lengths"]), vocab)
     start = {"cluster": torch.from_numpy(data["share"]).log(), "words": torch.from_numpy(data["topics"]).log()}
-    em = pu.EM(pu.models.Clusterer(K, vocab), init=pu.from_weights(start))
-    em.start(bags)
+    em = pu.EM(pu.models.Clusterer(K, vocab), init=pu.init.from_weights(start))
+    first = em.init(bags)
 
-    def run() -> float:
-        em.weights = dict(start)
-        return -em.step(bags)
+    def answer(found: Any) -> Any:
+        state, info = found
+        return _answer(info.objective, state.weights["cluster"].exp(), state.weights["words"].exp())
 
-    return Job(run, lambda found: _answer(found, em.weights["cluster"].exp(), em.weights["words"].exp()))
+    return Job(lambda: em.step(first), answer)
 
 
 def _bags(data: Arrays) -> Any:

@@ -102,7 +102,7 @@ def our_iteration(data: Arrays) -> Job:
 
     text = _text(data)
     model = pu.models.Segmenter.of(text, max_length=LONGEST)
-    em = pu.EM(model, init=pu.uniform())
+    em = pu.EM(model, init=pu.init.uniform()).session()
     segments = model.index(text)
     em.start(segments)
     return Job(lambda: em.step(segments), lambda loss: {"types": len(model.types)})
@@ -114,7 +114,7 @@ def our_training(data: Arrays) -> Job:
     text = _text(data)
 
     def run() -> Any:
-        em = pu.EM(pu.models.Segmenter.of(text, max_length=LONGEST), init=pu.uniform())
+        em = pu.EM(pu.models.Segmenter.of(text, max_length=LONGEST), init=pu.init.uniform())
         return em.run(text, iterations=ITERATIONS, tolerance=0.0, progress=False)
 
     return Job(run, lambda fit: {"f1": fit.evaluate(text)["boundary_f1"]})

@@ -34,17 +34,14 @@ def ours(precision: str) -> Any:
         words, lengths = torch.from_numpy(data["words"]), torch.from_numpy(data["lengths"])
         names = ("start", "transition", "emission")
         start = {name: torch.from_numpy(data[name]).log().to(dtype) for name in names}
-        em = pu.EM(pu.models.Tagger(*data["emission"].shape), init=pu.from_weights(start), dtype=dtype)
+        em = pu.EM(pu.models.Tagger(*data["emission"].shape), init=pu.init.from_weights(start), dtype=dtype)
+        first = em.init(words, lengths)
 
-        def run() -> float:
-            em.weights = dict(start)
-            return -em.step(words, lengths)
+        def answer(found: Any) -> dict[str, float]:
+            state, info = found
+            return _answer(info.objective, state.weights["emission"].exp(), state.weights["transition"].exp())
 
-        def answer(log_likelihood: float) -> dict[str, float]:
-            return _answer(log_likelihood, em.weights["emission"].exp(), em.weights["transition"].exp())
-
-        em.start(words, lengths)
-        return Job(run, answer)
+        return Job(lambda: em.step(first), answer)
 
     return prepare
 

@@ -60,7 +60,6 @@ def draw(days: int = 100, steps: int = 6, seed: int = 0) -> tuple[Tensor, Tensor
 
 def main() -> None:
     readings, on = draw()
-    pyro.clear_param_store()
     fit = pu.EM(model).run(readings, progress=False)
     print(fit.report)
     print("kilowatts:", "  ".join(f"{name} {float(value):.2f}" for name, value in fit.params.items()))

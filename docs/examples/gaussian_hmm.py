@@ -89,16 +89,15 @@ def draw(sequences: int = 100, longest: int = 8, seed: int = 0) -> tuple[Tensor,
 def main() -> None:
     x, lengths, states = draw()
     for model in (enumerated_model, chain_model):
-        pyro.clear_param_store()
         engine = pu.EM(model)
         fit = engine.run(x, lengths, 3, iterations=3, progress=False)
         objectives = "  ".join(f"{row['objective']:.6f}" for row in fit.rows)
         seconds = fit.rows[-1]["seconds"] - fit.rows[-2]["seconds"]
         print(f"{model.__name__:16}  {objectives}  {1000 * seconds:.0f} ms an iteration")
 
-    fit = engine.run(x, lengths, 3, progress=False)  # the chain goes on from where it is
+    fit = engine.run(x, lengths, 3, progress=False, resume=fit)  # the chain goes on from where it is
     print(fit.report)
-    other = pu.EM(enumerated_model, init=pu.from_weights(fit)).evaluate_loss(x, lengths, 3)
+    other = pu.EM(enumerated_model, init=pu.init.from_weights(fit)).session().evaluate_loss(x, lengths, 3)
     print(f"log marginal: {fit.objective:.9f}, and {-other:.9f} under enumerated_model")
     print("mean ", fit.params["mean"].numpy().round(2))
     print("scale", fit.params["scale"].numpy().round(2))

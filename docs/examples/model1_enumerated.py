@@ -63,7 +63,7 @@ def encode(pairs: list[tuple[str, str]]) -> list[tuple[Tensor, Tensor]]:
 
 def main() -> None:
     args = encode(PAIRS), len(SOURCE), len(TARGET)
-    fit = pu.EM(model, init=pu.uniform()).run(*args, iterations=50, progress=False)
+    fit = pu.EM(model, init=pu.init.uniform()).run(*args, iterations=50, progress=False)
     print(fit.report)
     for word, row in zip(SOURCE, fit.weights["translation"].exp(), strict=False):
         print(f"  {word:6} {TARGET[int(row.argmax())]:8} {row.max():.2f}")

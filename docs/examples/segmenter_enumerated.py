@@ -73,7 +73,7 @@ def main() -> None:
     heard = pu.data.toy.utterances(30, seed=1)
     words, lengths, types = numbered(heard.unsegmented, longest=6)
     data = (words, lengths, len(types))
-    fit = pu.EM(model, init=pu.uniform()).run(*data, iterations=10, tolerance=0.0, progress=False)
+    fit = pu.EM(model, init=pu.init.uniform()).run(*data, iterations=10, tolerance=0.0, progress=False)
     print(fit.report)
     found = ends(fit.predict(*data), lengths)
     print("\n".join(heard.lines(found)[:5]))

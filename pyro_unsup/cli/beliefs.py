@@ -18,9 +18,10 @@ from .options import BELIEFS
 if TYPE_CHECKING:
     from ..estimate import Template
     from ..handlers.parts import Component
-    from ..infer import Initial, Loosen
+    from ..infer import Initial
     from ..infer.engine import Engine
     from ..infer.estimation import Estimate
+    from ..infer.schedules import Loosen
     from ..results import Fit
     from .fit import Training
 
@@ -137,7 +138,7 @@ class Beliefs:
 
     def polytope(self) -> Loosen:
         """How much of the posterior is free."""
-        from ..infer import Loosen, fixed
+        from ..infer.schedules import Loosen, fixed
 
         if self.free is None:
             return Loosen(even=self.evenly)

@@ -137,7 +137,8 @@ class Algorithm:
         :param toward: what annealing starts from, if it is not the flat posterior.
         """
         from ..handlers import harden
-        from ..infer import EM, Anneal, StepwiseEM, geometric
+        from ..infer import EM, Anneal, StepwiseEM
+        from ..infer.schedules import geometric
 
         if self.anneal:
             first = betas[0] if self.beta_start is None else self.beta_start
@@ -148,13 +149,14 @@ class Algorithm:
             model = harden(model)
         if self.stepwise:
             power: dict[str, Any] = {} if self.power is None else {"power": self.power}
-            return StepwiseEM(model, estimate, start, batch_size=self.examples, **power)
+            how: dict[str, Any] = {"batch_size": self.examples, "order_seed": self.order_seed}
+            return StepwiseEM(model, estimate, start, **how, **power)
         return EM(model, estimate, start)
 
 
 def noisy(start: Initial | None, scale: float) -> Initial:
     """A start with noise on it; without one, noise alone."""
-    from ..infer import from_weights, noise
+    from ..infer.init import from_weights, noise
 
     if start is None:
         return noise(scale)

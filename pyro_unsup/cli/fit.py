@@ -193,7 +193,6 @@ def learn(task: Task, training: Training, algorithm: Algorithm, beliefs: Beliefs
                 restarts=training.restarts,
                 processes=training.processes,
                 seed=training.seed,
-                order_seed=algorithm.order_seed,
             )
     except Interrupted as stop:
         if checkpoint.reached:

@@ -145,7 +145,8 @@ class Sampling:
 
     def kernel(self, model: Any) -> CollapsedGibbs:
         """The sampler that the options describe."""
-        from ..infer import CollapsedGibbs, Cooling
+        from ..infer import CollapsedGibbs
+        from ..infer.schedules import Cooling
 
         with said():
             return CollapsedGibbs(

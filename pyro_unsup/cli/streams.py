@@ -99,8 +99,7 @@ def follow(engine: Engine, reading: Reading, checkpoint: Checkpoint, seed: int) 
     :raises Interrupted: when stopped, with what was learned in the checkpoint folder.
     """
     from ..infer import StepwiseEM
-    from ..results import load
-    from ..results.report import Reason
+    from ..results import Reason, load
     from .training import Interrupted, stopping
 
     assert isinstance(engine, StepwiseEM)

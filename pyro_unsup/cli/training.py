@@ -21,13 +21,14 @@ import numpy as np
 from ..data.mapped import in_blocks
 from ..data.opening import read_plain
 from ..errors import InputError
-from ..results import Fit, Reason, Report, load
+from ..results import Fit, Reason
 from ..results.record_folder import write_whole
 from .board import Board, board_of
 from .together import rank_and_size
 
 if TYPE_CHECKING:
     from ..infer.engine import Engine
+    from ..infer.loop import Info
 
 RUN, KIND = "run.json", "pyro_unsup run"
 MAX_RUN = 1 << 24  # bytes of the record of a run
@@ -130,62 +131,27 @@ def digest(*parts: Any) -> str:
     return found.hexdigest()[:16]
 
 
-@dataclass
-class _Restart:
-    """An engine that goes on from its own checkpoint if there is one, notes where it is, and stops when told to."""
+@dataclass(frozen=True)
+class _OnBoard:
+    """Notes every restart on a board, and stops all of them when the board says so.
 
-    engine: Engine
+    :param owner: the process that Ctrl-C is meant for.
+    """
+
     board: Board
-    first_seed: int
-    order_seed: int | None
     owner: int
 
-    @property
-    def model(self) -> Any:
-        return self.engine.model
-
-    def run(self, data: Any, *, seed: int, checkpoint: Path, iterations: int, tolerance: float, **_: Any) -> Fit:
-        from ..infer.processes import by_first
-
-        restart = seed - self.first_seed
+    def begins(self, restart: int) -> bool:
         if os.getpid() != self.owner:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process; the board tells when to stop
-        if self.board.stopped:
-            nothing = Report(Reason.NOT_STARTED, 0, -float("inf"), float("inf"), tolerance, 0.0, seed)
-            return Fit(self.model, {}, nothing, [], seed)
-        old = load(checkpoint, self.model) if (checkpoint / "fit.json").is_file() else None
-        fit = old
-        if old is None or not _is_over(old, iterations, tolerance):
-            ordered = hasattr(self.engine, "order_seed")
-            order: dict[str, Any] = (
-                {"order_seed": seed if self.order_seed is None else self.order_seed} if ordered else {}
-            )
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "annealing ended at")  # by Ctrl-C, or else it is said at the end
-                fit = self.engine.run(
-                    data,
-                    iterations=iterations,
-                    tolerance=tolerance,
-                    seed=seed,
-                    progress=False,
-                    checkpoint=checkpoint,
-                    resume=old,
-                    callbacks=[lambda info: self.board.note(restart, info)],
-                    **order,
-                )
-        assert fit is not None
-        if fit.report.reason is Reason.STOPPED:
-            fit.report.reason = Reason.CHECKPOINT
-        else:
+        return not self.board.stopped
+
+    def goes_on(self, restart: int, info: Info) -> bool:
+        return not self.board.note(restart, info)
+
+    def ends(self, restart: int, fit: Fit) -> None:
+        if fit.report.reason != Reason.CHECKPOINT:
             self.board.finish(restart)
-        reached = fit
-        by_first(lambda: reached.save(checkpoint, overwrite=True))
-        return fit
-
-
-def _is_over(fit: Fit, iterations: int, tolerance: float) -> bool:
-    same = (fit.config.get("iterations"), fit.config.get("tolerance")) == (iterations, tolerance)
-    return same and fit.report.reason is not Reason.CHECKPOINT
 
 
 def train(
@@ -199,26 +165,31 @@ def train(
     restarts: int,
     processes: int | None,
     seed: int,
-    order_seed: int | None = None,
 ) -> Fit:
     """Train with progress on the terminal. Ctrl-C stops after the iteration that is running, a second one at once.
 
     :raises Interrupted: when stopped, with everything kept in the checkpoint folder.
     """
-    from ..infer.restarts import best_of
+    from ..infer import UnfinishedSchedule
     from ..kernels.threads import threads_for
 
-    settings: dict[str, Any] = {"iterations": iterations, "tolerance": tolerance}
-    with board_of(restarts, iterations) as board, stopping(board.stop):
-        one = _Restart(engine, board, seed, order_seed, os.getpid())
+    alone = restarts == 1
+    with board_of(restarts, iterations) as board, stopping(board.stop), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnfinishedSchedule)  # after Ctrl-C; else it is said at the end
         try:
-            if restarts == 1:
-                with _threads(threads_for(tokens)):
-                    fit = one.run(data, seed=seed, checkpoint=checkpoint.folder / f"seed-{seed}", **settings)
-            else:
-                processes = processes if rank_and_size()[1] == 1 else 1  # all of them share each restart
-                with _no_workers_left():
-                    fit = best_of(one, restarts, processes, seed, False, checkpoint.folder, settings, (data,), {})
+            with _threads(threads_for(tokens)) if alone else _no_workers_left():
+                fit = engine.run(
+                    data,
+                    iterations=iterations,
+                    tolerance=tolerance,
+                    restarts=restarts,
+                    processes=processes,
+                    seed=seed,
+                    progress=False,
+                    checkpoint=checkpoint.folder / f"seed-{seed}" if alone else checkpoint.folder,
+                    resume=True,
+                    monitor=_OnBoard(board, os.getpid()),
+                )
         except KeyboardInterrupt:
             raise Interrupted from None
         except Exception:

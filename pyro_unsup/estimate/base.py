@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from ..errors import TableError
 from ..tables import Declaration
+
+if TYPE_CHECKING:
+    from .features.feature_names import FeatureNames
 
 
 class TablePosterior(StrEnum):
@@ -82,38 +86,62 @@ class Additive(Protocol):
         """What is added to the counts, broadcastable to the table's shape; structural zeros get none."""
 
 
-@runtime_checkable
-class Parametric(Protocol):
+class Parametric(ABC):
     """An estimator of some tables together, which are functions of parameters that it keeps: a memory, by name.
 
-    Engines hold the memory, save it, and go on from it. It may have two more methods: ``refine``, called as ``update``
-    is, for a short way there, after each mini-batch of an engine for those; and ``shaken(declarations, memory, jitter,
-    generator)``, the memory with noise on it and everything else in it as goes with that, for annealing.
+    Engines hold the memory, save it, and go on from it. A new one is a subclass that has the first four methods; the
+    others have defaults.
 
     >>> import pyro_unsup as pu
     >>> isinstance(pu.LogisticNormal(), pu.estimate.Parametric), isinstance(pu.AddLambda(0.1), pu.estimate.Parametric)
     (True, False)
     """
 
+    #: Whether the initial tables of an engine make a difference.
+    fit_start: bool = True
+
+    @abstractmethod
     def begin(
         self, declarations: Mapping[str, Declaration], weights: Mapping[str, Tensor], generator: torch.Generator
     ) -> dict[str, Tensor]:
         """The memory to start with; ``weights`` are the initial log-weights by table."""
 
+    @abstractmethod
     def tables(self, declarations: Mapping[str, Declaration], memory: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The log-weights that a memory stands for, by table."""
 
+    @abstractmethod
     def update(
         self, declarations: Mapping[str, Declaration], counts: Mapping[str, Tensor], memory: Mapping[str, Tensor]
     ) -> dict[str, Tensor]:
         """The M step: a new memory from expected counts, under which they are no less probable than under the old."""
 
+    @abstractmethod
     def log_prior(self, memory: Mapping[str, Tensor]) -> float:
         """What this estimator adds to the log-likelihood, so that the sum is what it maximises."""
 
+    def refine(
+        self, declarations: Mapping[str, Declaration], counts: Mapping[str, Tensor], memory: Mapping[str, Tensor]
+    ) -> dict[str, Tensor]:
+        """A short way towards :meth:`update`, after each mini-batch. By default all of it."""
+        return self.update(declarations, counts, memory)
 
-@runtime_checkable
-class Differentiable(Parametric, Protocol):
+    def shaken(
+        self,
+        declarations: Mapping[str, Declaration],
+        memory: Mapping[str, Tensor],
+        jitter: float,
+        generator: torch.Generator,
+    ) -> dict[str, Tensor]:
+        """The memory with noise on it, for annealing. By default without any."""
+        return dict(memory)
+
+    def names(self, declarations: Mapping[str, Declaration]) -> dict[str, FeatureNames]:
+        """What the numbers in the memory are called, where they have names. By default they have none."""
+        return {}
+
+
+class Differentiable(Parametric):
     """One whose memory can be climbed directly, by the gradient of the log marginal.
 
     >>> import pyro_unsup as pu
@@ -121,6 +149,7 @@ class Differentiable(Parametric, Protocol):
     [True, False]
     """
 
+    @abstractmethod
     def gradient(
         self,
         declarations: Mapping[str, Declaration],
@@ -128,7 +157,16 @@ class Differentiable(Parametric, Protocol):
         weights: Mapping[str, Tensor],
         memory: Mapping[str, Tensor],
     ) -> dict[str, Tensor]:
-        """Of log marginal plus log prior, in the memory; ``counts`` are those under its tables, ``weights``."""
+        """Of log marginal plus log prior, in the memory.
+
+        :param declarations: of the tables, by name.
+        :param counts: expected under the tables, by table.
+        :param weights: the log-weights of the tables.
+        :param memory: where the gradient is wanted.
+        """
+
+    def check(self, declarations: Mapping[str, Declaration], memory: Mapping[str, Tensor]) -> None:
+        """Raise a :class:`.TableError` if the memory has run away. By default it cannot."""
 
 
 def normalise_rows(declaration: Declaration, counts: Tensor, old: Tensor) -> Tensor:

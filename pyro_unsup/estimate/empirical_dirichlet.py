@@ -12,7 +12,7 @@ from torch import Tensor
 from ..errors import TableError
 from ..registry import PlainSettings
 from ..tables import Declaration
-from .base import TablePosterior
+from .base import Parametric, TablePosterior
 from .settings import is_number
 from .variational import _inverse_digamma, concentration_of, divergence, draw_rows
 
@@ -24,7 +24,7 @@ LEAPS, STILL = 3, 1e-8
 
 
 @dataclass(frozen=True)
-class EmpiricalDirichlet(PlainSettings):
+class EmpiricalDirichlet(PlainSettings, Parametric):
     """:class:`.DirichletVB` whose concentration is fitted to the data, table by table.
 
     Given expected counts, the bound with the best Dirichlet posterior is the Dirichlet-multinomial log-likelihood of

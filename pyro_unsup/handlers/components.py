@@ -53,7 +53,7 @@ def right_attach(parts: Arcs) -> Tensor:
     >>> import pyro_unsup as pu
     >>> sentences = [[0, 1, 1, 2]]
     >>> model = pu.constrain(pu.models.DMV(tags=3), pu.components.right_attach())
-    >>> heads = pu.EM(model, init=pu.uniform()).run(sentences, iterations=0).posterior(sentences).mode()
+    >>> heads = pu.EM(model, init=pu.init.uniform()).run(sentences, iterations=0).posterior(sentences).mode()
     >>> all(head == 0 or head > child for child, head in enumerate(heads, 1))
     True
     """
@@ -66,7 +66,7 @@ def all_right(parts: Arcs) -> Tensor:
 
     >>> import pyro_unsup as pu
     >>> model = pu.constrain(pu.models.DMV(tags=3), pu.components.all_right())
-    >>> pu.EM(model, init=pu.uniform()).run([[0, 1, 1, 2]], iterations=0).posterior([[0, 1, 1, 2]]).mode()
+    >>> pu.EM(model, init=pu.init.uniform()).run([[0, 1, 1, 2]], iterations=0).posterior([[0, 1, 1, 2]]).mode()
     tensor([4, 4, 4, 0])
     """
     return torch.where(parts.child < parts.length, parts.head == parts.length, parts.head == 0)
@@ -78,7 +78,7 @@ def left_chain(parts: Arcs) -> Tensor:
 
     >>> import pyro_unsup as pu
     >>> model = pu.constrain(pu.models.DMV(tags=3), pu.components.left_chain())
-    >>> pu.EM(model, init=pu.uniform()).run([[0, 1, 1, 2]], iterations=0).posterior([[0, 1, 1, 2]]).mode()
+    >>> pu.EM(model, init=pu.init.uniform()).run([[0, 1, 1, 2]], iterations=0).posterior([[0, 1, 1, 2]]).mode()
     tensor([2, 3, 4, 0])
     """
     return torch.where(parts.child < parts.length, parts.head == parts.child + 1, parts.head == 0)
@@ -92,7 +92,7 @@ def verb_as_root(parts: Arcs, tags: Any) -> Tensor:
 
     >>> import pyro_unsup as pu
     >>> model = pu.constrain(pu.models.DMV(tags=pu.data.Vocab(["DT", "NN", "VB"])), pu.components.verb_as_root("VB"))
-    >>> pu.EM(model, init=pu.uniform()).run([[0, 2, 1]], iterations=0).posterior([[0, 2, 1]]).mode()[1]  # VB
+    >>> pu.EM(model, init=pu.init.uniform()).run([[0, 2, 1]], iterations=0).posterior([[0, 2, 1]]).mode()[1]  # VB
     tensor(0)
     """
     return (parts.head > 0) | parts.has("tag_of_child", tags)
@@ -106,7 +106,7 @@ def noun_sequence(parts: Arcs, tags: Any = "NN") -> Tensor:
 
     >>> import pyro_unsup as pu
     >>> model = pu.constrain(pu.models.DMV(tags=pu.data.Vocab(["DT", "NN", "VB"])), pu.components.noun_sequence("NN"))
-    >>> heads = pu.EM(model, init=pu.uniform()).run([[1, 1, 1, 2]], iterations=0).posterior([[1, 1, 1, 2]]).mode()
+    >>> heads = pu.EM(model, init=pu.init.uniform()).run([[1, 1, 1, 2]], iterations=0).posterior([[1, 1, 1, 2]]).mode()
     >>> heads[:2]  # of the first two nouns: the third
     tensor([3, 3])
     """
@@ -125,7 +125,7 @@ def short_dependencies(parts: Arcs, limit: int = 4) -> Tensor:
 
     >>> import pyro_unsup as pu
     >>> model = pu.constrain(pu.models.DMV(tags=3), pu.components.short_dependencies(1))
-    >>> heads = pu.EM(model, init=pu.uniform()).run([[0, 1, 1, 2]], iterations=0).posterior([[0, 1, 1, 2]]).mode()
+    >>> heads = pu.EM(model, init=pu.init.uniform()).run([[0, 1, 1, 2]], iterations=0).posterior([[0, 1, 1, 2]]).mode()
     >>> max(abs(int(head) - child) for child, head in enumerate(heads, 1) if head)
     1
     """
@@ -213,7 +213,8 @@ def near_diagonal(parts: Links, width: float = 0.25) -> Tensor:
     >>> pairs = pu.data.toy.bitext(5, seed=1)
     >>> free = pu.models.Aligner.of(pairs, agreement=None)
     >>> near = pu.constrain(free, pu.components.near_diagonal(0.3))
-    >>> first, second = (pu.EM(model, init=pu.uniform()).run(pairs, iterations=0).objective for model in (free, near))
+    >>> start = pu.init.uniform()
+    >>> first, second = (pu.EM(model, init=start).run(pairs, iterations=0).objective for model in (free, near))
     >>> first > second, near.fallbacks
     (True, 0)
     """

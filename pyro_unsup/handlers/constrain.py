@@ -90,7 +90,7 @@ class ConstrainMessenger(PartsMessenger):
     :param component: from :class:`.Parts` to a tensor that broadcasts to ``parts.shape``.
 
     >>> import pyro_unsup as pu
-    >>> fit = pu.EM(pu.models.DMV(tags=3), init=pu.uniform()).run([[0, 1, 2]], iterations=0)
+    >>> fit = pu.EM(pu.models.DMV(tags=3), init=pu.init.uniform()).run([[0, 1, 2]], iterations=0)
     >>> with pu.handlers.ConstrainMessenger(pu.components.left_chain()):
     ...     heads = fit.posterior([[0, 1, 2]]).mode()
     >>> heads
@@ -228,7 +228,7 @@ def constrain(model: Callable[..., Any], component: Component) -> ConstrainedMod
     ...     return parts.distance <= 2
     >>> sentences = [[0, 1, 1, 2], [2, 1, 0]]
     >>> model = pu.constrain(pu.models.DMV(tags=3), short)
-    >>> fit = pu.EM(model, pu.AddLambda(0.1), init=pu.uniform()).run(sentences, iterations=5)
+    >>> fit = pu.EM(model, pu.AddLambda(0.1), init=pu.init.uniform()).run(sentences, iterations=5)
     >>> model.fallbacks, float(fit.posterior(sentences).marginals[4])  # of the fourth word as head of the first
     (0, 0.0)
     """

@@ -145,7 +145,7 @@ class RegulariseMessenger(PartsMessenger):
     >>> import pyro_unsup as pu
     >>> def long(parts):
     ...     return parts.distance > 1
-    >>> fit = pu.EM(pu.models.DMV(tags=3), init=pu.uniform()).run([[0, 1, 2]], iterations=0)
+    >>> fit = pu.EM(pu.models.DMV(tags=3), init=pu.init.uniform()).run([[0, 1, 2]], iterations=0)
     >>> with pu.handlers.RegulariseMessenger([long], [0.1]) as messenger:
     ...     regularised = fit.log_likelihood([[0, 1, 2]])
     >>> regularised < fit.log_likelihood([[0, 1, 2]]), messenger.expectations["tags"].round(decimals=4)
@@ -248,7 +248,7 @@ def regularise(
     ...     return parts.distance > 1
     >>> sentences = [[0, 1, 1, 2], [2, 1, 0], [0, 1, 2]]
     >>> model = pu.regularise(pu.models.DMV(tags=3), long, bound=0.25)  # long arcs a sentence
-    >>> fit = pu.EM(model, pu.AddLambda(0.1), init=pu.uniform()).run(sentences, iterations=0)
+    >>> fit = pu.EM(model, pu.AddLambda(0.1), init=pu.init.uniform()).run(sentences, iterations=0)
     >>> round(float(model.expectations["tags"]), 4)
     0.25
     """

@@ -1,34 +1,35 @@
 """Inference engines, with the manners of :class:`pyro.infer.SVI`, and a sampler for :class:`pyro.infer.MCMC`.
 
-The engines know no model by name. The sampler does: it integrates tables out, which is worked out for each model.
+None of them knows a model by name. The sampler integrates tables out, and asks the model how.
 """
 
-from .anneal import Anneal
+from . import init, schedules
+from .anneal import Anneal, UnfinishedSchedule
 from .em import EM
 from .gibbs import CollapsedGibbs
+from .gibbs_chain import Sweep
 from .gradient import Gradient
 from .hierarchical import HierarchicalEM
 from .hyperparameters import Flat, Gamma, LogUniform
 from .incremental import IncrementalEM
-from .initial import Initial, from_labelled, from_weights, noise, uniform
+from .init import Initial
 from .jackknife import Trials, jackknife_fits
 from .launch import launch
 from .loop import Callback, Info
 from .mixture import MixtureEM
-from .polytope import Loosen, Polytope, fixed
+from .polytope import Polytope
 from .processes import LostProcess
-from .schedules import geometric, linear, quench
+from .runs import Monitor
 from .select import Selection, select_steps
-from .stepwise import StepwiseEM
-from .temperatures import Cooling
-from .walk import Sweep
+from .session import Session
+from .state import State
+from .stepwise import SlowForgetting, StepwiseEM
 
 __all__ = [
     "EM",
     "Anneal",
     "Callback",
     "CollapsedGibbs",
-    "Cooling",
     "Flat",
     "Gamma",
     "Gradient",
@@ -37,23 +38,21 @@ __all__ = [
     "Info",
     "Initial",
     "LogUniform",
-    "Loosen",
     "LostProcess",
     "MixtureEM",
+    "Monitor",
     "Polytope",
     "Selection",
+    "Session",
+    "SlowForgetting",
+    "State",
     "StepwiseEM",
     "Sweep",
     "Trials",
-    "fixed",
-    "from_labelled",
-    "from_weights",
-    "geometric",
+    "UnfinishedSchedule",
+    "init",
     "jackknife_fits",
     "launch",
-    "linear",
-    "noise",
-    "quench",
+    "schedules",
     "select_steps",
-    "uniform",
 ]

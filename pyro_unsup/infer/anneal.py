@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -14,10 +15,12 @@ from ..handlers import Handled, SkewMessenger, TemperMessenger
 from ..results import Fit
 from .em import EM
 from .estimation import Estimate
-from .expectation import Marginal
-from .initial import Initial, shaken
+from .expectation import Expectation, Marginal
+from .init import Initial, shaken
 from .loop import Info
 from .schedules import check_schedule, geometric
+from .shares import Data
+from .state import State
 
 
 class Anneal(EM):
@@ -48,19 +51,18 @@ class Anneal(EM):
 
         >>> import pyro_unsup as pu
         >>> sentences = [[0, 1], [0, 1, 1], [1, 0, 1]]
-        >>> fit = pu.Anneal(pu.models.Tagger(tags=2, vocab=2), schedule=pu.geometric(0.1, 2)).run(sentences)
+        >>> fit = pu.Anneal(pu.models.Tagger(tags=2, vocab=2), schedule=pu.schedules.geometric(0.1, 2)).run(sentences)
         >>> fit.history.beta.unique().tolist()
         [0.1, 0.2, 0.4, 0.8, 1.0]
 
     In a loop of your own, say when to raise beta::
 
         >>> engine = pu.Anneal(pu.models.Tagger(tags=2, vocab=2), schedule=[0.5, 1.0])
-        >>> engine.start([[0, 1], [0, 1, 1]])
-        >>> before = engine.look().beta
-        >>> engine.advance()
-        >>> engine.move()
-        >>> before, engine.beta
-        (0.5, 1.0)
+        >>> state = engine.init([[0, 1], [0, 1, 1]])
+        >>> state, info = engine.step(state)
+        >>> state = engine.next_stage(state)
+        >>> info.beta, engine.beta(state), engine.has_next_stage(state)
+        (0.5, 1.0, False)
 
     **References:** [1] N. A. Smith and J. Eisner (2004) "Annealing techniques for unsupervised statistical language
     learning".
@@ -80,9 +82,9 @@ class Anneal(EM):
         early: float | Callable[[float], float] | None = None,
         jitter: float = 0.1,
         dtype: torch.dtype = torch.float64,
-        m_steps: int = 20,
+        lbfgs_iterations: int = 20,
     ) -> None:
-        super().__init__(model, estimate, init, dtype=dtype, m_steps=m_steps)
+        super().__init__(model, estimate, init, dtype=dtype, lbfgs_iterations=lbfgs_iterations)
         self.schedule = check_schedule(geometric() if schedule is None else schedule)
         if steps is not None and steps < 1:
             raise FitError(f"steps at a beta must be at least 1, actual {steps}")
@@ -91,110 +93,125 @@ class Anneal(EM):
         if early is not None and not callable(early) and not 0 <= early < float("inf"):
             raise FitError(f"early must be a tolerance, finite and not negative, or a function of beta, actual {early}")
         self.toward, self.steps, self.early, self.jitter = toward, steps, early, jitter
-        self.stage = 0
-        self._since = 0  # the iteration at which this beta began
-        self._raise = False
-        self._change = float("inf")  # of the step before
-        first = self.schedule[0]
-        self._handler = TemperMessenger(first) if toward is None else SkewMessenger(first, toward)
-        self._reference: tuple[Any, float] | None = None
+        self._handler()  # which refuses what it cannot skew toward
 
-    @property
-    def beta(self) -> float:
+    def beta(self, state: State) -> float:
         """Where the schedule is."""
-        return self.schedule[self.stage]
+        return self.schedule[state.stage]
 
-    def advance(self) -> None:
-        """Raise beta after the next update, if there is a beta to raise it to. (:meth:`run` does so by itself.)"""
-        self._raise = self.stage + 1 < len(self.schedule)
+    def begin(self, state: State) -> AnnealState:
+        """The state at the first beta."""
+        return AnnealState(**vars(state))
 
-    def look(self) -> Info:
+    def e_step(self, state: AnnealState) -> tuple[Info, Expectation]:  # type: ignore[override]
         """The E step at the current beta."""
-        self._handler.beta = self.beta
-        info = super().look()
-        constant = self._log_reference() * (1 - self.beta) / self.beta
+        beta = self.beta(state)
+        state.problem.wrapped.handler.beta = beta  # type: ignore[attr-defined]
+        info, found = super().e_step(state)
+        constant = self._log_reference(state) * (1 - beta) / beta
         info.objective, info.log_likelihood = info.objective - constant, info.log_likelihood - constant
-        info.beta, info.stage = self.beta, self.stage
-        return info
+        info.beta, info.stage = beta, state.stage
+        return info, found
 
-    def move(self) -> None:
-        """The M step, and the next beta if this one is done with."""
-        super().move()
-        if self._raise:
-            self.stage, self._since, self._raise = self.stage + 1, self.iteration, False
-            self._change = float("inf")
-            self._perturb()
+    def converged(self, state: AnnealState, rows: Sequence[Info], tolerance: float) -> bool:
+        # At this beta, or it has had its steps.
+        here = [row for row in rows if row.stage == state.stage]
+        growing = len(here) > 1 and here[-1].change > here[-2].change  # away from a point where all states are alike
+        if self.has_next_stage(state):
+            if self.steps is not None and len(here) >= self.steps:
+                return True
+            early = self.early(self.beta(state)) if callable(self.early) else self.early
+            tolerance = tolerance if early is None else early
+        return here[-1].change <= tolerance and not growing
 
-    def settled(self, info: Info, tolerance: float) -> bool:
-        """Whether the last beta has converged. One before it that has is left after the next update."""
-        growing = info.change > self._change  # away from a point where all states are alike
-        self._change = info.change
-        if self.stage == len(self.schedule) - 1:
-            return info.change <= tolerance and not growing
-        enough = self.steps is not None and self.iteration - self._since + 1 >= self.steps
-        early = tolerance if self.early is None else self.early(self.beta) if callable(self.early) else self.early
-        if enough or (info.change <= early and not growing):
-            self.advance()
-        return False
+    def has_next_stage(self, state: AnnealState) -> bool:
+        """Whether there is a beta to raise it to."""
+        return state.stage + 1 < len(self.schedule)
+
+    def next_stage(self, state: AnnealState) -> AnnealState:
+        """The next beta, with noise on the weights. Each beta has noise of its own, so that runs can be resumed."""
+        if not self.has_next_stage(state):
+            raise FitError(f"beta = {self.beta(state):g} is the last of the schedule")
+        raised = replace(state, stage=state.stage + 1)
+        if not self.jitter:
+            return raised
+        problem, weights = state.problem, state.weights
+        generator = torch.Generator().manual_seed((state.seed * 1_000_003 + raised.stage) % 2**63)
+        for name in problem.estimation.plain:
+            w = shaken(problem.declarations[name], weights[name], self.jitter, generator)
+            weights[name] = w.to(self.dtype)
+        memory = problem.estimation.shaken(state.memory, self.jitter, generator)
+        return replace(raised, tables={**weights, **problem.estimation.tables(memory, self.dtype)}, memory=memory)
 
     def run(self, *args: Any, **kwargs: Any) -> Fit:
         fit = super().run(*args, **kwargs)
-        last = fit.rows[-1]
+        last = fit.rows[-1] if fit.rows else {}
         if last.get("stage", 0) < len(self.schedule) - 1:
             warnings.warn(
-                f"annealing ended at beta = {last['beta']:g}, before its schedule did ({self.schedule[-1]:g}): "
-                f"{fit.report.reason}. Allow more iterations, or fewer steps at each beta",
+                f"annealing ended at beta = {last.get('beta', self.schedule[0]):g}, before its schedule did "
+                f"({self.schedule[-1]:g}): {fit.report.reason}. Allow more iterations, or fewer steps at each beta",
+                UnfinishedSchedule,
                 stacklevel=2,
             )
         return fit
 
     run.__doc__ = EM.run.__doc__
 
-    def described(self) -> dict[str, Any]:
+    def config(self, state: AnnealState) -> dict[str, Any]:
         toward = {} if self.toward is None else {"toward": self.toward if isinstance(self.toward, str) else "weights"}
         early = {} if self.early is None else {"early": self.early if not callable(self.early) else "a function"}
         steps = {} if self.steps is None else {"steps": self.steps}
         return {"schedule": self.schedule, "jitter": self.jitter, **toward, **early, **steps}
 
-    def _posed(self) -> Callable[..., Any]:
-        return Handled(self.model, self._handler)
+    def wrapped_model(self) -> Handled:
+        return Handled(self.model, self._handler())
 
-    def _settings(self) -> dict[str, Any]:
-        own = ("schedule", "toward", "steps", "early", "jitter")
-        return {**super()._settings(), **{name: getattr(self, name) for name in own}}
-
-    def _adopt(self, fit: Fit, args: Any, kwargs: Any) -> None:
-        super()._adopt(fit, args, kwargs)
-        stage = int(fit.rows[-1].get("stage", 0))
-        if stage >= len(self.schedule) or fit.rows[-1].get("beta", self.schedule[stage]) != self.schedule[stage]:
+    def load_state(self, state: AnnealState, fit: Fit) -> AnnealState:
+        loaded: AnnealState = super().load_state(state, fit)
+        last, stage = fit.rows[-1], loaded.stage
+        if stage >= len(self.schedule) or last.get("beta", self.schedule[stage]) != self.schedule[stage]:
             raise FitError(
-                f"the fit to go on from is at beta = {fit.rows[-1].get('beta', 1.0):g}, which is not in its place in "
+                f"the fit to go on from is at beta = {last.get('beta', 1.0):g}, which is not in its place in "
                 "this schedule: resume with the schedule it was trained by"
             )
-        self.stage = stage
-        here = [row for row in fit.rows if row.get("stage", 0) == stage]
-        self._since = min(int(row["iteration"]) for row in here)
-        self._change = here[-2]["change"] if len(here) > 1 else float("inf")  # the last row is looked at again
+        return loaded
 
-    def _perturb(self) -> None:
-        """Noise of its own for each beta, so that a run can be resumed anywhere."""
-        if not self.jitter:
-            return
-        generator = torch.Generator().manual_seed((self.seed * 1_000_003 + self.stage) % 2**63)
-        for name in self.estimation.plain:
-            w = shaken(self.declarations[name], self.weights[name], self.jitter, generator)
-            self.weights[name] = w.to(self.dtype)
-        self.remembered = self.estimation.shaken(self.remembered, self.jitter, generator)
-        self.weights |= self.estimation.tables(self.remembered, self.dtype)
+    def on(self, state: AnnealState, data: Data) -> AnnealState:
+        fresh: AnnealState = super().on(state, data)
+        return replace(fresh, log_reference=None)
 
-    def _log_reference(self) -> float:
+    def _handler(self) -> TemperMessenger | SkewMessenger:
+        first = self.schedule[0]
+        return TemperMessenger(first) if self.toward is None else SkewMessenger(first, self.toward)
+
+    def _log_reference(self, state: AnnealState) -> float:
         """log-probability of the data under the weights skewed toward, which normalises the reference posterior."""
-        toward = getattr(self._handler, "toward", None)
-        if toward is None or isinstance(toward, str) or self.beta >= 1:
+        problem = state.problem
+        toward = getattr(problem.wrapped.handler, "toward", None)  # type: ignore[attr-defined]
+        if toward is None or isinstance(toward, str) or self.beta(state) >= 1:
             return 0.0
-        if self._reference is None or self._reference[0] is not self._data:
-            assert self._marginal is not None
-            plain = Marginal(self.model, self._points, self.dtype, self._marginal.plates)
-            weights = {name: toward[name].to(self.dtype) for name in self.declarations}
-            self._reference = (self._data, self._log_likelihood(weights, plain))
-        return self._reference[1]
+        if state.log_reference is None:
+            plain = Marginal(self.model, problem.parameters, self.dtype, problem.marginal.plates)
+            weights = {name: toward[name].to(self.dtype) for name in problem.declarations}
+            state.log_reference = problem.log_likelihood(weights, state.unconstrained, plain)
+        return state.log_reference
+
+
+@dataclass
+class AnnealState(State):
+    """Where annealing is: ``stage`` counts betas.
+
+    :param log_reference: of the data, under the weights skewed toward. It is computed when it is needed first.
+    """
+
+    log_reference: float | None = None
+
+
+class UnfinishedSchedule(UserWarning):
+    """A run of annealing ended before its schedule did.
+
+    >>> import warnings, pyro_unsup as pu
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", pu.infer.UnfinishedSchedule)
+    ...     fit = pu.Anneal(pu.models.Tagger(tags=2, vocab=2)).run([[0, 1]], iterations=1)
+    """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
@@ -11,12 +12,13 @@ from ..estimate import Additive
 from ..kernels.threads import plain_torch
 from .climb import climb
 from .engine import Engine
-from .expectation import Expectation, naming
+from .expectation import Expectation, at_iteration
 from .loop import Info
+from .state import Problem, State, checked
 
 
 class EM(Engine):
-    """Batch EM, with the manners of :class:`pyro.infer.SVI`: ``step(batch)`` returns the loss, ``run(corpus)`` a fit.
+    """Batch EM: ``run(corpus)`` returns a fit, and ``step`` goes from one state to the next.
 
     The model is a Pyro program. Its tables (:func:`pyro_unsup.table`) are re-estimated from expected counts, in
     closed form or, with features (:class:`.LogLinear`), by L-BFGS; its ``pyro.param`` sites and continuous latent
@@ -24,9 +26,9 @@ class EM(Engine):
     enumerated without being asked to.
 
     :param estimate: how counts become weights, one for all tables or by table name (others then :class:`.Normalise`).
-    :param init: where to start, see :mod:`pyro_unsup.infer.initial`.
+    :param init: where to start, see :mod:`pyro_unsup.infer.init`.
     :param dtype: of the tables and all sums.
-    :param m_steps: L-BFGS iterations in each M step, for parameters that are not tables.
+    :param lbfgs_iterations: in each M step, for parameters that are not tables.
 
     The objective is the log-likelihood plus the estimators' log priors, and never falls; what looks like a fall beyond
     rounding is an error, as are NaN and rows without counts. (A structure whose E step is a heuristic may fall.)
@@ -40,86 +42,96 @@ class EM(Engine):
     In a loop of your own::
 
         >>> engine = pu.EM(pu.models.Tagger(tags=2, vocab=2))
-        >>> engine.start(sentences, seed=1)
+        >>> state = engine.init(sentences, seed=1)
         >>> for _ in range(3):
-        ...     info = engine.look()  # the E step
-        ...     engine.move()  # the M step
-        >>> info.iteration, engine.settled(info, tolerance=1e-6), engine.described()
-        (2, False, {})
-        >>> engine.step(sentences) > engine.evaluate_loss(sentences)
-        True
+        ...     state, info = engine.step(state)
+        >>> state.iteration, info.iteration
+        (3, 2)
+
+    A step is an E step and an M step::
+
+        >>> info, expected = engine.e_step(state)
+        >>> round(float(expected.counts["start"].sum()))  # one a sentence
+        3
+        >>> state = engine.m_step(state, expected)
+        >>> engine.converged(state, [info], tolerance=1e-6), engine.has_next_stage(state), engine.config(state)
+        (False, False, {})
+
+    What sessions and runs build on, and engines of your own may say otherwise::
+
+        >>> state = engine.load_state(engine.start(((sentences,), {}), seed=0), fit)  # where the run ended
+        >>> fresh = engine.on(state, (([[1, 1], [0, 1]],), {}))  # the same weights, other data
+        >>> state, info = engine.batch_step(fresh)
+        >>> engine.loss(state) < engine.loss(fresh), engine.updates(state), engine.may_fall(state)
+        (True, 21, 1e-09)
+        >>> engine.default_estimator(), engine.wrapped_model()
+        (Normalise(), Tagger(tags=2, vocab=2, order=1))
     """
 
-    _expected: Expectation | None = None
-
-    def step(self, *args: Any, **kwargs: Any) -> float:
-        """One E step and one M step on a batch. Returns the loss before the update, as ``SVI.step`` does."""
-        self.start(*args, **kwargs)
-        info = self.look()
-        self.move()
-        return -info.objective
-
-    def evaluate_loss(self, *args: Any, **kwargs: Any) -> float:
-        """The loss of the current weights on a batch, without an update."""
-        self.start(*args, **kwargs)
-        return -(self._log_likelihood(self.weights) + self._log_prior())
-
-    def look(self) -> Info:
-        """The E step."""
-        self._expected = None  # its counts make room for new ones
-        found = self._expected = self._checked(self._expect(self.weights))
+    def e_step(self, state: State) -> tuple[Info, Expectation]:
+        """Expected counts of every table, and what the weights are worth."""
+        problem = state.problem
+        found = checked(problem.expect(state.tables, state.unconstrained, state.iteration), state.iteration)
         with plain_torch():
-            return Info(self.iteration, found.log_marginal + self._log_prior(), found.log_marginal)
+            return Info(state.iteration, found.log_marginal + state.log_prior(), found.log_marginal), found
 
-    def move(self) -> None:
-        """The M step."""
-        assert self._expected is not None
-        found = self._expected
+    def m_step(self, state: State, found: Expectation) -> State:
+        """New weights from expected counts, and new parameters from the expected complete log-likelihood."""
+        problem, iteration = state.problem, state.iteration
         with plain_torch():
-            new, memory = self._estimated(found, self.weights, self.remembered)
+            weights, memory, unvisited = estimated(problem, found, state.weights, state.memory, iteration)
+        unconstrained = state.unconstrained
         if found.factors:
-            with naming(self.iteration):
-                self._move_others(found)
-        self.weights, self.remembered = new, memory
-        self.iteration += 1
-
-    def _estimated(
-        self, found: Expectation, old: dict[str, Tensor], memory: dict[str, Tensor]
-    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """New weights of every table, and what there is to remember besides."""
-        new = {}
-        for name, declaration in self.declarations.items():
-            counts = found.counts[name]
-            empty = declaration.layout.row_sum(counts) == 0
-            if bool(empty.all()) and not self._needs_none(name):
-                raise FitError(
-                    f"iteration {self.iteration}: table '{name}' got no counts at all: does the model use it? If the "
-                    "data do not reach it (sentences of one word, say), a prior tells what it is: smooth (AddLambda)"
-                )
-            if name in self.estimation.plain:
-                self.unvisited[name] = int(empty.sum())
-        try:
-            for name, how in self.estimation.plain.items():
-                new[name] = how.weights(self.declarations[name], found.counts[name], old[name])
-            memory = self.estimation.update(found.counts, memory)
-        except TableError as error:
-            raise FitError(f"iteration {self.iteration}: {error}") from None
-        new |= self.estimation.tables(memory, self.dtype)
-        return {name: new[name] for name in self.declarations}, memory
-
-    def _needs_none(self, name: str) -> bool:
-        """Whether a prior tells what a table is that no data reach (that of attachment in one-word sentences, say)."""
-        how: Any = self.estimation.plain.get(name)
-        if not isinstance(how, Additive):
-            return how is None
-        return bool((how.pseudo_counts(self.declarations[name]) > 0).any())
-
-    def _move_others(self, found: Expectation) -> None:
-        """Parameters that are not tables: climb the expected complete log-likelihood."""
-        marginal = self._marginal
-        assert marginal is not None
-        climb(
-            [p for p in self._moving().values() if p.requires_grad],
-            lambda: marginal.expected_complete(self.weights, found.factors, *self._data),
-            self.m_steps,
+            with at_iteration(iteration, has_parameters=True):
+                unconstrained = self._climbed(state, found)
+        return replace(
+            state,
+            tables={**weights},
+            memory=memory,
+            unconstrained=unconstrained,
+            iteration=iteration + 1,
+            unvisited={**state.unvisited, **unvisited},
         )
+
+    def _climbed(self, state: State, found: Expectation) -> dict[str, Tensor]:
+        """Parameters that are not tables: climb the expected complete log-likelihood."""
+        problem = state.problem
+        problem.parameters.write(state.unconstrained)
+        climb(
+            [leaf for leaf in problem.parameters.leaves.values() if leaf.requires_grad],
+            lambda: problem.marginal.expected_complete(state.tables, found.factors, *problem.data),
+            self.lbfgs_iterations,
+        )
+        return problem.parameters.read()
+
+
+def estimated(
+    problem: Problem, found: Expectation, old: dict[str, Tensor], memory: dict[str, Tensor], iteration: int
+) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, int]]:
+    """New weights of every table, what estimators remember, and by table the rows without counts."""
+    estimation, new, unvisited = problem.estimation, {}, {}
+    for name, declaration in problem.declarations.items():
+        empty = declaration.layout.row_sum(found.counts[name]) == 0
+        if bool(empty.all()) and not _needs_no_counts(problem, name):
+            raise FitError(
+                f"iteration {iteration}: table '{name}' got no counts at all: does the model use it? If the "
+                "data do not reach it (sentences of one word, say), a prior tells what it is: smooth (AddLambda)"
+            )
+        if name in estimation.plain:
+            unvisited[name] = int(empty.sum())
+    try:
+        for name, how in estimation.plain.items():
+            new[name] = how.weights(problem.declarations[name], found.counts[name], old[name])
+        memory = estimation.update(found.counts, memory)
+    except TableError as error:
+        raise FitError(f"iteration {iteration}: {error}") from None
+    new |= estimation.tables(memory, problem.dtype)
+    return {name: new[name] for name in problem.declarations}, memory, unvisited
+
+
+def _needs_no_counts(problem: Problem, name: str) -> bool:
+    """Whether a prior tells what a table is that no data reach (that of attachment in one-word sentences, say)."""
+    how: Any = problem.estimation.plain.get(name)
+    if not isinstance(how, Additive):
+        return how is None
+    return bool((how.pseudo_counts(problem.declarations[name]) > 0).any())

@@ -102,7 +102,7 @@ class Estimation:
         """
         new: dict[str, Tensor] = {}
         for group in self.groups:
-            step = getattr(group.how, "refine", group.how.update) if briefly else group.how.update
+            step = group.how.refine if briefly else group.how.update
             new |= group.named(step(group.declarations, group.counts(counts), group.of(memory)))
         return new
 
@@ -110,9 +110,7 @@ class Estimation:
         """The memory with noise on it, as far as estimators know how."""
         new = dict(memory)
         for group in self.groups:
-            shake = getattr(group.how, "shaken", None)
-            if shake is not None:
-                new |= group.named(shake(group.declarations, group.of(memory), jitter, generator))
+            new |= group.named(group.how.shaken(group.declarations, group.of(memory), jitter, generator))
         return new
 
     def log_prior(self, weights: Mapping[str, Tensor], memory: Mapping[str, Tensor]) -> float:
@@ -124,15 +122,14 @@ class Estimation:
         """What numbers in the memory are called, where they have names."""
         found: dict[str, FeatureNames] = {}
         for group in self.groups:
-            names = getattr(group.how, "names", None)
-            found |= {} if names is None else group.named(names(group.declarations))
+            found |= group.named(group.how.names(group.declarations))
         return found
 
     def ignores_initial(self) -> bool:
         """Whether no table depends on initial weights."""
-        return not self.plain and all(not getattr(group.how, "fit_start", True) for group in self.groups)
+        return not self.plain and not any(group.how.fit_start for group in self.groups)
 
-    def adopted(
+    def loaded(
         self, now: Mapping[str, Tensor], memory: Mapping[str, Tensor], features: Mapping[str, FeatureNames]
     ) -> dict[str, Tensor]:
         """The memory of a fit to go on from, if it is one that these estimators could have.
@@ -144,7 +141,7 @@ class Estimation:
             if key not in memory:
                 raise FitError(
                     f"the fit to go on from has no '{key}' in its memory, which has {sorted(memory)}: it was trained "
-                    "with other estimators. To start from its tables, give init=from_weights(fit) (with "
+                    "with other estimators. To start from its tables, give init=pu.init.from_weights(fit) (with "
                     "LogLinear(fit_start=True))"
                 )
             if key in features:

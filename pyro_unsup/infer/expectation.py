@@ -26,7 +26,7 @@ from ..distributions import Structure
 from ..errors import FitError, UnsupError
 from ..handlers import Counting, GivenMessenger
 from ..tables import LazyTable
-from .points import Points
+from .parameters import Parameters
 from .stock import refuse_stock_categorical
 
 Factor = tuple[str, str]  #: a site, and which of its weights
@@ -61,26 +61,30 @@ class Expectation:
 
 
 @contextmanager
-def plainly() -> Iterator[None]:
-    """Errors of the library in a line, without the shapes of the trace that Pyro adds."""
+def without_shapes() -> Iterator[None]:
+    """Raise errors of the library as they were, without the shapes of the trace that Pyro adds."""
     try:
         yield
     except UnsupError as error:
-        error.args = (str(error).partition("\nTrace Shapes:")[0], *error.args[1:])
-        raise
+        raise _as_raised(error) from None
 
 
 @contextmanager
-def naming(iteration: int) -> Iterator[None]:
-    """Errors of a model run, such as a scale that collapsed to zero, say when they happened."""
+def at_iteration(iteration: int, has_parameters: bool = False) -> Iterator[None]:
+    """Let errors of a model run say when they happened.
+
+    :param has_parameters: whether the M step moves parameters of the model. One that runs to the edge of its
+        constraint, such as a scale that collapses to zero, makes a distribution refuse it.
+    """
     try:
         yield
     except FitError:
         raise
     except ValueError as error:  # the library's own errors are ValueErrors too
-        said = [line for line in str(error).splitlines() if line.strip() and line.strip() != "Trace Shapes:"][:2]
+        original = _as_raised(error)
+        said = [line for line in str(original).splitlines() if line.strip()][:2]
         hint = ""
-        if any("Expected parameter" in line for line in said):
+        if has_parameters and not isinstance(original, UnsupError):
             hint = (
                 " (a parameter that runs to the edge of its constraint needs a prior, or a constraint with room: "
                 "constraints.greater_than(1e-3) for a scale)"
@@ -88,12 +92,20 @@ def naming(iteration: int) -> Iterator[None]:
         raise FitError(f"iteration {iteration}: {' '.join(said)}{hint}") from error
 
 
+def _as_raised(error: ValueError) -> ValueError:
+    """The error that Pyro raised anew, with the shapes of the trace in its message."""
+    while type(error.__cause__) is type(error):
+        assert isinstance(error.__cause__, ValueError)
+        error = error.__cause__
+    return error
+
+
 class Marginal:
     """The log marginal of a model as a differentiable function of its tables and other parameters."""
 
-    def __init__(self, model: Callable[..., Any], points: Points, dtype: torch.dtype, plates: int) -> None:
+    def __init__(self, model: Callable[..., Any], parameters: Parameters, dtype: torch.dtype, plates: int) -> None:
         self.model = config_enumerate(model, "parallel")
-        self.points = points
+        self.parameters = parameters
         self._sum = _TracedSum(dtype, plates)
         self.plates = plates
         self._checked = False
@@ -132,13 +144,13 @@ class Marginal:
         return Expectation(total, counts, factors, touched, "" if math.isfinite(total) else self.trouble(first))
 
     def expected_complete(
-        self, weights: Mapping[str, Tensor], factors: Mapping[Factor, Tensor], args: Any, kwargs: Any
+        self, tables: Mapping[str, Tensor | LazyTable], factors: Mapping[Factor, Tensor], args: Any, kwargs: Any
     ) -> Tensor:
         """Expected complete log-likelihood of the parameters as they are now, under the posterior of an E step.
 
         Only the terms that depend on them: tables are held fixed.
         """
-        with GivenMessenger({name: w.detach() for name, w in weights.items()}), self.points:
+        with GivenMessenger(tables), self.parameters.active():
             self._sum.run(self.model, args, kwargs)
         total = torch.zeros((), dtype=torch.float64)
         for key, factor in self._factors():
@@ -176,7 +188,7 @@ class Marginal:
         return "the data as a whole have probability zero"
 
     def _log_marginal(self, args: Any, kwargs: Any) -> Tensor:
-        with self.points:
+        with self.parameters.active():
             return self._sum.log_marginal(self.model, args, kwargs)
 
     def _factors(self) -> Iterator[tuple[Factor, Tensor]]:
@@ -191,7 +203,11 @@ class Marginal:
 
 
 class _TracedSum(TraceEnum_ELBO):
-    """TraceEnum_ELBO without a guide, that keeps its trace and does its sums in one dtype."""
+    """TraceEnum_ELBO without a guide, that keeps its trace and does its sums in one dtype.
+
+    It overrides two private methods of Pyro's: ``_get_trace``, because no public one hands out the trace before it is
+    summed, and ``_get_traces``, which enumerates. ``tests/infer/test_expectation.py`` notices if they change.
+    """
 
     trace: poutine.Trace
 
@@ -225,9 +241,10 @@ class _TracedSum(TraceEnum_ELBO):
             return torch.tensor(-self.loss(model, _no_guide, *args, **kwargs), dtype=torch.float64)
         try:
             result: Tensor = -self.differentiable_loss(model, _no_guide, *args, **kwargs)
-        except ValueError as error:
-            if "cannot be differentiated" not in str(error):
-                raise
+        except ValueError:
+            sites = [site for site in self.trace.nodes.values() if site["type"] == "sample"]
+            if not sites or any(site["log_prob"].requires_grad for site in sites):
+                raise  # the model itself failed, or Pyro did
             raise FitError(
                 "the data do not depend on anything that the model could learn: does it use its tables?"
             ) from None

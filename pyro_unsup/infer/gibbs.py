@@ -16,13 +16,12 @@ from torch import Tensor
 
 from ..errors import FitError
 from ..results.samples import Samples
+from .gibbs_chain import GibbsChain, How, state_of
 from .gibbs_checks import is_whole, numbers
 from .gibbs_identity import digest
-from .gibbs_tags import How
 from .hyperparameters import Hyperparameters, Hyperprior, Learn, hyperprior
 from .sampling import COLUMNS, Plan, SweepCallback, run_chains
-from .temperatures import Temperature, at_sweep
-from .walk import Walk, state_of
+from .schedules import Temperature, at_sweep
 
 Array = np.ndarray[Any, Any]
 
@@ -111,7 +110,7 @@ class CollapsedGibbs(MCMCKernel):
         self._keep_labels = keep_labels
         at_sweep(temperature, 0, 2)
         self._given: dict[str, Tensor] = {}
-        self._walk: Walk | None = None
+        self._walk: GibbsChain | None = None
         # Better refused now than at the first sweep.
         self._hyperparameters(np.ones(1), np.ones(1 if self._beta is None else self._beta.size))
 
@@ -124,12 +123,12 @@ class CollapsedGibbs(MCMCKernel):
             beta = np.broadcast_to(self._beta, beta.shape)
         return Hyperparameters(alpha, beta, self._learn, self._prior, self._width, self._hyper_steps)
 
-    def _begin(self, data: Any, sweeps: int, seed: int, labels: Any = None, chain: int = 0) -> Walk:
+    def _begin(self, data: Any, sweeps: int, seed: int, labels: Any = None, chain: int = 0) -> GibbsChain:
         state = self._state(data)
         start = None if labels is None else np.asarray(labels)
         hyper = self._hyperparameters(*state.concentrations)
         hyper.check_start()
-        return Walk(state, hyper, self._how, self._temperature, sweeps, seed, start, chain)
+        return GibbsChain(state, hyper, self._how, self._temperature, sweeps, seed, start, chain)
 
     def run(
         self,

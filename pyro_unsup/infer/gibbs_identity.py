@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..results.building import describe_model
+from .gibbs_chain import GibbsChain
 from .hyperparameters import LARGEST, SMALLEST, Hyperprior
-from .temperatures import at_sweep
-from .walk import Walk
+from .schedules import at_sweep
 
 Array = np.ndarray[Any, Any]
 #: What a chain may be of, in words; whatever else differs is named.
@@ -34,7 +34,7 @@ def digest(parts: dict[str, Array]) -> str:
     return found.hexdigest()
 
 
-def temperatures(walk: Walk) -> str:
+def temperatures(walk: GibbsChain) -> str:
     """What a schedule comes to: functions have no names that tell them apart."""
     return digest({"": np.array([at_sweep(walk.temperature, sweep, walk.sweeps) for sweep in range(walk.sweeps)])})
 
@@ -45,7 +45,7 @@ def densities(prior: Hyperprior) -> str:
         return digest({"": np.asarray(prior.log_density(np.geomspace(SMALLEST, LARGEST, POINTS)), np.float64)})
 
 
-def identity(model: Any, walk: Walk, settings: dict[str, Any]) -> dict[str, Any]:
+def identity(model: Any, walk: GibbsChain, settings: dict[str, Any]) -> dict[str, Any]:
     """What a chain is of, in plain values."""
     named = {name: value for name, value in settings.items() if name not in ("temperature", "hyperprior")}
     plain, tensors = describe_model(model)

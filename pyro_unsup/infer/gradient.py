@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,10 @@ from ..kernels.threads import plain_torch
 from ..results import Fit
 from .engine import Engine
 from .estimation import Estimate
-from .initial import Initial
+from .init import Initial
 from .loop import Info
-from .outcome import State
+from .shares import Data, same_data
+from .state import Problem, State, checked
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +62,8 @@ class Gradient(Engine):
     The gradient itself, for another optimiser::
 
         >>> engine = pu.Gradient(pu.models.Tagger(tags=2, vocab=2), pu.LogLinear(kappa=0.1))
-        >>> {name: tuple(slope.shape) for name, slope in engine.gradient([[0, 1], [0, 1, 1]]).items()}
+        >>> state = engine.init([[0, 1], [0, 1, 1]])
+        >>> {name: tuple(slope.shape) for name, slope in engine.gradient(state).items()}
         {'features': (10,)}
 
     **References:** [1] T. Berg-Kirkpatrick, A. Bouchard-Côté, J. DeNero and D. Klein (2010) "Painless unsupervised
@@ -83,118 +85,102 @@ class Gradient(Engine):
         if isinstance(history, bool) or not isinstance(history, int) or history < 1:
             raise FitError(f"history must be a whole number, 1 or more, actual {history!r:.80}")
         self.history = history
-        self.evaluations = 0
-        self._climber = LBFGS(size=history)
-        self._here: Evaluated | None = None
-        self._stuck = False
-        self._seen: tuple[Any, ...] = ()
 
-    def start(self, *args: Any, seed: int = 0, **kwargs: Any) -> None:
-        fresh = self._marginal is None
-        super().start(*args, seed=seed, **kwargs)
-        if fresh:
-            try:
-                self._refuse()
-            except FitError:
-                self._marginal = None
-                raise
-        data = (*args, *kwargs.values())
-        if len(data) != len(self._seen) or any(a is not b for a, b in zip(data, self._seen, strict=True)):
-            self._climber.history = []  # of another function
-            self._here, self._stuck, self._seen = None, False, data
+    def begin(self, state: State) -> GradientState:
+        """The state before the first evaluation."""
+        self._refuse(state.problem)
+        return GradientState(**vars(state))
 
-    def look(self) -> Info:
-        """The objective here. It was evaluated when the step was taken."""
-        if self._here is None:
-            self._here = self._evaluate(self._flat(self.remembered))
-            if not math.isfinite(self._here.value):
-                self._checked(self._expect(self.weights))
-                raise FitError(f"iteration {self.iteration}: the objective is {self._here.value}")
-        here = self._here
-        scores = {"evaluations": float(self.evaluations)}
-        return Info(self.iteration, here.value, here.log_marginal, scores=scores)
+    def e_step(self, state: GradientState) -> tuple[Info, Evaluated]:
+        """The objective here. After a step it is known, for the step evaluated it."""
+        if state.here is None:
+            here = self._evaluate(state, self._flat(state, state.memory))
+            if not math.isfinite(here.value):
+                checked(state.problem.expect(state.tables, {}, state.iteration), state.iteration)
+                raise FitError(f"iteration {state.iteration}: the objective is {here.value}")
+            state.here = here
+        here = state.here
+        scores = {"evaluations": float(state.evaluations)}
+        return Info(state.iteration, here.value, here.log_marginal, scores=scores), here
 
-    def move(self) -> None:
+    def m_step(self, state: GradientState, found: Evaluated) -> GradientState:
         """One step uphill, as many evaluations as it takes."""
-        assert self._here is not None
-        there = self._climber.step(self._here, self._evaluate)
+        climber = LBFGS(state.steps, size=self.history)
+        there = climber.step(found, lambda x: self._evaluate(state, x))
+        moved = replace(state, steps=climber.history, iteration=state.iteration + 1)
         if there is None:
-            self._stuck = True
-        else:
-            assert isinstance(there, Evaluated)
-            self._check(there)
-            self._here = there
-            self.remembered, self.weights = there.memory, there.weights
-        self.iteration += 1
+            return replace(moved, stuck=True)
+        assert isinstance(there, Evaluated)
+        self._check(state, there)
+        return replace(moved, here=there, memory=there.memory, tables={**there.weights})
 
-    def settled(self, info: Info, tolerance: float) -> bool:
-        """Whether the objective has stopped rising."""
-        return self._stuck or super().settled(info, tolerance)
+    def converged(self, state: GradientState, rows: Sequence[Info], tolerance: float) -> bool:
+        return state.stuck or super().converged(state, rows, tolerance)
 
-    def described(self) -> dict[str, Any]:
+    def config(self, state: GradientState) -> dict[str, Any]:
         """What a fit tells of how it was trained."""
-        return {"history": self.history, "evaluations": self.evaluations}
+        return {"history": self.history, "evaluations": state.evaluations}
 
-    def gradient(self, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
-        """The gradient of the objective on these data where the weights are now, by their names in the memory."""
-        self.start(*args, **kwargs)
-        return self._split(torch.from_numpy(self._evaluate(self._flat(self.remembered)).gradient))
+    def gradient(self, state: GradientState) -> dict[str, Tensor]:
+        """The gradient of the objective where the weights are now, by their names in the memory."""
+        here = self._evaluate(state, self._flat(state, state.memory))
+        return self._split(state, torch.from_numpy(here.gradient))
 
     # -- one evaluation
 
-    def _evaluate(self, x: Array) -> Evaluated:
-        memory = self._split(torch.from_numpy(x))
+    def _evaluate(self, state: GradientState, x: Array) -> Evaluated:
+        estimation, memory = state.problem.estimation, self._split(state, torch.from_numpy(x))
         with plain_torch():
-            weights = self.estimation.tables(memory, self.dtype)
-        found = self._expect(weights)
-        self.evaluations += 1
+            weights = estimation.tables(memory, self.dtype)
+        found = state.problem.expect(weights, {}, state.iteration)
+        state.evaluations += 1
         if not math.isfinite(found.log_marginal):  # a step too far
             return Evaluated(x, -math.inf, np.full_like(x, np.nan), memory, weights, found.log_marginal)
         gradient: dict[str, Tensor] = {}
         with plain_torch():
-            for group in self.estimation.groups:
+            for group in estimation.groups:
                 assert isinstance(group.how, Differentiable)
                 own = (group.counts(found.counts), group.counts(weights), group.of(memory))
                 gradient |= group.named(group.how.gradient(group.declarations, *own))
-            value = found.log_marginal + self.estimation.log_prior(weights, memory)
-        return Evaluated(x, value, self._flat(gradient), memory, weights, found.log_marginal)
+            value = found.log_marginal + estimation.log_prior(weights, memory)
+        return Evaluated(x, value, self._flat(state, gradient), memory, weights, found.log_marginal)
 
-    def _check(self, there: Evaluated) -> None:
+    def _check(self, state: GradientState, there: Evaluated) -> None:
         """Raise if weights run away."""
-        for group in self.estimation.groups:
-            check = getattr(group.how, "check", None)
+        for group in state.problem.estimation.groups:
+            assert isinstance(group.how, Differentiable)
             try:
-                if check is not None:
-                    check(group.declarations, group.of(there.memory))
+                group.how.check(group.declarations, group.of(there.memory))
             except TableError as error:
-                raise FitError(f"iteration {self.iteration}: {error}") from None
+                raise FitError(f"iteration {state.iteration}: {error}") from None
 
-    def _flat(self, memory: Mapping[str, Tensor]) -> Array:
-        parts = [memory[key].double().reshape(-1) for key in self.remembered]
+    def _flat(self, state: GradientState, memory: Mapping[str, Tensor]) -> Array:
+        parts = [memory[key].double().reshape(-1) for key in state.memory]
         found: Array = (parts[0] if len(parts) == 1 else torch.cat(parts)).numpy()
         return found
 
-    def _split(self, x: Tensor) -> dict[str, Tensor]:
-        shapes = {key: now.shape for key, now in self.remembered.items()}
+    def _split(self, state: GradientState, x: Tensor) -> dict[str, Tensor]:
+        shapes = {key: now.shape for key, now in state.memory.items()}
         parts = x.split([shape.numel() for shape in shapes.values()])
         return {key: part.reshape(shape) for (key, shape), part in zip(shapes.items(), parts, strict=True)}
 
-    def _refuse(self) -> None:
+    def _refuse(self, problem: Problem) -> None:
         """Raise if this is no model for it."""
-        others = [f"parameter '{name}'" for name in self._params]
-        others += [f"latent variable '{name}'" for name in self._points.unconstrained]
+        others = [f"parameter '{name}'" for name in problem.parameters.names]
+        others += [f"latent variable '{name}'" for name in problem.parameters.points.unconstrained]
         if others:
             raise FitError(
                 f"Gradient learns tables only, and the model also has {', '.join(others)}: train it with EM, or with "
                 "pyro.infer.SVI"
             )
-        wrong = {name: repr(how) for name, how in self.estimation.plain.items()}
-        wrong |= {n: repr(g.how) for g in self.estimation.groups if not isinstance(g.how, Differentiable)
+        estimation = problem.estimation
+        wrong = {name: repr(how) for name, how in estimation.plain.items()}
+        wrong |= {n: repr(g.how) for g in estimation.groups if not isinstance(g.how, Differentiable)
                   for n in g.declarations}  # fmt: skip
         if wrong:
             name, how = next(iter(wrong.items()))
             raise FitError(f"Gradient climbs in the weights of LogLinear tables, and table '{name}' has {how}: use EM")
-        if not self._exact:
+        if not problem.exact:
             raise FitError(
                 "the counts of this model are a heuristic, not the gradient of its objective, so there is nothing to "
                 "climb by: use EM (an Aligner has agreement=None and '2008', which are exact)"
@@ -202,27 +188,46 @@ class Gradient(Engine):
 
     # -- what there is to know, and to keep
 
-    def _usual(self) -> LogLinear:
+    def default_estimator(self) -> LogLinear:
         return LogLinear()
 
-    def _settings(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("model", "estimate", "init", "history", "dtype")}
+    def load_state(self, state: GradientState, fit: Fit) -> GradientState:
+        loaded: GradientState = super().load_state(state, fit)
+        numbers = {int(key.split(".")[1]) for key in fit.state if key.startswith("history.")}
+        pairs = [[fit.state[f"history.{i}.{what}"].numpy() for what in ("moved", "lost")] for i in sorted(numbers)]
+        if any(x.shape != self._flat(loaded, loaded.memory).shape for pair in pairs for x in pair):
+            raise FitError("the fit to go on from remembers steps of other weights: resume with its own templates")
+        loaded.steps = [(moved, lost) for moved, lost in pairs][-self.history :]
+        # Where it ended is evaluated again, and counted once.
+        loaded.evaluations = max(int(fit.state.get("evaluations", torch.tensor(0))) - 1, 0)
+        return loaded
 
-    def _state(self) -> State:
+    def on(self, state: GradientState, data: Data) -> GradientState:
+        if same_data(state.problem.data, data):
+            return state
+        fresh: GradientState = super().on(state, data)
+        return replace(fresh, steps=[], here=None, stuck=False)  # those were of another function
+
+
+@dataclass
+class GradientState(State):
+    """Where the climb is.
+
+    :param steps: (place moved, gradient lost) of the last steps, which L-BFGS learns curvature from.
+    :param here: what was found where the weights are now.
+    :param evaluations: E steps so far.
+    :param stuck: whether no step leads up.
+    """
+
+    steps: list[tuple[Array, Array]] = field(default_factory=list)
+    here: Evaluated | None = None
+    evaluations: int = 0
+    stuck: bool = False
+
+    def own(self) -> dict[str, Tensor]:
         kept = {
             f"history.{i}.{what}": torch.from_numpy(x)
-            for i, pair in enumerate(self._climber.history)
+            for i, pair in enumerate(self.steps)
             for what, x in zip(("moved", "lost"), pair, strict=True)
         }
-        return {**super()._state(), "state": {"evaluations": torch.tensor(self.evaluations), **kept}}
-
-    def _adopt(self, fit: Fit, args: Any, kwargs: Any) -> None:
-        super()._adopt(fit, args, kwargs)
-        steps = {int(key.split(".")[1]) for key in fit.state if key.startswith("history.")}
-        pairs = [[fit.state[f"history.{i}.{what}"].numpy() for what in ("moved", "lost")] for i in sorted(steps)]
-        if any(x.shape != self._flat(self.remembered).shape for pair in pairs for x in pair):
-            raise FitError("the fit to go on from remembers steps of other weights: resume with its own templates")
-        self._climber.history = [(moved, lost) for moved, lost in pairs][-self.history :]
-        self._here, self._stuck = None, False
-        # Where it ended is evaluated again, and counted once.
-        self.evaluations = max(int(fit.state.get("evaluations", torch.tensor(0))) - 1, 0)
+        return {"evaluations": torch.tensor(self.evaluations), **kept}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,19 +20,20 @@ from ..estimate.table_rows import TableRows
 from ..kernels.threads import plain_torch
 from ..results import Fit
 from ..tables import Declaration
-from .em import EM
+from .engine import Engine
 from .examples import Examples
-from .initial import Initial, noise
+from .init import Initial, noise
 from .loop import Info
-from .outcome import State
 from .own_weights import OwnExpectation
+from .shares import Data, same_data
+from .state import Problem, Saved, State
 from .used_rows import Pairs, used_rows
 
 #: Bytes that a cell of a pair takes: its posterior, log-weight, count and place, old and new.
 BYTES = 64
 
 
-class HierarchicalEM(EM):
+class HierarchicalEM(Engine):
     """Variational EM in which every example draws its own weights, and what all examples have in common is learned [1]:
 
         for each row of each table:  mu, Sigma
@@ -54,7 +56,7 @@ class HierarchicalEM(EM):
     has the E steps of many examples done at once; any other is run once for each example, a few milliseconds every
     time.
 
-    :param init: where mu starts (a harmonic start, say), see :mod:`pyro_unsup.infer.initial`.
+    :param init: where mu starts (a harmonic start, say), see :mod:`pyro_unsup.infer.init`.
     :param covariance: of the outcomes of a row: ``"diagonal"`` or ``"full"``, which start at the variance times the
         identity; or where Sigma starts. That is a mapping from the labels of outcomes to families, which vary together,
         or a tensor (an array, lists) for the tables that it suits: (outcomes, outcomes), or (outcomes,) of variances.
@@ -107,167 +109,132 @@ class HierarchicalEM(EM):
         self.covariance: Given = understood("HierarchicalEM", covariance)
         self.variance, self.within, self.rounds = float(variance), within, rounds
         self.strict, self.max_gib = strict, max_gib
-        self._rows: dict[str, TableRows] = {}  # of tables that have a choice somewhere
-        self._pairs: dict[str, Pairs] = {}
-        self._posteriors: dict[str, Posterior] = {}
-        self._counts: dict[str, Array] = {}
-        self._own: OwnExpectation | None = None
-        self._began_with: tuple[Any, ...] = ()
 
     # -- where it begins
 
-    def start(self, *args: Any, seed: int = 0, **kwargs: Any) -> None:
-        data, fresh = (*args, *kwargs.values()), self._marginal is None
-        known = self._began_with
-        if not fresh and (len(data) != len(known) or any(a is not b for a, b in zip(data, known, strict=True))):
-            raise FitError(
-                "HierarchicalEM remembers the posteriors of the data that it began with, and these are others: make a "
-                "new engine for them, with init=from_weights(fit) to start from what was learned"
-            )
-        examples = Examples.of(self.model, args, kwargs) if fresh else None
-        super().start(*args, seed=seed, **kwargs)
-        if examples is None:
-            return
-        try:
-            self._begin(examples)
-        except BaseException:
-            self._marginal = None
-            raise
-        self._began_with = data
-
-    def _initialise(self, generator: torch.Generator) -> None:
-        """mu at the initial weights."""
-        init = noise(self.NOISE) if self.init is None else self.init
-        found = init(self.declarations, generator)
-        know_some_label("HierarchicalEM", self.covariance, self.declarations)
-        if not any(self._suits(declaration) for declaration in self.declarations.values()):
-            assert isinstance(self.covariance, Tensor)
-            sizes = {name: shapes(declaration)[1] for name, declaration in self.declarations.items()}
-            raise TableError(
-                f"HierarchicalEM: a covariance of shape {tuple(self.covariance.shape)} suits no table, expected one of "
-                f"{sizes} or the variances on its diagonal"
-            )
-        priors: dict[str, RowPriors] = {}
-        for name, declaration in self.declarations.items():
-            start = declaration.layout.check(name, found[name])
-            given = self.covariance if self._suits(declaration) else "diagonal"
-            sigma = covariance_of(declaration, given, self.variance, self.within)
-            prior = RowPriors.start(declaration, start, sigma, isinstance(given, str) and given == "full")
-            if len(prior.rows.numbers):
-                priors[name] = prior
-        self._rows = {name: prior.rows for name, prior in priors.items()}
-        self._remember(priors)
-
-    def _suits(self, declaration: Declaration) -> bool:
-        return not isinstance(self.covariance, Tensor) or self.covariance.shape in shapes(declaration)
-
-    def _begin(self, examples: Examples) -> None:
+    def begin(self, state: State) -> HierarchicalState:
         """Find out which rows every example uses, and begin with posteriors at the prior."""
-        assert self._marginal is not None
-        if others := sorted(self._moving()):
+        problem = state.problem
+        examples = Examples.of(self.model, *problem.data)
+        if others := sorted(state.unconstrained):
             raise FitError(f"examples cannot each have their own {others}, only tables: train the model with EM")
-        if not self._rows:
+        tables = {
+            name: rows
+            for name, d in problem.declarations.items()
+            if len((rows := TableRows.of(d.layout)).numbers)  # those that have a choice somewhere
+        }
+        if not tables:
             raise FitError("no row of any table has two outcomes: there is nothing to learn")
-        uniform = {name: d.layout.uniform(self.dtype) for name, d in self.declarations.items()}
-        cells = sum(w.numel() for w in uniform.values())
-        self._own = OwnExpectation(self.model, self._points, self.dtype, self._marginal.plates, examples, cells)
-        found = used_rows(self._own, uniform, self._rows)
-        for name, (_, rows) in found.items():
-            if not len(rows):
+        uniform = {name: d.layout.uniform(self.dtype) for name, d in problem.declarations.items()}
+        cells, plates = sum(w.numel() for w in uniform.values()), problem.marginal.plates
+        expect = OwnExpectation(self.model, problem.parameters, self.dtype, plates, examples, cells)
+        found = used_rows(expect, uniform, tables)
+        unvisited = {}
+        for name, (_, used) in found.items():
+            if not len(used):
                 raise FitError(f"table '{name}' gets no counts at all: does the model use it?")
-            self.unvisited[name] = len(self._rows[name].numbers) - len(np.unique(rows))
-        need = BYTES * sum(int(np.diff(self._rows[name].offsets)[rows].sum()) for name, (_, rows) in found.items())
+            unvisited[name] = len(tables[name].numbers) - len(np.unique(used))
+        need = BYTES * sum(int(np.diff(tables[name].offsets)[used].sum()) for name, (_, used) in found.items())
         if need > self.max_gib * 2**30:
             raise FitError(
                 f"the posteriors of {examples.size} examples would take about {need / 2**30:.3g} GiB, more than "
                 f"max_gib = {self.max_gib:g}: learn from fewer examples, raise max_gib, or use EM with LogisticNormal, "
                 "where all examples share their weights"
             )
-        self._pairs = {name: Pairs.of(self._rows[name], *both, examples.size) for name, both in found.items()}
-        self._posteriors = {
-            name: at_prior(prior.of_pairs(self._pairs[name].rows)) for name, prior in self._priors().items()
-        }
+        pairs = {name: Pairs.of(tables[name], *both, examples.size) for name, both in found.items()}
+        begun = HierarchicalState(**{**vars(state), "unvisited": unvisited}, rows=tables, pairs=pairs, expect=expect)
+        begun.posteriors = {name: at_prior(prior.of_pairs(pairs[name].rows)) for name, prior in begun.priors().items()}
+        return begun
+
+    def _initial_weights(
+        self, problem: Problem, generator: torch.Generator
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """mu at the initial weights."""
+        init = noise(self.NOISE) if self.initial is None else self.initial
+        declarations = problem.declarations
+        found = init(declarations, generator)
+        know_some_label("HierarchicalEM", self.covariance, declarations)
+        if not any(self._suits(declaration) for declaration in declarations.values()):
+            assert isinstance(self.covariance, Tensor)
+            sizes = {name: shapes(declaration)[1] for name, declaration in declarations.items()}
+            raise TableError(
+                f"HierarchicalEM: a covariance of shape {tuple(self.covariance.shape)} suits no table, expected one of "
+                f"{sizes} or the variances on its diagonal"
+            )
+        priors: dict[str, RowPriors] = {}
+        for name, declaration in declarations.items():
+            start = declaration.layout.check(name, found[name])
+            given = self.covariance if self._suits(declaration) else "diagonal"
+            sigma = covariance_of(declaration, given, self.variance, self.within)
+            prior = RowPriors.start(declaration, start, sigma, isinstance(given, str) and given == "full")
+            if len(prior.rows.numbers):
+                priors[name] = prior
+        return tables_at(problem, priors), remembered(priors)
+
+    def _suits(self, declaration: Declaration) -> bool:
+        return not isinstance(self.covariance, Tensor) or self.covariance.shape in shapes(declaration)
 
     # -- an iteration
 
-    def look(self) -> Info:
-        """The E step of every example."""
-        found, self._counts = self._expectations(self._posteriors)
+    def e_step(self, state: HierarchicalState) -> tuple[Info, dict[str, Array]]:
+        """The E step of every example: the bound, and the expected counts of every cell of every pair."""
+        found, counts = self._expectations(state, state.posteriors)
         with plain_torch():
             bound = found
-            for name, prior in self._priors().items():
-                rows = self._pairs[name].rows
-                bound -= float(divergence(prior.of_pairs(rows), self._posteriors[name]).sum())
+            for name, prior in state.priors().items():
+                rows = state.pairs[name].rows
+                bound -= float(divergence(prior.of_pairs(rows), state.posteriors[name]).sum())
                 bound += prior.log_prior(rows)
-        return Info(self.iteration, bound, found)
+        return Info(state.iteration, bound, found), counts
 
-    def move(self) -> None:
+    def m_step(self, state: HierarchicalState, found: dict[str, Array]) -> HierarchicalState:
         """The posteriors of all pairs, and then mu and Sigma."""
-        posteriors, priors, counts = self._posteriors, self._priors(), self._counts
+        posteriors, priors, counts = state.posteriors, state.priors(), found
         for round_ in range(self.rounds):
             if round_:
-                _, counts = self._expectations(posteriors)
+                _, counts = self._expectations(state, posteriors)
             with plain_torch():
                 posteriors = {
                     name: expected(
-                        counts[name], self._pairs[name].rows, prior, posteriors[name], strict=self.strict
+                        counts[name], state.pairs[name].rows, prior, posteriors[name], strict=self.strict
                     ).posterior
                     for name, prior in priors.items()
                 }
         with plain_torch():
-            new = {name: reestimated(prior, self._pairs[name].rows, posteriors[name]) for name, prior in priors.items()}
-            self._remember(new)
-        self._posteriors = posteriors
-        self.iteration += 1
+            new = {name: reestimated(prior, state.pairs[name].rows, posteriors[name]) for name, prior in priors.items()}
+            tables = tables_at(state.problem, new)
+        return replace(
+            state, tables={**tables}, memory=remembered(new), posteriors=posteriors, iteration=state.iteration + 1
+        )
 
-    def evaluate_loss(self, *args: Any, **kwargs: Any) -> float:
-        """The loss as it is now, without an update."""
-        self.start(*args, **kwargs)
-        return -self.look().objective
+    def loss(self, state: HierarchicalState) -> float:
+        """Minus the bound."""
+        return -self.e_step(state)[0].objective
 
-    def _expectations(self, posteriors: Mapping[str, Posterior]) -> tuple[float, dict[str, Array]]:
+    def _expectations(
+        self, state: HierarchicalState, posteriors: Mapping[str, Posterior]
+    ) -> tuple[float, dict[str, Array]]:
         """The sum of log Z, and the expected counts of every cell of every pair."""
-        assert self._own is not None
-        psi = {name: q.log_weights(self._pairs[name].offsets) for name, q in posteriors.items()}
+        pairs, shared = state.pairs, state.weights
+        psi = {name: q.log_weights(pairs[name].offsets) for name, q in posteriors.items()}
         counts: dict[str, Array] = {name: np.zeros(len(x)) for name, x in psi.items()}
 
         def weights(first: int, last: int) -> dict[str, Tensor]:
-            others = {name: w.expand(last - first, *w.shape) for name, w in self.weights.items() if name not in psi}
-            own = (self._pairs[name].tables(x, self.weights[name], first, last) for name, x in psi.items())
+            others = {name: w.expand(last - first, *w.shape) for name, w in shared.items() if name not in psi}
+            own = (pairs[name].tables(x, shared[name], first, last) for name, x in psi.items())
             return others | dict(zip(psi, own, strict=True))
 
         total = 0.0
-        for first, last, found in self._own(weights, self.iteration):
+        for first, last, found in state.expect(weights, state.iteration):
             total += found.log_marginal
-            for name, pairs in self._pairs.items():
-                mine, heard = pairs.gather(found.counts[name], first, last)
+            for name, each in pairs.items():
+                mine, heard = each.gather(found.counts[name], first, last)
                 counts[name][mine] = heard.clip(min=0)  # what rounding leaves below zero is zero
         return total, counts
 
     # -- what there is to know, and to keep
 
-    def _priors(self) -> dict[str, RowPriors]:
-        memory = self.remembered
-        return {
-            name: RowPriors(rows, memory[f"{name}.mean"].numpy(), memory[f"{name}.covariance"].numpy())
-            for name, rows in self._rows.items()
-        }
-
-    def _remember(self, priors: Mapping[str, RowPriors]) -> None:
-        """Make these the current priors, and the tables those at their means."""
-        self.remembered = {
-            f"{name}.{key}": torch.from_numpy(x)
-            for name, prior in priors.items()
-            for key, x in (("mean", prior.mean), ("covariance", prior.covariance))
-        }
-        mean = {name: p.rows.scatter(torch.from_numpy(p.mean)) for name, p in priors.items()}
-        layouts = {name: declaration.layout for name, declaration in self.declarations.items()}
-        self.weights = {
-            name: layout.normalise(mean[name] if name in mean else layout.uniform()).to(self.dtype)
-            for name, layout in layouts.items()
-        }
-
-    def described(self) -> dict[str, Any]:
+    def config(self, state: HierarchicalState) -> dict[str, Any]:
         given = self.covariance
         return {
             "estimate": "a logistic normal of each example",
@@ -277,36 +244,88 @@ class HierarchicalEM(EM):
             "rounds": self.rounds,
         }
 
-    def _settings(self) -> dict[str, Any]:
-        own = ("model", "init", "covariance", "variance", "within", "rounds", "strict", "max_gib", "dtype")
-        return {name: getattr(self, name) for name in own}
-
-    def _state(self) -> State:
-        kept: dict[str, Tensor] = {}
-        for name, pairs in self._pairs.items():
-            q = self._posteriors[name]
-            found = {"examples": pairs.examples, "rows": pairs.rows, "mean": q.mean, "variance": q.variance}
-            kept |= {f"{name}.{key}": torch.from_numpy(x) for key, x in found.items()}
-        normal = dict.fromkeys(self._rows, TablePosterior.LOGISTIC_NORMAL)
-        return {**super()._state(), "state": kept, "estimators": {}, "posteriors": normal}
-
-    def _adopt(self, fit: Fit, args: Any, kwargs: Any) -> None:
-        super()._adopt(fit, args, kwargs)
-        for name, pairs in self._pairs.items():
-            self._check_covariance(name)
+    def load_state(self, state: HierarchicalState, fit: Fit) -> HierarchicalState:
+        loaded: HierarchicalState = super().load_state(state, fit)
+        posteriors = {}
+        for name, pairs in loaded.pairs.items():
+            check_covariance(name, loaded.memory[f"{name}.covariance"])
             kept = [fit.state.get(f"{name}.{key}", torch.zeros(0)) for key in ("examples", "rows", "mean", "variance")]
             same = [np.array_equal(x.numpy(), own) for x, own in zip(kept, (pairs.examples, pairs.rows), strict=False)]
             if not all(same) or any(x.shape != pairs.places.shape for x in kept[2:]):
                 raise FitError(
                     f"the fit to go on from has posteriors of other examples for table '{name}': resume with the data "
-                    "that it was trained on, or start from what was learned with init=from_weights(fit)"
+                    "that it was trained on, or start from what was learned with init=pu.init.from_weights(fit)"
                 )
-            self._posteriors[name] = Posterior(kept[2].numpy(), kept[3].numpy())
+            posteriors[name] = Posterior(kept[2].numpy(), kept[3].numpy())
+        return replace(loaded, posteriors=posteriors)
 
-    def _check_covariance(self, name: str) -> None:
-        x = self.remembered[f"{name}.covariance"]
-        bad = ~(x > 0) if x.dim() == 1 else torch.linalg.cholesky_ex(x).info > 0
-        if bool(bad.any()):
-            row = int(bad.nonzero()[0, 0])
-            which = f"the variance of cell {row}" if x.dim() == 1 else f"the covariance of row {row}"
-            raise FitError(f"table '{name}': {which} in the fit to go on from is not positive definite")
+    def on(self, state: HierarchicalState, data: Data) -> HierarchicalState:
+        if not same_data(state.problem.data, data):
+            raise FitError(
+                "HierarchicalEM remembers the posteriors of the data that it began with, and these are others: make a "
+                "new session for them, with init=pu.init.from_weights(fit) to start from what was learned"
+            )
+        return state
+
+
+@dataclass
+class HierarchicalState(State):
+    """Where empirical Bayes is. ``memory`` has mu and Sigma.
+
+    :param rows: of tables that have a choice somewhere.
+    :param pairs: of an example and a row that it uses, by table.
+    :param expect: E steps in which every example has its own weights.
+    :param posteriors: the Gaussian of every pair, by table.
+    """
+
+    rows: dict[str, TableRows] = field(default_factory=dict)
+    pairs: dict[str, Pairs] = field(default_factory=dict)
+    expect: OwnExpectation = None  # type: ignore[assignment]
+    posteriors: dict[str, Posterior] = field(default_factory=dict)
+
+    def priors(self) -> dict[str, RowPriors]:
+        """mu and Sigma by table."""
+        return {
+            name: RowPriors(rows, self.memory[f"{name}.mean"].numpy(), self.memory[f"{name}.covariance"].numpy())
+            for name, rows in self.rows.items()
+        }
+
+    def own(self) -> dict[str, Tensor]:
+        kept: dict[str, Tensor] = {}
+        for name, pairs in self.pairs.items():
+            q = self.posteriors[name]
+            found = {"examples": pairs.examples, "rows": pairs.rows, "mean": q.mean, "variance": q.variance}
+            kept |= {f"{name}.{key}": torch.from_numpy(x) for key, x in found.items()}
+        return kept
+
+    def saved(self) -> Saved:
+        normal = dict.fromkeys(self.rows, TablePosterior.LOGISTIC_NORMAL)
+        return {**super().saved(), "estimators": {}, "posteriors": normal}
+
+
+def remembered(priors: Mapping[str, RowPriors]) -> dict[str, Tensor]:
+    """Priors as the memory of a state."""
+    return {
+        f"{name}.{key}": torch.from_numpy(x)
+        for name, prior in priors.items()
+        for key, x in (("mean", prior.mean), ("covariance", prior.covariance))
+    }
+
+
+def tables_at(problem: Problem, priors: Mapping[str, RowPriors]) -> dict[str, Tensor]:
+    """The tables at the means of some priors."""
+    mean = {name: p.rows.scatter(torch.from_numpy(p.mean)) for name, p in priors.items()}
+    layouts = {name: declaration.layout for name, declaration in problem.declarations.items()}
+    return {
+        name: layout.normalise(mean[name] if name in mean else layout.uniform()).to(problem.dtype)
+        for name, layout in layouts.items()
+    }
+
+
+def check_covariance(name: str, x: Tensor) -> None:  # (cells,) of variances, or (rows, outcomes, outcomes)
+    """Raise unless the covariance of a table is positive definite."""
+    bad = ~(x > 0) if x.dim() == 1 else torch.linalg.cholesky_ex(x).info > 0
+    if bool(bad.any()):
+        row = int(bad.nonzero()[0, 0])
+        which = f"the variance of cell {row}" if x.dim() == 1 else f"the covariance of row {row}"
+        raise FitError(f"table '{name}': {which} in the fit to go on from is not positive definite")

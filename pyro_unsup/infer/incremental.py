@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,15 +13,23 @@ from torch import Tensor
 from ..errors import FitError
 from ..handlers import declared
 from ..kernels.threads import plain_torch
+from ..results import Fit
+from .counts_by_batch import CountsByBatch, product
 from .estimation import Estimate
-from .initial import Initial
+from .examples import Examples
+from .init import Initial
 from .loop import Info
-from .online import Online
-from .statistics import Parts, expect_parts
-from .store import Store, product
+from .online import Online, OnlineState
+from .shares import Data, same_data
+from .state import State
+from .statistics import BatchCounts, expect_batch
 
 #: Mini-batches that the estimate of memory looks at.
 SAMPLED = 32
+OTHER_DATA = (
+    "IncrementalEM remembers the mini-batches of the data that it began with, and these are others: make a new "
+    "session for them, with init=pu.init.from_weights(fit) to start from what was learned"
+)
 
 
 class IncrementalEM(Online):
@@ -52,13 +61,13 @@ class IncrementalEM(Online):
         >>> data, engine = [[0, 1], [0, 1, 1], [1, 0, 1]], pu.IncrementalEM(pu.models.Tagger(tags=2, vocab=2))
         >>> engine.memory(data) > 0  # bytes that the counts of all mini-batches will take
         True
-        >>> info = engine.look()
-        >>> engine.move()  # a pass; engine.visit(batch) is one mini-batch
-        >>> before = engine.bound()
-        >>> log_likelihood = engine.visit(batch=0)
-        >>> before <= engine.bound() + 1e-9
+        >>> state = engine.init(data)
+        >>> state, info = engine.step(state)  # a pass; engine.visit(state, batch) is one mini-batch
+        >>> before = engine.bound(state)
+        >>> log_likelihood = engine.visit(state, batch=0)
+        >>> before <= engine.bound(state) + 1e-9
         True
-        >>> engine.add_up()
+        >>> engine.add_up(state)
 
     **References:** [1] R. Neal and G. Hinton (1998) "A view of the EM algorithm that justifies incremental, sparse, and
     other variants".
@@ -71,128 +80,142 @@ class IncrementalEM(Online):
         init: Initial | None = None,
         *,
         batch_size: int = 1,
-        order_seed: int = 0,
+        order_seed: int | None = 0,
         from_zero: bool = False,
         max_gib: float = 4.0,
         dtype: torch.dtype = torch.float64,
     ) -> None:
         super().__init__(model, estimate, init, batch_size, order_seed, dtype)
         self.from_zero, self.max_gib = from_zero, max_gib
-        self._store = Store()
-        self._seen: tuple[Any, ...] | None = None  # the data that the store is of
+
+    def begin(self, state: State) -> IncrementalState:
+        """The state before anything was counted."""
+        return self._with_counts(IncrementalState(**vars(state)))
 
     def memory(self, *args: Any, **kwargs: Any) -> int:
         """About how many bytes the counts of all mini-batches of these data will take."""
-        self.start(*args, **kwargs)
-        return self._memory()
+        return self._memory(Examples.of(self.model, args, kwargs))
 
-    def visit(self, batch: int) -> float:
+    def e_step(self, state: IncrementalState) -> tuple[Info, None]:
+        """The bound of the current weights. At the start it is the log-likelihood."""
+        if state.iteration == 0:
+            self._count(state)
+            if self.from_zero:
+                found = state.problem.marginal.log_marginal(state.tables, *state.problem.data)
+            else:
+                found = state.by_batch.bound(state.tables)
+            with plain_torch():
+                return Info(0, found + state.log_prior(), found, stage=0 if self.from_zero else None), None
+        found, prior = self.bound(state), state.log_prior()
+        return Info(state.iteration, found, found - prior, stage=1 if self.from_zero else None), None
+
+    def m_step(self, state: IncrementalState, found: None = None) -> IncrementalState:
+        """Visit every mini-batch once."""
+        if state.iteration == 0 and not self.from_zero:
+            self.add_up(state)
+        batches = self._batches(self.examples_of(state))
+        for i in np.random.default_rng((self.order_of(state), state.iteration)).permutation(batches):
+            self.visit(state, int(i))
+        self.add_up(state)
+        return replace(state, iteration=state.iteration + 1)
+
+    def visit(self, state: IncrementalState, batch: int) -> float:
         """Replace the counts of one mini-batch. Returns its log-likelihood before the update."""
-        found, parts = self._look_at(batch)
-        old = self._store.parts(batch)
+        found, fresh = self._look_at(state, batch)
+        old = state.by_batch.parts(batch)
         with plain_torch():
-            self._store.put(batch, found, parts, self.statistics.current)
-            self.statistics.shift({name: (at, new - old[name][1] if old else new) for name, (at, new) in parts.items()})
-        self._stale = True
+            state.by_batch.put(batch, found, fresh, state.tables)
+            change = {name: (at, new - old[name][1] if old else new) for name, (at, new) in fresh.items()}
+            state.statistics.shift(change)
         return found
 
-    def bound(self) -> float:
+    def bound(self, state: IncrementalState) -> float:
         """The lower bound of the log-likelihood that every update raises, log priors included."""
         with plain_torch():
-            counts = {name: (None, table.counts()) for name, table in self.statistics.tables.items()}
-            return self._store.rest() + product(counts, self.weights) + self._log_prior()
+            counts = {name: (None, table.counts()) for name, table in state.statistics.tables.items()}
+            return state.by_batch.rest() + product(counts, state.weights) + state.log_prior()
 
-    def look(self) -> Info:
-        """The bound of the current weights. At the start it is the log-likelihood."""
-        if self.iteration == 0:
-            self._begin()
-            if self.from_zero:
-                found = self.marginal.log_marginal(self.statistics.current, *self._data)
-            else:
-                found = self._store.bound(self.statistics.current)
-            with plain_torch():
-                return Info(0, found + self._log_prior(), found, stage=0 if self.from_zero else None)
-        found, prior = self.bound(), self._log_prior()
-        return Info(self.iteration, found, found - prior, stage=1 if self.from_zero else None)
-
-    def move(self) -> None:
-        """Visit every mini-batch once."""
-        if self.iteration == 0 and not self.from_zero:
-            self.add_up()
-        for i in np.random.default_rng((self.order_seed, self.iteration)).permutation(self._batches):
-            self.visit(int(i))
-        self.add_up()
-        self.iteration += 1
-
-    def add_up(self) -> None:
+    def add_up(self, state: IncrementalState) -> None:
         """Make the weights those of all counts that are kept, added up anew: rounding must not gather."""
         with plain_torch():
-            self.statistics.fill(self._store.totals(self.declarations, self.dtype))
-        self._stale = True
+            state.statistics.fill(state.by_batch.totals(state.problem.declarations, self.dtype))
 
-    def _begin(self) -> None:
-        """Look at every mini-batch under the initial weights, if there is room for what that finds."""
-        if len(self._store):
+    def loss(self, state: IncrementalState) -> float:
+        """Minus the bound."""
+        return -self.e_step(state)[0].objective
+
+    def _count(self, state: IncrementalState) -> None:
+        """Evaluate every mini-batch under the initial weights, if there is room for what that finds."""
+        if len(state.by_batch):
             return
-        need = self._memory()
+        examples = self.examples_of(state)
+        need, batches = self._memory(examples), self._batches(examples)
         if need > self.max_gib * 2**30:
             raise FitError(
-                f"the counts of {self._batches} mini-batches would take about {need / 2**30:.3g} GiB, more than "
+                f"the counts of {batches} mini-batches would take about {need / 2**30:.3g} GiB, more than "
                 f"max_gib = {self.max_gib:g}: take larger mini-batches (batch_size), raise max_gib, or use StepwiseEM, "
                 "which keeps none"
             )
-        found = Store()
-        for i in () if self.from_zero else range(self._batches):
-            found.put(i, *self._look_at(i), self.statistics.current)
-        self._store = found  # all of it or, after an interrupt, nothing
+        found = CountsByBatch()
+        for i in () if self.from_zero else range(batches):
+            found.put(i, *self._look_at(state, i), state.tables)
+        state.by_batch = found  # all of it or, after an interrupt, nothing
 
-    def _took_data(self) -> None:
-        now, before = (*self._data[0], *self._data[1].values()), self._seen
-        same = before is None or (len(now) == len(before) and all(a is b for a, b in zip(now, before, strict=True)))
-        if len(self._store) and not (same and self._store.fits(self._batches)):
-            raise FitError(
-                "IncrementalEM remembers the mini-batches of the data that it began with, and these are others: make a "
-                "new engine for them, with init=from_weights(fit) to start from what was learned"
-            )
-        self._seen = now
+    def _take_data(self, state: IncrementalState) -> None:
+        assert state.examples is not None
+        if not state.by_batch.fits(self._batches(state.examples)):
+            raise FitError(OTHER_DATA)
 
-    def _look_at(self, batch: int) -> tuple[float, Parts]:
-        return expect_parts(self.marginal, self.statistics.current, self._batch(batch), {}, self.iteration)
+    def on(self, state: IncrementalState, data: Data) -> IncrementalState:
+        if not same_data(state.problem.data, data):
+            raise FitError(OTHER_DATA)
+        return state
 
-    @property
-    def _batches(self) -> int:
-        return -(-self.examples.size // self.batch_size)
+    def _look_at(self, state: IncrementalState, batch: int) -> tuple[float, BatchCounts]:
+        data = self._batch(self.examples_of(state), batch)
+        return expect_batch(state.problem.marginal, state.tables, data, {}, state.iteration)
 
-    def _batch(self, number: int) -> tuple[Any, ...]:
+    def _batches(self, examples: Examples) -> int:
+        return -(-examples.size // self.batch_size)
+
+    def _batch(self, examples: Examples, number: int) -> tuple[Any, ...]:
         first = number * self.batch_size
-        return self.examples.select(np.arange(first, min(first + self.batch_size, self.examples.size)))
+        return examples.select(np.arange(first, min(first + self.batch_size, examples.size)))
 
-    def _memory(self) -> int:
-        total = self._batches
+    def _memory(self, examples: Examples) -> int:
+        total = self._batches(examples)
         some = min(SAMPLED, total)
-        found = [declared(self.model, *self._batch(i * total // some)).values() for i in range(some)]
-        return sum(Store.size(d, self.dtype) for tables in found for d in tables) * total // some
+        found = [declared(self.model, *self._batch(examples, i * total // some)).values() for i in range(some)]
+        return sum(CountsByBatch.size(d, self.dtype) for tables in found for d in tables) * total // some
 
     # -- what there is to know, and to keep
 
-    def described(self) -> dict[str, Any]:
+    def config(self, state: IncrementalState) -> dict[str, Any]:
         """What a fit tells of how it was trained."""
-        return {"batch_size": self.batch_size, "order_seed": self.order_seed, "from_zero": self.from_zero}
+        return {"batch_size": self.batch_size, "order_seed": self.order_of(state), "from_zero": self.from_zero}
 
     @property
     def _mass(self) -> float:
         return 1.0
 
-    def _settings(self) -> dict[str, Any]:
-        own = ("model", "estimate", "init", "batch_size", "order_seed", "from_zero", "max_gib", "dtype")
-        return {name: getattr(self, name) for name in own}
+    def load_state(self, state: IncrementalState, fit: Fit) -> IncrementalState:
+        loaded: IncrementalState = self._with_counts(super().load_state(state, fit))
+        loaded.by_batch = CountsByBatch()
+        if "store.batches" in fit.state:
+            loaded.by_batch.restore(fit.state, loaded.problem.declarations)
+            if loaded.iteration > 0:
+                loaded.statistics.restore(fit.state)
+        return loaded
 
-    def _own_state(self) -> dict[str, Tensor]:
-        return self._store.tensors()
 
-    def _restore(self, state: Mapping[str, Tensor]) -> bool:
-        self._store, self._seen = Store(), None
-        if "store.batches" not in state:
-            return False
-        self._store.restore(state, self.declarations)
-        return self.iteration > 0
+@dataclass
+class IncrementalState(OnlineState):
+    """Where incremental EM is.
+
+    :param by_batch: the counts of every mini-batch. They change in place.
+    """
+
+    by_batch: CountsByBatch = field(default_factory=CountsByBatch)
+
+    def own(self) -> dict[str, Tensor]:
+        return {**super().own(), **self.by_batch.tensors()}

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import numpy as np
-import pyro
 from tqdm.auto import tqdm
 
 from ..errors import FitError
 from ..evaluate import Jackknife, random_parts
 from ..results import Fit
 from .loop import SHOW_AFTER_SECONDS
-from .restarts import one_thread
+from .runs import one_thread
 
 Array = np.ndarray[Any, Any]
 
@@ -118,7 +117,7 @@ def jackknife_fits(
 def _trial(
     make: Callable[[Any], Any], mine: Any, rest: Any, score: Callable[..., Any], seed: int, settings: dict[str, Any]
 ) -> tuple[Fit, dict[str, float]]:
-    with one_thread(), pyro.get_param_store().scope():
+    with one_thread():
         fit: Fit = make(mine).run(mine, seed=seed, progress=False, **settings)
         found = score(fit, mine, rest)
     return fit, {**found} if isinstance(found, Mapping) else {"score": float(found)}

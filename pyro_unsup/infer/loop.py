@@ -1,4 +1,4 @@
-"""The one loop: progress, stopping, and refusing to go on when something is wrong."""
+"""The one loop: progress, checkpoints, stopping, and refusing to go on when something is wrong."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
-from typing import Protocol
+from os import PathLike
+from typing import Any, Protocol
 
 from tqdm.auto import tqdm
 
 from ..errors import FitError
+from ..results import Fit, Reason
+from ..results.storage import may_write
+from .processes import rank_and_size
 
 #: Progress appears once a run has taken this long.
 SHOW_AFTER_SECONDS = 2
@@ -66,110 +70,148 @@ class Info:
 Callback = Callable[[Info], object]
 
 
-class Engine(Protocol):
-    """Something that can be iterated: look at where it is, then move on."""
+class Iterated(Protocol):
+    """What the loop asks of an engine."""
 
-    def look(self) -> Info:
-        """Evaluate the current weights (the E step)."""
+    def e_step(self, state: Any) -> tuple[Info, Any]:
+        """What the weights of a state are worth, and what the M step needs."""
 
-    def move(self) -> None:
-        """Update them (the M step)."""
+    def m_step(self, state: Any, found: Any) -> Any:
+        """The next state, from what the E step found."""
 
-    def settled(self, info: Info, tolerance: float) -> bool:
-        """Whether nothing is left to be done."""
+    def converged(self, state: Any, rows: Sequence[Info], tolerance: float) -> bool:
+        """Whether nothing is left to be done at this stage."""
+
+    def has_next_stage(self, state: Any) -> bool:
+        """Whether a stage comes after this one."""
+
+    def next_stage(self, state: Any) -> Any:
+        """The state at the beginning of the next stage."""
 
 
 class Checkpoints:
-    """Keeps what has been reached: written every few seconds, when a run is interrupted, and at its end.
+    """The one place that writes what a run has reached: every few seconds, when it is interrupted, and at its end.
 
-    :param snapshot: takes what the iterations found and returns a function that writes it, given why the run is there.
+    Under ``torch.distributed`` the first process writes.
+
+    :param folder: where to; None writes nothing. It is vetted now, which is better than at the first interrupt.
+    :param fit_of: makes a fit of a state and what the iterations found, with the reason for which the run is there.
     """
 
-    def __init__(self, snapshot: Callable[[list[Info]], Callable[[str], None]], seconds: float = 10.0) -> None:
-        self._snapshot, self._seconds = snapshot, seconds
+    def __init__(
+        self,
+        folder: str | PathLike[str] | None,
+        fit_of: Callable[[Any, list[Info]], Callable[[Reason], Fit]],
+        seconds: float = 10.0,
+    ) -> None:
+        if folder is not None:
+            may_write(folder, overwrite=True)
+        self._folder = None if rank_and_size()[0] else folder
+        self._fit_of, self._seconds = fit_of, seconds
         self._last = time.perf_counter()
-        self._write: Callable[[str], None] | None = None
+        self._kept: Callable[[Reason], Fit] | None = None
         self._written: str | None = None
 
-    def keep(self, rows: list[Info]) -> None:
-        """Note the state that these rows end with, before anything moves on."""
-        self._write, self._written = self._snapshot(list(rows)), None
+    def keep(self, state: Any, rows: Sequence[Info]) -> None:
+        """Note a state and the rows that end with it, before anything moves on."""
+        if self._folder is None:
+            return
+        self._kept, self._written = self._fit_of(state, list(rows)), None
         if time.perf_counter() - self._last >= self._seconds:
             self.flush()
 
-    def flush(self, reason: str = "checkpoint") -> None:
+    def flush(self, reason: Reason = Reason.CHECKPOINT) -> None:
         """Write the last state noted, unless it has been written for the same reason."""
-        if self._write is not None and self._written != reason:
-            self._write(reason)
+        if self._folder is not None and self._kept is not None and self._written != reason:
+            self._kept(reason).save(self._folder, overwrite=True)
             self._written = reason
             self._last = time.perf_counter()
 
+    @contextmanager
+    def guarding(self) -> Iterator[None]:
+        """Write what was reached if the block is interrupted, or fails."""
+        try:
+            yield
+        except BaseException:
+            self.flush()
+            raise
+
 
 def iterate(
-    engine: Engine,
-    rows: list[Info],
+    engine: Iterated,
+    state: Any,
+    rows: Sequence[Info],
     iterations: int,
     tolerance: float,
     may_fall: float,
     callbacks: Sequence[Callback] = (),
     progress: bool = True,
-    checkpoint: Checkpoints | None = None,
-) -> tuple[list[Info], str]:
+    checkpoints: Checkpoints | None = None,
+    score: Callable[[Any, Info], object] = lambda state, info: None,
+    halted: Callable[[Info], object] = lambda info: False,
+) -> tuple[Any, list[Info], Reason]:
     """Run until the objective's relative change is at most ``tolerance``, or for a number of updates.
 
-    The last weights have been looked at: the last row belongs to them.
+    The last weights have been evaluated: the last row belongs to them.
 
     :param rows: what earlier iterations found, if this run goes on from them.
     :param may_fall: relative fall of the objective that rounding may explain; more is an error.
+    :param score: adds to what an iteration found, before callbacks hear of it.
+    :param halted: asked after every iteration; a true answer leaves the run unfinished.
     """
-    rows, moves = list(rows), 0
-    began = time.perf_counter() - (rows[-1].seconds if rows else 0.0)
-    with tqdm(total=iterations, delay=SHOW_AFTER_SECONDS, disable=not progress, unit="it") as bar, kept(checkpoint):
+    found_rows, updates = list(rows), 0
+    began = time.perf_counter() - (found_rows[-1].seconds if found_rows else 0.0)
+    keeping = Checkpoints(None, lambda state, rows: _nothing) if checkpoints is None else checkpoints
+    with tqdm(total=iterations, delay=SHOW_AFTER_SECONDS, disable=not progress, unit="it") as bar, keeping.guarding():
         while True:
-            info = engine.look()
+            info, found = engine.e_step(state)
             info.seconds = time.perf_counter() - began
-            # A start with zeros may have no prior probability (-inf); the first update mends that.
-            if math.isnan(info.objective) or info.objective == math.inf or (rows and info.objective == -math.inf):
-                raise FitError(f"iteration {info.iteration}: the objective is {info.objective}")
-            if rows and rows[-1].objective > -math.inf and rows[-1].stage == info.stage:
-                before = rows[-1].objective
-                size = max(abs(before), 1.0)  # data explained perfectly have objective 0, up to rounding
-                info.change = abs(info.objective - before) / size
-                if info.objective < before - may_fall * size:
-                    raise FitError(
-                        f"iteration {info.iteration}: the objective fell from {before!r} to {info.objective!r}, a "
-                        f"relative fall of {info.change:.1e}. EM cannot do that: look for a model that changes between "
-                        "runs, weights used outside Categorical and structured distributions, or an inexact M step"
-                    )
-            rows.append(info)
+            compare(info, found_rows[-1] if found_rows else None, may_fall)
+            found_rows.append(info)
             bar.set_postfix_str(f"objective {info.objective:.3f}, change {info.change:.1e}", refresh=False)
-            if checkpoint is not None:
-                checkpoint.keep(rows)
+            keeping.keep(state, found_rows)
+            score(state, info)
             answers = [callback(info) for callback in callbacks]  # every one hears of every iteration
-            reason = _reason(engine.settled(info, tolerance), any(answers), moves >= iterations)
+            done, last = engine.converged(state, found_rows, tolerance), not engine.has_next_stage(state)
+            reason = _reason(done and last, any(answers), bool(halted(info)), updates >= iterations)
             if reason is not None:
-                if checkpoint is not None:
-                    checkpoint.flush(reason)
-                return rows, reason
-            engine.move()
-            moves += 1
+                keeping.flush(reason)
+                return state, found_rows, reason
+            state = engine.m_step(state, found)
+            found = None  # its counts make room for new ones
+            if done:
+                state = engine.next_stage(state)
+            updates += 1
             bar.update()
 
 
-def _reason(settled: bool, stopped: bool, over: bool) -> str | None:
+def compare(info: Info, before: Info | None, may_fall: float) -> None:
+    """Note how the objective changed. Raises if it is not a number, or fell further than rounding explains."""
+    # A start with zeros may have no prior probability (-inf); the first update mends that.
+    if math.isnan(info.objective) or info.objective == math.inf or (before and info.objective == -math.inf):
+        raise FitError(f"iteration {info.iteration}: the objective is {info.objective}")
+    if before is None or before.objective == -math.inf or before.stage != info.stage:
+        return
+    size = max(abs(before.objective), 1.0)  # data explained perfectly have objective 0, up to rounding
+    info.change = abs(info.objective - before.objective) / size
+    if info.objective < before.objective - may_fall * size:
+        raise FitError(
+            f"iteration {info.iteration}: the objective fell from {before.objective!r} to {info.objective!r}, a "
+            f"relative fall of {info.change:.1e}. EM cannot do that: look for a model that changes between "
+            "runs, weights used outside Categorical and structured distributions, or an inexact M step"
+        )
+
+
+def _reason(converged: bool, stopped: bool, halted: bool, over: bool) -> Reason | None:
     """Why a run ends here, if it does."""
-    if settled:
-        return "converged"
+    if converged:
+        return Reason.CONVERGED
     if stopped:
-        return "stopped by a callback"
-    return "iteration cap" if over else None
+        return Reason.STOPPED
+    if halted:
+        return Reason.CHECKPOINT
+    return Reason.ITERATION_CAP if over else None
 
 
-@contextmanager
-def kept(checkpoint: Checkpoints | None) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        if checkpoint is not None:
-            checkpoint.flush()
-        raise
+def _nothing(reason: Reason) -> Fit:
+    raise AssertionError("there is no folder to write to")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -18,14 +18,14 @@ from ..handlers.constrain import ConstrainedModel
 from ..handlers.parts import Component, named
 from ..kernels.threads import plain_torch
 from ..results import Fit
-from .em import EM
-from .engine import MAY_FALL
+from .em import EM, estimated
 from .estimation import Estimate
 from .expectation import Expectation, Marginal
-from .initial import Initial
+from .init import Initial
 from .loop import Info
-from .outcome import State
-from .polytope import Loosen, Polytope
+from .polytope import Polytope
+from .schedules import Loosen
+from .state import MAY_FALL, State, checked
 
 #: From an iteration and the number of coefficients to those that are allowed.
 Schedule = Callable[[int, int], Polytope]
@@ -61,15 +61,16 @@ class MixtureEM(EM):
         >>> import pyro_unsup as pu
         >>> sentences = [[0, 1, 1, 2], [2, 1, 0], [0, 1, 2]]
         >>> near = pu.components.short_dependencies(limit=1)
-        >>> engine = pu.MixtureEM(pu.models.DMV(tags=3), [near], pu.DirichletVB(), polytope=pu.Loosen(0.5, 0.9, 0.1))
+        >>> loosen = pu.schedules.Loosen(0.5, 0.9, 0.1)
+        >>> engine = pu.MixtureEM(pu.models.DMV(tags=3), [near], pu.DirichletVB(), polytope=loosen)
         >>> fit = engine.run(sentences, iterations=6)
         >>> fit.history.lambda_0.round(2).tolist()
         [0.5, 0.6, 0.7, 0.8, 0.9, 0.9, 0.9]
 
     What was allowed::
 
-        >>> fit = engine.run([[0, 1, 1, 2], [2, 1, 0]], iterations=2)
-        >>> engine.allowed(iteration=1).upper, engine.fallbacks
+        >>> state, info = engine.step(engine.init([[0, 1, 1, 2], [2, 1, 0]]))
+        >>> engine.allowed(iteration=1).upper, engine.fallbacks(state)
         ((((1.0, 0.0), 0.6),), {'short_dependencies(limit=1)': 0})
 
     **References:** [1] S. B. Cohen and N. A. Smith (2010) "Variational inference for grammar induction with prior
@@ -86,9 +87,9 @@ class MixtureEM(EM):
         polytope: Polytope | Schedule | None = None,
         tied: bool = True,
         dtype: torch.dtype = torch.float64,
-        m_steps: int = 20,
+        lbfgs_iterations: int = 20,
     ) -> None:
-        super().__init__(model, estimate, init, dtype=dtype, m_steps=m_steps)
+        super().__init__(model, estimate, init, dtype=dtype, lbfgs_iterations=lbfgs_iterations)
         if not isinstance(components, Sequence) or not components:
             raise FitError(f"a mixture has one component or more, functions of parts in a list, actual {components!r}")
         if not (polytope is None or isinstance(polytope, Polytope) or callable(polytope)) or not isinstance(tied, bool):
@@ -98,26 +99,12 @@ class MixtureEM(EM):
             )
         self.components, self.tied = list(components), tied
         self.polytope: Polytope | Schedule = Loosen() if polytope is None else polytope
-        self.coefficients = torch.zeros(1 + len(components), dtype=torch.float64)
-        self.stage = 0
         self._models: list[ConstrainedModel] = [constrain(model, one) for one in components]
-        self._marginals: list[Marginal] = []
-        self._found: list[Expectation] = []
-        self._fallbacks = [0] * len(components)
-        self._own: list[tuple[dict[str, Tensor], dict[str, Tensor]]] = []  # tables and memories after the first, untied
         self.allowed(0)
-
-    @property
-    def fallbacks(self) -> dict[str, int]:
-        """By component, the examples in which it allows nothing."""
-        names = [named(one) for one in self.components]
-        places = [names[:i].count(name) for i, name in enumerate(names)]  # several may have one name
-        own = [f"{name} {place + 1}" if place else name for name, place in zip(names, places, strict=True)]
-        return dict(zip(own, self._fallbacks, strict=True))
 
     def allowed(self, iteration: int) -> Polytope:
         """The coefficients that may be used in an iteration."""
-        size = len(self.coefficients)
+        size = 1 + len(self.components)
         found = self.polytope if isinstance(self.polytope, Polytope) else self.polytope(iteration, size)
         if not isinstance(found, Polytope):
             raise FitError(f"a schedule of polytopes gives a Polytope for every iteration, actual {found!r:.80}")
@@ -128,130 +115,158 @@ class MixtureEM(EM):
             )
         return found
 
-    def start(self, *args: Any, seed: int = 0, **kwargs: Any) -> None:
-        super().start(*args, seed=seed, **kwargs)
-        assert self._marginal is not None
-        if self._marginals:
-            return
-        (args, kwargs), _ = self._share.sample()
-        with GivenMessenger(self.weights), self._points:
+    def begin(self, state: State) -> MixtureState:
+        """The state before the first coefficients, with tables for every component that has its own."""
+        problem = state.problem
+        (args, kwargs), _ = problem.share.sample()
+        with GivenMessenger(state.tables), problem.parameters.active():
             for model in self._models:  # what does not suit the model is said without an E step
                 config_enumerate(model)(*args, **kwargs)
-        plates = self._marginal.plates
-        self._marginals = [self._marginal, *(Marginal(m, self._points, self.dtype, plates) for m in self._models)]
-        self.allowed(0).best([0.0] * len(self.coefficients))  # if there are none, better to know now
-        if not self.tied:
-            if self._params or self._points.unconstrained:
-                raise FitError(
-                    f"components cannot each have their own {sorted(self._moving())}, only tables: use tied=True"
-                )
-            self._own = [(dict(self.weights), dict(self.remembered)) for _ in self.components]
+        plates = problem.marginal.plates
+        marginals = [problem.marginal, *(Marginal(m, problem.parameters, self.dtype, plates) for m in self._models)]
+        size = len(marginals)
+        self.allowed(0).best([0.0] * size)  # if there are none, better to know now
+        if not self.tied and state.unconstrained:
+            raise FitError(
+                f"components cannot each have their own {sorted(state.unconstrained)}, only tables: use tied=True"
+            )
+        others = [] if self.tied else [(state.weights, dict(state.memory)) for _ in self.components]
+        return MixtureState(
+            **vars(state), marginals=marginals, others=others, coefficients=[0.0] * size, fallbacks=[0] * (size - 1)
+        )
 
-    def look(self) -> Info:
+    def e_step(self, state: MixtureState) -> tuple[Info, Mixture]:  # type: ignore[override]
         """The E step of every component, and the best coefficients."""
-        self._found, whole = [], self._marginal
-        try:
-            for marginal, (weights, _) in zip(self._marginals, self._each(), strict=True):
-                self._marginal = marginal
-                self._found.append(self._checked(self._expect(weights)))
-        finally:
-            self._marginal = whole
-        self._fallbacks = [found.fallbacks for found in self._found[1:]]
-        log_z = [found.log_marginal for found in self._found]
+        problem, iteration, each = state.problem, state.iteration, state.each()
+        found: list[Expectation] = []
+
+        def noted(part: Expectation) -> Expectation:
+            component = len(found)  # those before it are done
+            return replace(part, fallbacks=self._models[component - 1].fallbacks if component else 0)
+
+        for marginal, (weights, _) in zip(state.marginals, each, strict=True):
+            one = problem.expect(weights, state.unconstrained, iteration, marginal, noted)
+            found.append(checked(one, iteration))
+        log_z = [one.log_marginal for one in found]
         with plain_torch():
-            own = [self.estimation.log_prior(*each) for each in self._each()[: 1 if self.tied else None]]
+            own = [problem.estimation.log_prior(*one) for one in each[: 1 if self.tied else None]]
         priors = own * len(log_z) if self.tied else own
         if self.tied:
-            self._check(log_z)
+            self._check(log_z, iteration)
         gains = (
             log_z if self.tied or -math.inf in priors else [z + prior for z, prior in zip(log_z, priors, strict=True)]
         )
-        shares = self.allowed(self.iteration).best(gains).tolist()
-        self.coefficients = torch.tensor(shares, dtype=torch.float64)
-        self._expected = mixed(self._found, shares)
+        shares = self.allowed(iteration).best(gains).tolist()
+        # What is reported belongs to these weights.
+        state.coefficients, state.fallbacks = shares, [one.fallbacks for one in found[1:]]
         bounds = [share * (z + prior) for share, z, prior in zip(shares, log_z, priors, strict=True) if share]
-        info = Info(self.iteration, sum(bounds), log_z[0], stage=self.stage)
+        info = Info(iteration, sum(bounds), log_z[0], stage=state.stage)
         info.scores = {f"lambda_{i}": share for i, share in enumerate(shares)}
         info.scores |= {f"log_z_{i}": z for i, z in enumerate(log_z)}
-        return info
+        return info, Mixture(found, mixed(found, shares))
 
-    def _noted(self, part: Expectation) -> Expectation:
-        component = len(self._found)  # those before it are done
-        return replace(part, fallbacks=self._models[component - 1].fallbacks if component else 0)
-
-    def move(self) -> None:
-        """The M step."""
+    def m_step(self, state: MixtureState, found: Mixture) -> MixtureState:  # type: ignore[override]
+        """The M step: on the counts of all components, or of each."""
         if self.tied:
-            super().move()
+            moved: MixtureState = super().m_step(state, found.mixed)  # type: ignore[assignment]
         else:
+            problem, iteration = state.problem, state.iteration
             with plain_torch():
-                (self.weights, self.remembered), *self._own = [
-                    self._estimated(found, *own) for found, own in zip(self._found, self._each(), strict=True)
+                new = [
+                    estimated(problem, one, *own, iteration)
+                    for one, own in zip(found.components, state.each(), strict=True)
                 ]
-            self.iteration += 1
-        self.stage += self.allowed(self.iteration) != self.allowed(self.iteration - 1)
+            (weights, memory, _), *others = new
+            unvisited = {**state.unvisited, **new[-1][2]}
+            own = [(weights, memory) for weights, memory, _ in others]
+            moved = replace(
+                state, tables={**weights}, memory=memory, others=own, iteration=iteration + 1, unvisited=unvisited
+            )
+        grew = self.allowed(moved.iteration) != self.allowed(moved.iteration - 1)
+        return replace(moved, stage=moved.stage + grew)
 
-    def settled(self, info: Info, tolerance: float) -> bool:
-        """Whether nothing moves, and the polytope does not either."""
-        return info.change <= tolerance and self.allowed(self.iteration + 1) == self.allowed(self.iteration)
+    def converged(self, state: MixtureState, rows: Sequence[Info], tolerance: float) -> bool:
+        # The polytope must not move either.
+        still = self.allowed(state.iteration + 1) == self.allowed(state.iteration)
+        return super().converged(state, rows, tolerance) and still
 
-    def described(self) -> dict[str, Any]:
+    def config(self, state: MixtureState) -> dict[str, Any]:
         return {
             "components": [named(one) for one in self.components],
             "described": [describe(one) for one in self.components],
             "polytope": named(self.polytope) if callable(self.polytope) else repr(self.polytope),
             "tied": self.tied,
-            "fallbacks": list(self._fallbacks),
+            "fallbacks": list(state.fallbacks),
         }
 
-    def evaluate_loss(self, *args: Any, **kwargs: Any) -> float:
-        """The loss of the current weights on a batch, without an update."""
-        self.start(*args, **kwargs)
-        return -self.look().objective
+    def fallbacks(self, state: MixtureState) -> dict[str, int]:
+        """By component, the examples in which it allows nothing."""
+        names = [named(one) for one in self.components]
+        places = [names[:i].count(name) for i, name in enumerate(names)]  # several may have one name
+        own = [f"{name} {place + 1}" if place else name for name, place in zip(names, places, strict=True)]
+        return dict(zip(own, state.fallbacks, strict=True))
 
-    def _each(self) -> list[tuple[dict[str, Tensor], dict[str, Tensor]]]:
-        """Tables and memory of every component."""
-        first = (self.weights, self.remembered)
-        return [first] * len(self.coefficients) if self.tied else [first, *self._own]
+    def loss(self, state: MixtureState) -> float:
+        return -self.e_step(state)[0].objective
 
-    def _check(self, log_z: Sequence[float]) -> None:
+    def _check(self, log_z: Sequence[float], iteration: int) -> None:
         """Under the same tables no mask explains more than no mask does."""
         slack = MAY_FALL[self.dtype] * max(1.0, abs(log_z[0]))
         for z, model in zip(log_z[1:], self._models, strict=True):
             if z > log_z[0] + slack and model.handler.only_forbids:
                 raise FitError(
-                    f"iteration {self.iteration}: {model.handler!r} explains more of the data ({z!r}) than no "
+                    f"iteration {iteration}: {model.handler!r} explains more of the data ({z!r}) than no "
                     f"constraint does ({log_z[0]!r}), which cannot be: please report it"
                 )
 
-    def _settings(self) -> dict[str, Any]:
-        return {
-            **super()._settings(),
-            "components": self.components,
-            "polytope": self.polytope,
-            "tied": self.tied,
-        }
-
-    def _state(self) -> State:
-        kept = {"lambda": self.coefficients}
-        for i, (weights, memory) in enumerate(self._own, start=1):
-            kept |= {f"{i}.weights.{name}": x for name, x in weights.items()}
-            kept |= {f"{i}.memory.{name}": x for name, x in memory.items()}
-        return {**super()._state(), "state": kept}
-
-    def _adopt(self, fit: Fit, args: Any, kwargs: Any) -> None:
-        super()._adopt(fit, args, kwargs)
-        mine, theirs = self.described(), fit.config
+    def load_state(self, state: MixtureState, fit: Fit) -> MixtureState:
+        loaded: MixtureState = super().load_state(state, fit)
+        mine, theirs = self.config(loaded), fit.config
         for key in ("components", "polytope", "tied"):
             if theirs.get(key) != mine[key]:
                 raise FitError(
                     f"the fit to go on from was trained with {key} = {theirs.get(key)}, here {mine[key]}: resume with "
                     "the mixture that it was trained with"
                 )
-        self.coefficients = fit.state["lambda"].clone()
-        self.stage = int(fit.rows[-1].get("stage", 0))
-        parts = [fit.component(i) for i in range(1, len(self._own) + 1)]
-        self._own = [(dict(part.weights), dict(part.memory)) for part in parts]
+        parts = [fit.component(i) for i in range(1, len(loaded.others) + 1)]
+        others = [(dict(part.weights), dict(part.memory)) for part in parts]
+        return replace(loaded, coefficients=fit.state["lambda"].tolist(), others=others)
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """What the E steps of a mixture found: of every component, and of all, weighed by the coefficients."""
+
+    components: list[Expectation]
+    mixed: Expectation
+
+
+@dataclass
+class MixtureState(State):
+    """Where a mixture is. ``stage`` counts how often the polytope has grown.
+
+    :param marginals: the log marginal of every component.
+    :param others: tables and memory of every component after the first, if they have their own.
+    :param coefficients: of the components, as the last E step found them.
+    :param fallbacks: by component after the first, the examples in which it allows nothing.
+    """
+
+    marginals: list[Marginal] = field(default_factory=list)
+    others: list[tuple[dict[str, Tensor], dict[str, Tensor]]] = field(default_factory=list)
+    coefficients: list[float] = field(default_factory=list)
+    fallbacks: list[int] = field(default_factory=list)
+
+    def each(self) -> list[tuple[dict[str, Tensor], dict[str, Tensor]]]:
+        """Tables and memory of every component."""
+        first = (self.weights, self.memory)
+        return [first, *self.others] if self.others else [first] * len(self.marginals)
+
+    def own(self) -> dict[str, Tensor]:
+        kept = {"lambda": torch.tensor(self.coefficients, dtype=torch.float64)}
+        for i, (weights, memory) in enumerate(self.others, start=1):
+            kept |= {f"{i}.weights.{name}": x for name, x in weights.items()}
+            kept |= {f"{i}.memory.{name}": x for name, x in memory.items()}
+        return kept
 
 
 def mixed(found: Sequence[Expectation], shares: Sequence[float]) -> Expectation:

@@ -18,8 +18,8 @@ from ..handlers import Handled
 from ..kernels.threads import plain_torch
 from ..tables import Declaration, Layout
 from .examples import Examples
-from .expectation import Expectation, Marginal, naming
-from .points import Points
+from .expectation import Expectation, Marginal, at_iteration
+from .parameters import Parameters
 
 #: The most examples that a model is asked for at once, and the most cells that their tables may have.
 TOGETHER, CELLS = 256, 2**21
@@ -46,11 +46,17 @@ class OwnExpectation:
     """
 
     def __init__(
-        self, model: Callable[..., Any], points: Points, dtype: torch.dtype, plates: int, examples: Examples, cells: int
+        self,
+        model: Callable[..., Any],
+        parameters: Parameters,
+        dtype: torch.dtype,
+        plates: int,
+        examples: Examples,
+        cells: int,
     ) -> None:
         self.size, self.together = examples.size, bool(getattr(model, "own_weights", False))
         self._tables = OwnTables()
-        self._marginal = Marginal(Handled(model, self._tables) if self.together else model, points, dtype, plates)
+        self._marginal = Marginal(Handled(model, self._tables) if self.together else model, parameters, dtype, plates)
         step = max(1, min(TOGETHER, CELLS // cells)) if self.together else 1
         cuts = [*range(0, self.size, step), self.size]
         self._groups = [(first, last, examples.select(np.arange(first, last))) for first, last in pairwise(cuts)]
@@ -65,7 +71,7 @@ class OwnExpectation:
         for first, last, data in self._groups:
             self._tables.size, tables = last - first, weights(first, last)
             # The small things that torch does for one example need no threads.
-            with naming(iteration), nullcontext() if self.together else plain_torch():
+            with at_iteration(iteration), nullcontext() if self.together else plain_torch():
                 if self.together:
                     found = self._marginal.expect(tables, data, {})
                 else:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import FitError
-from ..estimate.settings import is_number
 
 
 @dataclass(frozen=True)
@@ -77,57 +76,3 @@ def _matrix(rows: Sequence[tuple[Sequence[float], float]], size: int) -> tuple[n
     if not rows:
         return None, None
     return np.array([row for row, _ in rows]).reshape(-1, size), np.array([b for _, b in rows])
-
-
-@dataclass(frozen=True)
-class Loosen:
-    """Simplex annealing [1]: the coefficient of the unconstrained component is at most ``start`` in the first
-    iteration, ``step`` more in each that follows, and ``end`` at last.
-
-    :param even: let all other components have the same coefficient, so that none of them is left out.
-    :param exactly: let the unconstrained component have that coefficient, and not less.
-
-    >>> import pyro_unsup as pu
-    >>> how = pu.Loosen(0.85, 0.95, 0.01)
-    >>> [how(iteration, 2).upper[0][1] for iteration in (0, 1, 10, 19)]
-    [0.85, 0.86, 0.95, 0.95]
-
-    **References:** [1] S. B. Cohen and N. A. Smith (2010) "Variational inference for grammar induction with prior
-    knowledge".
-    """
-
-    start: float = 0.85
-    end: float = 0.95
-    step: float = 0.01
-    even: bool = False
-    exactly: bool = False
-
-    def __post_init__(self) -> None:
-        for name in ("start", "end", "step"):
-            if not is_number(getattr(self, name)):
-                raise FitError(f"Loosen: {name} is a number, actual {getattr(self, name)!r:.80}")
-        if not 0 <= self.start <= self.end <= 1:
-            raise FitError(f"the free share lies in 0 <= start <= end <= 1, actual {self.start} and {self.end}")
-        if self.start < self.end and not self.step > 0:
-            raise FitError(f"with a step of {self.step} the free share never gets from {self.start} to {self.end}")
-
-    def __call__(self, iteration: int, size: int) -> Polytope:
-        free = self.end if self.start == self.end else min(self.end, round(self.start + self.step * iteration, 12))
-        first = tuple(float(i == 0) for i in range(size))
-        alike = [tuple(float((i == k) - (i == k + 1)) for i in range(size)) for k in range(1, size - 1)]
-        others = [(row, 0.0) for row in alike] if self.even else []
-        if self.exactly:
-            return Polytope(size, equal=[(first, free), *others])
-        return Polytope(size, [(first, free)], others)
-
-
-def fixed(free: float, even: bool = False) -> Loosen:
-    """The unconstrained component has this share, in all iterations.
-
-    >>> import pyro_unsup as pu
-    >>> pu.fixed(0.9)
-    Loosen(start=0.9, end=0.9, step=0.01, even=False, exactly=True)
-    >>> pu.fixed(0.9)(7, 3).equal
-    (((1.0, 0.0, 0.0), 0.9),)
-    """
-    return Loosen(free, free, even=even, exactly=True)

@@ -19,10 +19,10 @@ from tqdm.auto import tqdm
 from ..errors import FitError, InputError
 from ..results import sample_storage
 from ..results.record import WRONG
+from .gibbs_chain import GibbsChain, Sweep
 from .gibbs_checks import is_whole
 from .gibbs_identity import OTHER, identity
 from .loop import SHOW_AFTER_SECONDS
-from .walk import Sweep, Walk
 
 Array = np.ndarray[Any, Any]
 #: Called after every sweep; a true answer ends the run as an interrupt would.
@@ -59,10 +59,10 @@ class Plan:
         return np.arange(self.burn_in + self.thin - 1, self.sweeps, self.thin)
 
 
-class Trace:
+class ChainDraws:
     """What a chain leaves behind, as far as it has come."""
 
-    def __init__(self, walk: Walk, plan: Plan) -> None:
+    def __init__(self, walk: GibbsChain, plan: Plan) -> None:
         K, draws = walk.state.K, len(plan.kept)
         small = next(kind for kind in (np.int8, np.int16, np.int32) if np.iinfo(kind).max >= K)
         self.draws = {
@@ -73,7 +73,7 @@ class Trace:
         self.path = np.ones((plan.sweeps, len(COLUMNS)))
         self.plan = plan
 
-    def note(self, walk: Walk, found: Sweep) -> None:
+    def note(self, walk: GibbsChain, found: Sweep) -> None:
         """Take down a sweep."""
         done = found.sweep
         self.path[done - 1, :2] = found.log_joint, found.temperature
@@ -97,7 +97,7 @@ class Trace:
             x[: len(arrays[f"draws/{name}"])] = arrays[f"draws/{name}"]
 
 
-class Keeper:
+class ChainCheckpoint:
     """Keeps a chain in a folder: every so many seconds, when it is interrupted, and at its end.
 
     :param told: what the chain is of, in plain values; a chain of anything else is not resumed.
@@ -108,13 +108,13 @@ class Keeper:
         self._last = time.perf_counter()
         self._kept: tuple[dict[str, Any], dict[str, Array]] | None = None
 
-    def note(self, walk: Walk, trace: Trace) -> None:
+    def note(self, walk: GibbsChain, trace: ChainDraws) -> None:
         """Remember where the chain is after a whole sweep: an interrupt may come in the middle of the next."""
         self._kept = walk.kept()
         if time.perf_counter() - self._last >= self.seconds:
             self.write(trace)
 
-    def write(self, trace: Trace) -> None:
+    def write(self, trace: ChainDraws) -> None:
         """Write the last whole sweep that is not written yet."""
         if self._kept is None:
             return
@@ -123,7 +123,7 @@ class Keeper:
         sample_storage.write(self.folder, sample_storage.CHAIN, {**self.told, "walk": plain}, kept)
         self._kept, self._last = None, time.perf_counter()
 
-    def resume(self, walk: Walk, trace: Trace) -> None:
+    def resume(self, walk: GibbsChain, trace: ChainDraws) -> None:
         """Take the chain to where it was, if there is one; refuse one that is of something else."""
         if not (self.folder / sample_storage.RECORD).is_file():
             return
@@ -153,7 +153,7 @@ def _difference(found: Any, wanted: Any) -> str:
 
 def run_chains(
     model: Any,
-    walks: Sequence[Walk],
+    walks: Sequence[GibbsChain],
     plan: Plan,
     settings: dict[str, Any],
     parallel: int,
@@ -162,18 +162,18 @@ def run_chains(
     checkpoint: str | PathLike[str] | None = None,
     resume: bool = False,
     seconds: float = 30.0,
-) -> list[Trace]:
+) -> list[ChainDraws]:
     """Run chains to their end, so many at a time. Each has its own generator, so the order makes no difference.
 
     Parallel chains are threads: kernels let go of Python's lock, so each has a core of its own, and all share the data.
     """
     halt, lock = Event(), Lock()
-    traces = [Trace(walk, plan) for walk in walks]
-    keepers: list[Keeper] = []
+    traces = [ChainDraws(walk, plan) for walk in walks]
+    keepers: list[ChainCheckpoint] = []
     if checkpoint is not None:
         for i, walk in enumerate(walks):
             told = identity(model, walk, {**settings, **asdict(plan)})
-            keepers.append(Keeper(Path(checkpoint) / f"chain-{i}", told, seconds))
+            keepers.append(ChainCheckpoint(Path(checkpoint) / f"chain-{i}", told, seconds))
         if resume:
             for keeper, walk, trace in zip(keepers, walks, traces, strict=True):
                 keeper.resume(walk, trace)

@@ -9,15 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pyro
 from tqdm.auto import tqdm
 
 from ..errors import FitError, UnsupError
 from ..results import Fit
 from .examples import Examples
 from .loop import SHOW_AFTER_SECONDS
-from .restarts import one_thread
-from .stepwise import StepwiseEM
+from .runs import one_thread
+from .stepwise import SlowForgetting, StepwiseEM
 
 if TYPE_CHECKING:
     import pandas
@@ -127,12 +126,12 @@ def _one(
     power: float, m: int, model: Any, args: Any, iterations: int, seed: int, score: Any, settings: Any
 ) -> tuple[dict[str, Any], Fit | None]:
     row: dict[str, Any] = {"power": power, "batch_size": m}
-    with one_thread(), pyro.get_param_store().scope(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="power 0.5")
+    with one_thread(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", SlowForgetting)
         engine = StepwiseEM(model, power=power, batch_size=m, **settings)
         try:
             fit = engine.run(*args, iterations=iterations, tolerance=0.0, seed=seed, progress=False)
-            row["log_likelihood"] = -engine.evaluate_loss(*args)
+            row["log_likelihood"] = fit.log_likelihood(*args)
         except UnsupError as error:
             return {**row, "log_likelihood": -math.inf, "error": str(error)}, None
         if score is not None:

@@ -14,10 +14,10 @@ from ..estimate.base import Additive
 from ..kernels.threads import plain_torch
 from ..tables import Declaration, LazyTable
 from .estimation import Estimation
-from .expectation import Expectation, Marginal, naming
+from .expectation import Expectation, Marginal, at_iteration
 
 #: Counts of one mini-batch: by table, the columns or cells that it touches (None for all), and their counts.
-Parts = Mapping[str, tuple[Tensor | None, Tensor]]
+BatchCounts = Mapping[str, tuple[Tensor | None, Tensor]]
 
 
 class Statistics:
@@ -55,7 +55,7 @@ class Statistics:
         for table in self.tables.values():
             table.unit = unit
 
-    def update(self, parts: Parts, step: float) -> None:
+    def update(self, parts: BatchCounts, step: float) -> None:
         """Every table forgets by ``step`` and takes in ``step`` times fresh counts."""
         for name, table in self.tables.items():
             touched, fresh = parts.get(name, (_nothing(), table.unscaled[..., :0]))
@@ -67,7 +67,7 @@ class Statistics:
         """Whether every weight can be read off the counts of its row alone."""
         return not (self._others or self._estimation.groups)
 
-    def shift(self, parts: Parts) -> None:
+    def shift(self, parts: BatchCounts) -> None:
         """Add to the counts of every table, without forgetting."""
         for name, (touched, change) in parts.items():
             self.tables[name].shift(change, touched)
@@ -81,13 +81,9 @@ class Statistics:
         if self._estimation.groups:
             grouped = {name for group in self._estimation.groups for name in group.declarations}
             counts = {name: self.tables[name].counts() * self.tables[name].unit for name in grouped}
-            self.memory = self._estimation.update(counts, self.memory, briefly=True)
+            self.memory |= self._estimation.update(counts, self.memory, briefly=True)  # in place: states refer to it
             self.current |= self._estimation.tables(self.memory, self._dtype)
         self._read_tables()
-
-    def weights(self) -> dict[str, Tensor]:
-        """The current weights, whole tables."""
-        return {name: self._whole(name) for name in self.declarations}
 
     def tensors(self) -> dict[str, Tensor]:
         """Copies of what it takes to go on from here."""
@@ -128,11 +124,11 @@ class Statistics:
         return now.log_weights() if isinstance(now, LazyTable) else now
 
 
-def expect_parts(
+def expect_batch(
     marginal: Marginal, current: Mapping[str, Tensor | LazyTable], args: Any, kwargs: Any, iteration: int
 ) -> tuple[float, dict[str, tuple[Tensor | None, Tensor]]]:
     """The E step of one mini-batch: its log marginal, and counts of what it touches."""
-    with naming(iteration):
+    with at_iteration(iteration):
         found = marginal.expect(current, args, kwargs, whole=False)
     refuse(found.log_marginal, marginal, iteration)
     with plain_torch():

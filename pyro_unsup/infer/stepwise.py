@@ -4,30 +4,28 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
-import pyro
-import pyro.distributions as dist
 import torch
-from pyro.infer import SVI
 from torch import Tensor
 
 from ..errors import FitError
 from ..kernels.threads import plain_torch
 from ..results import Fit
 from .estimation import Estimate
-from .initial import Initial
+from .init import Initial
 from .loop import Callback, Info
-from .online import Online
-from .outcome import outcome
+from .online import Online, OnlineState
+from .shares import Data
 from .shortcut import Shortcut
-from .statistics import expect_parts, refuse
+from .state import State
+from .statistics import expect_batch, refuse
 from .streaming import follow
 
 
-@SVI.register
 class StepwiseEM(Online):
     """Online EM that forgets: after every mini-batch, the running counts of all tables move towards its own.
 
@@ -40,9 +38,8 @@ class StepwiseEM(Online):
     large.) With :class:`.DirichletVB` for the estimator this is stochastic variational inference by natural gradients
     [2].
 
-    It is a :class:`pyro.infer.SVI` without an optimiser or a loss to choose, and loops written for one run unchanged:
-    ``step(batch)`` and ``evaluate_loss(batch)`` return the negative log-likelihood of the batch as the model scales it,
-    and ``guide`` has what was learned, for :class:`pyro.infer.Predictive`.
+    In a :class:`.Session` it is a :class:`pyro.infer.SVI` without an optimiser or a loss to choose: ``step(batch)`` and
+    ``evaluate_loss(batch)`` return the negative log-likelihood of the batch as the model scales it.
     A subsampling plate makes each step an estimate of the whole data, as under SVI; otherwise counts are sums over the
     mini-batch, and pseudo-counts compare with those.
 
@@ -64,18 +61,22 @@ class StepwiseEM(Online):
         >>> import pyro_unsup as pu
         >>> data, model = [[0, 1], [0, 1, 1], [1, 0, 1], [0, 0, 1]], pu.models.Tagger(tags=2, vocab=2)
         >>> quick = pu.StepwiseEM(model, batch_size=2).run(data, iterations=5)
-        >>> fit = pu.EM(model, init=pu.from_weights(quick)).run(data)
+        >>> fit = pu.EM(model, init=pu.init.from_weights(quick)).run(data)
         >>> fit.objective > quick.log_likelihood(data)
         True
 
     In a loop of your own, or on a stream::
 
         >>> engine = pu.StepwiseEM(pu.models.Tagger(tags=2, vocab=2), batch_size=1)
-        >>> losses = [engine.step([sentence]) for sentence in ([0, 1], [0, 1, 1], [1, 0, 1])]
-        >>> engine.partial_fit([[0, 0, 1]]).result().report.iterations, round(engine.step_size(0), 3)
-        (4, 0.616)
+        >>> session = engine.session()
+        >>> losses = [session.step([sentence]) for sentence in ([0, 1], [0, 1, 1], [1, 0, 1])]
+        >>> session.result().report.iterations, round(engine.step_size(0), 3)
+        (3, 0.616)
+        >>> state = engine.init([[0, 1], [1, 1, 0]])
+        >>> engine.examples_of(state).size, engine.order_of(state), engine.update(state, ([[0, 1]],), {}) < 0
+        (2, 0, True)
         >>> fit = engine.run_stream(iter([[[0, 1]], [[1, 1]]]), progress=False)
-        >>> sorted(engine.weights)
+        >>> sorted(fit.weights)
         ['emission', 'start', 'transition']
 
     **References:**
@@ -92,7 +93,7 @@ class StepwiseEM(Online):
         *,
         power: float = 0.7,
         batch_size: int = 100,
-        order_seed: int = 0,
+        order_seed: int | None = 0,
         schedule: Callable[[int], float] | None = None,
         mass: float = 1.0,
         exact: bool = False,
@@ -102,49 +103,19 @@ class StepwiseEM(Online):
         check_power(power)
         if power == 0.5:
             warnings.warn(
-                "power 0.5: Liang & Klein (2009) use it too, but convergence is only guaranteed above 0.5", stacklevel=2
+                "power 0.5: Liang & Klein (2009) use it too, but convergence is only guaranteed above 0.5",
+                SlowForgetting,
+                stacklevel=2,
             )
         if not 0 < mass < math.inf:
             raise FitError(f"the mass of the initial counts must be positive and finite, actual {mass}")
         self.power, self.schedule, self.mass, self.exact = power, schedule, mass, exact
-        self.updates = 0
-        self._found: float | None = None  # log-likelihood accumulated in the last pass, or of the last mini-batch
-        self._shortcut: Shortcut | None = None
 
     # -- one update
 
-    def step(self, *args: Any, **kwargs: Any) -> float:
-        """One update from a mini-batch. Returns its loss before the update, as ``SVI.step`` does."""
-        self.start(*args, **kwargs)
-        self._found = self._update(args, kwargs)
-        return -self._found
-
-    def evaluate_loss(self, *args: Any, **kwargs: Any) -> float:
-        """The loss of the current weights on a batch, without an update."""
-        self.start(*args, **kwargs)
-        return -self.marginal.log_marginal(self.statistics.current, args, kwargs)
-
-    def guide(self, *args: Any, **kwargs: Any) -> None:
-        """The tables as they are now, each a point mass at the site that the model has for it.
-
-        >>> from pyro import poutine
-        >>> import pyro_unsup as pu
-        >>> engine = pu.StepwiseEM(pu.models.Tagger(tags=2, vocab=2), batch_size=1)
-        >>> loss = engine.step([[0, 1, 1]])
-        >>> sorted(poutine.trace(engine.guide).get_trace([[0, 1]]).stochastic_nodes)
-        ['emission', 'start', 'transition']
-        """
-        self.start(*args, **kwargs)
-        for name, declaration in self.declarations.items():
-            layout = declaration.layout
-            value = layout.normalise(self.weights[name]).exp().to(torch.get_default_dtype())
-            value = value if layout.support is None else value[layout.support]
-            pyro.sample(name, dist.Delta(value, event_dim=value.dim()))
-
-    def partial_fit(self, *args: Any, **kwargs: Any) -> StepwiseEM:
-        """One update from a mini-batch, as scikit-learn calls it. Nothing of the batch is kept."""
-        self.step(*args, **kwargs)
-        return self
+    def begin(self, state: State) -> StepwiseState:
+        """The state before the first update."""
+        return self._with_counts(StepwiseState(**vars(state)))
 
     def step_size(self, update: int) -> float:
         """How much the update with this number, from 0, counts."""
@@ -153,49 +124,65 @@ class StepwiseEM(Online):
             raise FitError(f"update {update}: a step size must lie in [0, 1], actual {eta}")
         return eta
 
-    def _update(self, args: Any, kwargs: Any) -> float:
-        found, parts = expect_parts(self.marginal, self.statistics.current, args, kwargs, self.iteration)
+    def update(self, state: StepwiseState, args: Any, kwargs: Any) -> float:
+        """One update from a mini-batch, in place. Returns its log-likelihood before."""
+        found, counts = expect_batch(state.problem.marginal, state.tables, args, kwargs, state.iteration)
         with plain_torch():
-            self.statistics.update(parts, self.step_size(self.updates))
-        self.updates, self._stale = self.updates + 1, True
+            state.statistics.update(counts, self.step_size(state.updates))
+        state.updates += 1
         return found
+
+    def batch_step(self, state: StepwiseState) -> tuple[StepwiseState, Info]:
+        """One update from the data of a state, which are one mini-batch."""
+        state.log_likelihood = found = self.update(state, *state.problem.data)
+        return state, Info(state.updates - 1, found, found)
+
+    def loss(self, state: StepwiseState) -> float:
+        return -state.problem.marginal.log_marginal(state.tables, *state.problem.data)
+
+    def updates(self, state: StepwiseState) -> int:
+        return state.updates
 
     # -- a pass
 
-    def look(self) -> Info:
+    def e_step(self, state: StepwiseState) -> tuple[Info, None]:
         """What the pass before found, or what the start is worth."""
-        found = self._found if self.iteration else None
+        found = state.log_likelihood if state.iteration else None
         scores = {"online_log_likelihood": found} if self.exact and found is not None else {}
         if self.exact or found is None:
-            found = self.marginal.log_marginal(self.statistics.current, *self._data)
-            refuse(found, self.marginal, self.iteration)
+            found = state.problem.marginal.log_marginal(state.tables, *state.problem.data)
+            refuse(found, state.problem.marginal, state.iteration)
         with plain_torch():
-            return Info(self.iteration, found + self._log_prior(), found, scores=scores)
+            return Info(state.iteration, found + state.log_prior(), found, scores=scores), None
 
-    def move(self) -> None:
+    def m_step(self, state: StepwiseState, found: None = None) -> StepwiseState:
         """One pass over the examples, in an order of its own."""
-        order = self.examples.order((self.order_seed, self.iteration))
+        examples = self.examples_of(state)
+        order = examples.order((self.order_of(state), state.iteration))
         m, total, at = self.batch_size, 0.0, 0
         while at < len(order):
-            if self._shortcut is not None and self.updates > 0:
-                found, done = self._shortcut.advance(order[at:], self.step_size, self.updates)
-                total, at = total + found, at + done * m
-                self.updates, self._stale = self.updates + done, True
+            if state.shortcut is not None and state.updates > 0:
+                gain, done = state.shortcut.advance(order[at:], self.step_size, state.updates)
+                total, at = total + gain, at + done * m
+                state.updates += done
             if at < len(order):
-                total += self._update(self.examples.select(order[at : at + m]), {})
+                total += self.update(state, examples.select(order[at : at + m]), {})
                 at += m
-        self._found = total
-        self.iteration += 1
+        return replace(state, log_likelihood=total, iteration=state.iteration + 1)
 
-    def settled(self, info: Info, tolerance: float) -> bool:
-        """Whether two passes found the same. What the first one accumulates tells of the start, so it is not enough."""
-        return (self.exact or self.iteration > 1) and super().settled(info, tolerance)
+    def converged(self, state: StepwiseState, rows: Sequence[Info], tolerance: float) -> bool:
+        # Two passes must find the same. What the first one accumulates tells of the start, so it is not enough.
+        return (self.exact or state.iteration > 1) and super().converged(state, rows, tolerance)
 
-    def _took_data(self) -> None:
-        n, m = self.examples.size, self.batch_size
-        self.statistics.value(max(1.0, n / m))
-        tables = self.statistics.tables if self.statistics.all_additive else None
-        self._shortcut = None if tables is None else Shortcut.of(self.model, tables, *self._data, n, m)
+    def may_fall(self, state: StepwiseState) -> float:
+        return math.inf
+
+    def _take_data(self, state: StepwiseState) -> None:
+        assert state.examples is not None
+        n, m = state.examples.size, self.batch_size
+        state.statistics.value(max(1.0, n / m))
+        tables = state.statistics.tables if state.statistics.all_additive else None
+        state.shortcut = None if tables is None else Shortcut.of(self.model, tables, *state.problem.data, n, m)
 
     # -- streams
 
@@ -223,43 +210,61 @@ class StepwiseEM(Online):
         """
         return follow(self, batches, seed, callbacks, progress, checkpoint, resume)
 
-    def result(self) -> Fit:
-        """What has been learned so far."""
-        found = -math.inf if self._found is None else self._found
-        last = Info(self.updates, found, found)
-        return outcome(self, [last], "so far", self._state(), seed=self.seed, iterations=self.updates, tolerance=0.0)
-
     # -- what there is to know, and to keep
 
-    def start(self, *args: Any, seed: int = 0, **kwargs: Any) -> None:
-        super().start(*args, seed=seed, **kwargs)
-        self._exact = False  # the objective may fall
-
-    def described(self) -> dict[str, Any]:
+    def config(self, state: StepwiseState) -> dict[str, Any]:
         """What a fit tells of how it was trained."""
         how = {"power": self.power} if self.schedule is None else {"schedule": repr(self.schedule)}
-        own = {name: getattr(self, name) for name in ("batch_size", "order_seed", "mass", "updates")}
-        return {**how, **own}
+        order = {"order_seed": self.order_of(state)}
+        return {**how, "batch_size": self.batch_size, **order, "mass": self.mass, "updates": state.updates}
 
     @property
     def _mass(self) -> float:
         return self.mass
 
-    def _settings(self) -> dict[str, Any]:
-        own = ("model", "estimate", "init", "power", "batch_size", "order_seed", "schedule", "mass", "exact", "dtype")
-        return {name: getattr(self, name) for name in own}
-
-    def _own_state(self) -> dict[str, Tensor]:
-        found = {} if self._found is None else {"found": torch.tensor(self._found, dtype=torch.float64)}
-        return {"updates": torch.tensor(self.updates), **found}
-
-    def _restore(self, state: Mapping[str, Tensor]) -> bool:
-        odd = next((name for name in ("updates", "found") if name in state and state[name].numel() != 1), None)
-        if odd is not None or ("updates" in state and not int(state["updates"]) >= 0):
+    def load_state(self, state: StepwiseState, fit: Fit) -> StepwiseState:
+        kept = fit.state
+        odd = next((name for name in ("updates", "found") if name in kept and kept[name].numel() != 1), None)
+        if odd is not None or ("updates" in kept and not int(kept["updates"]) >= 0):
             raise FitError(f"the fit to go on from holds no number of updates: '{odd or 'updates'}' makes no sense")
-        self.updates = int(state["updates"]) if "updates" in state else 0
-        self._found = float(state["found"]) if "found" in state else None
-        return self.updates > 0
+        loaded: StepwiseState = self._with_counts(super().load_state(state, fit))
+        loaded.updates = int(kept["updates"]) if "updates" in kept else 0
+        loaded.log_likelihood = float(kept["found"]) if "found" in kept else None
+        if loaded.updates > 0:
+            loaded.statistics.restore(kept)
+        return loaded
+
+    def on(self, state: StepwiseState, data: Data) -> StepwiseState:
+        fresh: StepwiseState = super().on(state, data)
+        return replace(fresh, shortcut=None)
+
+
+@dataclass
+class StepwiseState(OnlineState):
+    """Where stepwise EM is.
+
+    :param updates: mini-batches that the weights have seen.
+    :param log_likelihood: accumulated in the last pass, or that of the last mini-batch; None before the first.
+    :param shortcut: compiled mini-batches, if the model has them.
+    """
+
+    updates: int = 0
+    log_likelihood: float | None = None
+    shortcut: Shortcut | None = None
+
+    def own(self) -> dict[str, Tensor]:
+        found = {} if self.log_likelihood is None else {"found": torch.tensor(self.log_likelihood, dtype=torch.float64)}
+        return {**super().own(), "updates": torch.tensor(self.updates), **found}
+
+
+class SlowForgetting(UserWarning):
+    """Step sizes fall so slowly that convergence is not guaranteed.
+
+    >>> import warnings, pyro_unsup as pu
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", pu.infer.SlowForgetting)
+    ...     engine = pu.StepwiseEM(pu.models.Tagger(tags=2, vocab=2), power=0.5)
+    """
 
 
 def check_power(power: float) -> None:

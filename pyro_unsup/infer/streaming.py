@@ -5,44 +5,25 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tqdm.auto import tqdm
 
 from ..errors import FitError
-from ..results import Fit
-from ..results.storage import may_write
-from .loop import SHOW_AFTER_SECONDS, Callback, Checkpoints, Info, kept
-from .outcome import State, outcome
+from ..results import Fit, Reason
+from .loop import SHOW_AFTER_SECONDS, Callback, Checkpoints, Info
+from .runs import outcome
+from .shares import Data
+
+if TYPE_CHECKING:
+    from .stepwise import StepwiseEM
 
 #: Between two notes of where the stream has got to, for a checkpoint.
 NOTE_SECONDS = 5.0
 
 
-class Streaming(Protocol):
-    """An engine that learns from one mini-batch at a time."""
-
-    updates: int
-    iteration: int
-    seed: int
-    model: Callable[..., Any]
-    estimate: Any
-    dtype: Any
-    unvisited: dict[str, int]
-
-    def start(self, *args: Any, seed: int = 0, **kwargs: Any) -> None: ...
-
-    def step(self, *args: Any, **kwargs: Any) -> float: ...
-
-    def described(self) -> dict[str, Any]: ...
-
-    def _state(self) -> State: ...
-
-    def _adopt(self, fit: Fit, args: Any, kwargs: Any) -> None: ...
-
-
 def follow(
-    engine: Streaming,
+    engine: StepwiseEM,
     batches: Iterable[Any],
     seed: int,
     callbacks: Sequence[Callback],
@@ -51,58 +32,53 @@ def follow(
     resume: Fit | None,
 ) -> Fit:
     """Take every mini-batch once, as it comes. Nothing is kept of it, and rows come ever more rarely."""
-    if checkpoint is not None:
-        may_write(checkpoint, overwrite=True)
     rows: list[Info] = [] if resume is None else [Info.of(row) for row in resume.rows]
     began = time.perf_counter() - (rows[-1].seconds if rows else 0.0)
-    seed = seed if resume is None else resume.seed
-    total, since, noted, reason = 0.0, 0, time.perf_counter(), "end of the stream"
+    state: Any = None
+    total, since, noted, reason = 0.0, 0, time.perf_counter(), Reason.STREAM_ENDED
 
-    def fit_of(rows: Sequence[Info], reason: str, state: State) -> Fit:
-        return outcome(engine, rows, reason, state, seed=seed, iterations=engine.updates, tolerance=0.0)
-
-    def snapshot(rows: list[Info]) -> Callable[[str], None]:
-        state = engine._state()
-        return lambda reason: fit_of(rows, reason, state).save(checkpoint or "", overwrite=True)
+    def fit_of(state: Any, rows: list[Info]) -> Callable[[Reason], Fit]:
+        saved, config, updates = state.saved(), engine.config(state), state.updates
+        return lambda reason: outcome(engine, state, saved, config, rows, reason, updates, 0.0)
 
     def row() -> Info:
         seconds = time.perf_counter() - began
-        info = Info(engine.updates, total / since, total / since, seconds=seconds)
+        info = Info(state.updates, total / since, total / since, seconds=seconds)
         if rows:
             info.change = abs(info.objective - rows[-1].objective) / max(abs(rows[-1].objective), 1.0)
         return info
 
-    keep = None if checkpoint is None else Checkpoints(snapshot)
-    first = True
-    with tqdm(batches, delay=SHOW_AFTER_SECONDS, disable=not progress, unit="batch") as bar, kept(keep):
+    checkpoints = Checkpoints(checkpoint, fit_of)
+    with tqdm(batches, delay=SHOW_AFTER_SECONDS, disable=not progress, unit="batch") as bar, checkpoints.guarding():
         for batch in bar:
-            if first:
-                engine.start(batch, seed=seed)
-                if resume is not None:
-                    engine._adopt(resume, (batch,), {})
-                engine.seed, first = seed, False
-            total, since = total - engine.step(batch), since + 1
-            due = engine.updates & (engine.updates - 1) == 0  # at the powers of two
-            if keep is not None and (due or time.perf_counter() - noted >= NOTE_SECONDS):
-                keep.keep([*rows, row()])
+            data: Data = ((batch,), {})
+            if state is not None:
+                state = engine.on(state, data)
+            else:
+                state = engine.start(data, seed)
+                state = state if resume is None else engine.load_state(state, resume)
+            state, info = engine.batch_step(state)
+            total, since = total + info.log_likelihood, since + 1
+            due = state.updates & (state.updates - 1) == 0  # at the powers of two
+            if due or time.perf_counter() - noted >= NOTE_SECONDS:
+                checkpoints.keep(state, [*rows, row()])
                 noted = time.perf_counter()
             if due:
                 rows.append(row())
                 total, since = 0.0, 0
-                engine.iteration = engine.updates
+                state.iteration = state.updates
                 bar.set_postfix_str(f"log-likelihood {rows[-1].objective:.3f} a batch", refresh=False)
                 answers = [callback(rows[-1]) for callback in callbacks]
                 if any(answers):
-                    reason = "stopped by a callback"
+                    reason = Reason.STOPPED
                     break
-    if first and resume is not None:
+    if state is None:
+        if resume is None:
+            raise FitError("the stream held no mini-batches: expected at least one")
         return resume
-    if first:
-        raise FitError("the stream held no mini-batches: expected at least one")
     if since:
         rows.append(row())
-    engine.iteration = engine.updates
-    fit = fit_of(rows, reason, engine._state())
-    if checkpoint is not None:
-        fit.save(checkpoint, overwrite=True)
-    return fit
+    state.iteration = state.updates
+    checkpoints.keep(state, rows)
+    checkpoints.flush(reason)
+    return fit_of(state, rows)(reason)

@@ -56,7 +56,7 @@ class Aligner:
         >>> import pyro_unsup as pu
         >>> source, target = [[0, 1], [0, 2], [1]], [[5, 6], [5, 7], [6]]  # the house, the book, house
         >>> model = pu.models.Aligner.of((source, target), source=3, target=8)
-        >>> fit = pu.EM(model, init=pu.uniform()).run((source, target), iterations=20)
+        >>> fit = pu.EM(model, init=pu.init.uniform()).run((source, target), iterations=20)
         >>> model.best_translation(fit.weights["translation_forward"]).tolist()
         [5, 6, 7]
 

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Mapping, Sized
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyro
 import torch
@@ -17,6 +17,9 @@ from ..distributions.ragged import offsets_of
 from ..errors import StructureError
 from ..tables import Axis, Declaration, Layout, declare
 from .sentences import as_flat, check_vocab
+
+if TYPE_CHECKING:
+    from .gibbs_clusters import ClusterState
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,6 +144,12 @@ class Clusterer:
         if hasattr(documents, "offsets"):  # a collection never changes; lists and tensors may
             self._last = (weakref.ref(documents), bags)
         return bags
+
+    def gibbs_state(self) -> type[ClusterState]:
+        """What :class:`.CollapsedGibbs` moves: labels of data under this model, its tables integrated out."""
+        from .gibbs_clusters import ClusterState
+
+        return ClusterState
 
     def declarations(self) -> dict[str, Declaration]:
         """The tables, by name."""

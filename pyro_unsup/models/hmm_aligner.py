@@ -51,7 +51,7 @@ class HMMAligner(Aligner):
 
         >>> import pyro_unsup as pu
         >>> source, target = [[0, 1], [0, 2], [1]], [[5, 6], [5, 7], [6]]  # the house, the book, house
-        >>> first = pu.EM(pu.models.Aligner.of((source, target), source=3, target=8), init=pu.uniform())
+        >>> first = pu.EM(pu.models.Aligner.of((source, target), source=3, target=8), init=pu.init.uniform())
         >>> fit = first.run((source, target), iterations=5)
         >>> model = pu.models.HMMAligner.like(fit.model)
         >>> fit = pu.EM(model, init=model.start_from(fit)).run((source, target), iterations=5)

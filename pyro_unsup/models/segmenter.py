@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyro
 import torch
@@ -18,6 +18,9 @@ from ..errors import StructureError
 from ..tables import Axis, Declaration, Layout, declare
 from .segment_types import Segments, SegmentTypes
 from .sentences import as_symbols, vocab_of
+
+if TYPE_CHECKING:
+    from .gibbs_segments import SegmentState
 
 #: What Liang & Klein (2009) chose for English phonemes.
 MAX_LENGTH, PENALTY = 10, 1.6
@@ -35,8 +38,8 @@ class Segmenter:
     weight. The penalty is not learned. Without one the best model of a text has every sentence as one segment. Axes:
     ``segment``, a string (a tuple, where a symbol is more than a character; empty for the last column); ``decision``.
 
-    The uniform start of EM (``pu.uniform()``) is that of the paper: nothing is symmetric here that a start would have
-    to break.
+    The uniform start of EM (``pu.init.uniform()``) is that of the paper: nothing is symmetric here that a start would
+    have to break.
 
     :param vocab: how many symbols, or the symbols themselves.
     :param types: the known types of segments; :meth:`of` takes all substrings of a text, :meth:`listed` a list.
@@ -48,7 +51,7 @@ class Segmenter:
         >>> text = ["thedog", "adog", "seethedog", "thecat", "acat", "seeacat", "see"]
         >>> vocab = pu.data.Vocab(sorted(set("".join(text))))
         >>> sentences = [vocab.encode(line) for line in text]
-        >>> fit = pu.EM(pu.models.Segmenter.of(sentences, vocab=vocab), init=pu.uniform()).run(sentences)
+        >>> fit = pu.EM(pu.models.Segmenter.of(sentences, vocab=vocab), init=pu.init.uniform()).run(sentences)
         >>> fit.predict([vocab.encode("seethecat")]).tolist()  # 1 where a segment ends: see the cat
         [0, 0, 1, 0, 0, 1, 0, 0, 1]
     """
@@ -169,6 +172,12 @@ class Segmenter:
     def _remember(self, sentences: Any, segments: Segments) -> None:
         if hasattr(sentences, "offsets"):  # a corpus never changes; lists and tensors may
             self._last = (weakref.ref(sentences), segments)
+
+    def gibbs_state(self) -> type[SegmentState]:
+        """What :class:`.CollapsedGibbs` moves: labels of data under this model, its tables integrated out."""
+        from .gibbs_segments import SegmentState
+
+        return SegmentState
 
     def declarations(self) -> dict[str, Declaration]:
         """The tables, by name."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sized
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyro
 import torch
@@ -15,6 +15,9 @@ from ..distributions.ragged import offsets_of
 from ..errors import StructureError
 from ..tables import Axis, Declaration, Layout, declare
 from .sentences import Sentences, as_flat, check_numbers, check_vocab
+
+if TYPE_CHECKING:
+    from .gibbs_tags import TagState
 
 #: What the axes of each table are called; a bigram has no tag before the previous one.
 _AXES = {
@@ -139,6 +142,12 @@ class Tagger:
             return sentences
         words, lengths = as_flat(sentences, lengths)
         return Sentences(words, offsets_of(lengths))
+
+    def gibbs_state(self) -> type[TagState]:
+        """What :class:`.CollapsedGibbs` moves: labels of data under this model, its tables integrated out."""
+        from .gibbs_tags import TagState
+
+        return TagState
 
     def declarations(self) -> dict[str, Declaration]:
         """The tables, by name."""

@@ -36,12 +36,13 @@ def errors(fit: Any, gold: Bitext) -> dict[str, float]:
 def trained(model: Any, start: Any, pairs: Pairs, estimate: Any = None, iterations: int = ITERATIONS) -> Any:
     """Something to decode with after so many iterations of EM; the loss in the last of them, and their seconds."""
     em, loss = pu.EM(model, estimate, start), 0.0
-    em.start(pairs)
+    state = em.init(pairs)
     began = time.perf_counter()
     for _ in range(iterations):
-        loss = em.step(pairs)
+        state, info = em.step(state)
+        loss = -info.objective
     seconds = time.perf_counter() - began
-    return SimpleNamespace(model=model, weights=em.weights, config={}, loss=loss, seconds=seconds)
+    return SimpleNamespace(model=model, weights=state.weights, config={}, loss=loss, seconds=seconds)
 
 
 def _pairs_of_words(**settings: Any) -> Callable[[str], list[pu.Template]]:
@@ -64,11 +65,13 @@ def task(corpora: Corpora, small: bool) -> tuple[Aligner, Pairs, Bitext]:
     return words, words.index(text), gold
 
 
-def align(templates: str | None, kappa: float, m_steps: int, corpora: Corpora, seed: int, small: bool) -> Found:
+def align(
+    templates: str | None, kappa: float, lbfgs_iterations: int, corpora: Corpora, seed: int, small: bool
+) -> Found:
     """Model 1, then by jumps from there.
 
     :param templates: their name; None is no features.
-    :param m_steps: L-BFGS steps in an M step.
+    :param lbfgs_iterations: L-BFGS steps in an M step.
     """
     words, pairs, gold = task(corpora, small)
     jumps = HMMAligner.like(words)
@@ -77,23 +80,23 @@ def align(templates: str | None, kappa: float, m_steps: int, corpora: Corpora, s
         if templates is None:
             return None
         tables = ("translation_forward", "translation_backward")
-        steps = 2 if small else m_steps
+        steps = 2 if small else lbfgs_iterations
         return {table: pu.LogLinear(TEMPLATES[templates](table), kappa, steps, **start) for table in tables}
 
     limit = 2 if small else ITERATIONS
-    first = trained(words, pu.uniform() if templates is None else None, pairs, features(start=0.0), limit)
+    first = trained(words, pu.init.uniform() if templates is None else None, pairs, features(start=0.0), limit)
     then = trained(jumps, jumps.start_from(first), pairs, features(fit_start=True), limit)
     return {
         f"{name}, {how}": x for name, fit in (("Model 1", first), ("HMM", then)) for how, x in errors(fit, gold).items()
     }
 
 
-def _row(templates: str | None, kappa: float = 0.0, m_steps: int = 0, *paper: float) -> Row:
-    name = "no features" if templates is None else f"{templates}, kappa {kappa:g}, {m_steps} steps"
+def _row(templates: str | None, kappa: float = 0.0, lbfgs_iterations: int = 0, *paper: float) -> Row:
+    name = "no features" if templates is None else f"{templates}, kappa {kappa:g}, {lbfgs_iterations} steps"
     published: dict[str, Published] = dict(
         zip(("Model 1, competitive 0.5", "HMM, competitive 0.5"), paper, strict=False)
     )
-    return Row(name, partial(align, templates, kappa, m_steps), NEEDS, published, trials=1)
+    return Row(name, partial(align, templates, kappa, lbfgs_iterations), NEEDS, published, trials=1)
 
 
 ALIGNMENT = Table(

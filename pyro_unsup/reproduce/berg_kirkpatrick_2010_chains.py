@@ -29,14 +29,14 @@ class Condition:
 
     :param at: iterations after which to score.
     :param templates: their name; None is no features.
-    :param m_steps: L-BFGS steps in an M step; None climbs by the direct gradient.
+    :param lbfgs_iterations: L-BFGS steps in an M step; None climbs by the direct gradient.
     """
 
     name: str
     at: tuple[int, ...]
     templates: str | None = None
     kappa: float = 0.0
-    m_steps: int | None = None
+    lbfgs_iterations: int | None = None
 
 
 def train(
@@ -48,14 +48,14 @@ def train(
     """
     engine: pu.EM | pu.Gradient
     if how.templates is None:
-        engine = pu.EM(model, init=pu.noise(noise))
+        engine = pu.EM(model, init=pu.init.noise(noise))
     else:
-        estimate = pu.LogLinear(templates[how.templates](), how.kappa, how.m_steps or 100)
-        engine = pu.Gradient(model, estimate) if how.m_steps is None else pu.EM(model, estimate)
-    found = {}
+        estimate = pu.LogLinear(templates[how.templates](), how.kappa, how.lbfgs_iterations or 100)
+        engine = pu.Gradient(model, estimate) if how.lbfgs_iterations is None else pu.EM(model, estimate)
+    found, fit = {}, None
     for iterations in (2, 4) if small else how.at:
-        left = iterations - engine.iteration
-        found[iterations] = engine.run(data, iterations=left, tolerance=0.0, seed=seed, progress=False)
+        fit = engine.run(data, iterations=iterations, tolerance=0.0, seed=seed, progress=False, resume=fit)
+        found[iterations] = fit
     return found
 
 

@@ -108,7 +108,7 @@ def noisy(start: Start, jitter: float) -> Start:
     """Each probability of a start times e^u, u uniform between 0 and a number."""
 
     def made(declarations: Mapping[str, Declaration], generator: torch.Generator) -> dict[str, torch.Tensor]:
-        return pu.from_weights(start(declarations, generator), jitter=jitter)(declarations, generator)
+        return pu.init.from_weights(start(declarations, generator), jitter=jitter)(declarations, generator)
 
     return made
 
@@ -120,7 +120,7 @@ def train(corpus: pu.data.Corpus, classes: Classes, how: Condition, start: str, 
     if how.kappa is not None:
         templates = pu.templates.dependency(classes, only_true=how.only_true)
         estimate = pu.LogLinear(templates, how.kappa, fit_start=not random)
-    init: Any = (pu.noise(1.0) if how.kappa is None else None) if random else initial(model, corpus, start)
+    init: Any = (pu.init.noise(1.0) if how.kappa is None else None) if random else initial(model, corpus, start)
     seed = 0 if start in READINGS else int(start.split()[1])
     engine = {"EM": pu.EM, "Gradient": pu.Gradient}[how.engine](model, estimate, init)
     limits = {"iterations": 3 if small else how.iterations, "tolerance": how.tolerance}

@@ -32,7 +32,11 @@ GSD: Families = {
     "function": ["DT", "IN", "DEC", "CC", "UH", "AS", "SP", "DEV", "FW", "PFN", "PFA", "LS", "OD"],
 }
 FAMILIES = {"wsj": PENN, "ewt": PENN, "zh": GSD}
-POLYTOPES = {"I": pu.Loosen(even=True), "II": pu.fixed(0.85, even=True), "III": pu.fixed(0.95, even=True)}
+POLYTOPES = {
+    "I": pu.schedules.Loosen(even=True),
+    "II": pu.schedules.fixed(0.85, even=True),
+    "III": pu.schedules.fixed(0.95, even=True),
+}
 THREE = "RA + VAR + SD"
 
 

@@ -86,7 +86,7 @@ def at_random(words: float, least: float | None, corpora: Corpora, seed: int, sm
 def maximum_likelihood(words: float, least: float | None, corpora: Corpora, seed: int, small: bool) -> Found:
     model, text = task(corpora, words, least, small)
     named = not isinstance(model.tags, int)
-    engine = pu.EM(model, init=pu.noise(1e-3 if named else 1.0))
+    engine = pu.EM(model, init=pu.init.noise(1e-3 if named else 1.0))
     rounds = 5 if small else 1000 if named else 200
     fit = engine.run(text, seed=seed, iterations=rounds, tolerance=1e-7, progress=False)
     return {**percent(fit.evaluate(text)), "steps": fit.report.iterations}
@@ -95,7 +95,7 @@ def maximum_likelihood(words: float, least: float | None, corpora: Corpora, seed
 def sample(model: Tagger, text: pu.data.Corpus, seed: int, small: bool, **settings: Any) -> Found:
     """The last sample of a chain that cools."""
     sweeps = SMALL_SWEEPS if small else SWEEPS
-    kernel = pu.CollapsedGibbs(model, temperature=pu.Cooling(), **settings)
+    kernel = pu.CollapsedGibbs(model, temperature=pu.schedules.Cooling(), **settings)
     samples = kernel.run(text, sweeps, burn_in=sweeps - 1, parallel=1, seed=seed, progress=False)
     beta = np.quantile(samples.draws["beta"][0, 0], [0, 0.5, 1])
     return {

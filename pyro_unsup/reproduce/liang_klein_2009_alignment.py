@@ -64,7 +64,7 @@ def align(
         aer = {how: 100 * found["aer"] for how, found in by_way.items()}
         return {**aer, "log_likelihood": by_way["union"]["loglik_per_token"]}
 
-    engine = pu.EM(model, init=pu.uniform()) if steps is None else online(model, *steps, pu.uniform())
+    engine = pu.EM(model, init=pu.init.uniform()) if steps is None else online(model, *steps, pu.init.uniform())
     found = along(engine, text, PASSES[: 2 if small else None], judge)
     curve = [(passes, one["intersection"]) for passes, one in found.items()]
     return {

@@ -47,13 +47,13 @@ def tagged(corpus: pu.data.Corpus, fit: pu.Fit) -> Found:
 
 def tag_in_batch(noise: float, corpora: Corpora, seed: int, small: bool) -> Found:
     corpus = text(corpora, small)
-    engine = pu.EM(Tagger(TAGS, corpus.vocab), init=pu.noise(noise))
+    engine = pu.EM(Tagger(TAGS, corpus.vocab), init=pu.init.noise(noise))
     return told(along(engine, corpus, looks(ITERATIONS, small), partial(tagged, corpus), seed), "accuracy")
 
 
 def tag_online(power: float, m: int, noise: float, corpora: Corpora, seed: int, small: bool) -> Found:
     corpus = text(corpora, small)
-    engine = online(Tagger(TAGS, corpus.vocab), power, m, pu.noise(noise))
+    engine = online(Tagger(TAGS, corpus.vocab), power, m, pu.init.noise(noise))
     return told(along(engine, corpus, looks(PASSES, small), partial(tagged, corpus), seed), "accuracy")
 
 
@@ -61,9 +61,16 @@ def tag_by_both(corpora: Corpora, seed: int, small: bool) -> Found:
     """Some passes of stepwise EM, then batch EM."""
     corpus = text(corpora, small)
     model, judge = Tagger(TAGS, corpus.vocab), partial(tagged, corpus)
-    first = online(model, 0.5, 3, pu.noise(1e-3))
-    found = along(first, corpus, looks((1, 2, 5), small), judge, seed)
-    rest = along(pu.EM(model, init=pu.from_weights(first.result())), corpus, looks((5, 10, 15), small), judge, seed)
+    first = online(model, 0.5, 3, pu.init.noise(1e-3))
+    fits: list[pu.Fit] = []
+
+    def judge_and_keep(fit: pu.Fit) -> Found:
+        fits.append(fit)
+        return judge(fit)
+
+    found = along(first, corpus, looks((1, 2, 5), small), judge_and_keep, seed)
+    then = pu.EM(model, init=pu.init.from_weights(fits[-1]))
+    rest = along(then, corpus, looks((5, 10, 15), small), judge, seed)
     return told(found | {max(found) + passes: one for passes, one in rest.items()}, "accuracy")
 
 
@@ -147,19 +154,19 @@ def clusterer(texts: pu.data.Documents) -> Clusterer:
 
 def cluster_in_batch(noise: float, corpora: Corpora, seed: int, small: bool) -> Found:
     texts = documents(corpora, small)
-    engine = pu.EM(clusterer(texts), init=pu.noise(noise))
+    engine = pu.EM(clusterer(texts), init=pu.init.noise(noise))
     return told(along(engine, texts, looks(PASSES, small), partial(clustered, texts), seed), "accuracy")
 
 
 def cluster_online(power: float, m: int, corpora: Corpora, seed: int, small: bool) -> Found:
     texts = documents(corpora, small)
-    engine = online(clusterer(texts), power, m, pu.noise(1e-3))
+    engine = online(clusterer(texts), power, m, pu.init.noise(1e-3))
     return told(along(engine, texts, looks(PASSES, small), partial(clustered, texts), seed), "accuracy")
 
 
 def annealing(model: Clusterer, rise: float) -> pu.Anneal:
     """From below the beta at which clusters part, with eight E steps at each."""
-    return pu.Anneal(model, schedule=pu.geometric(1e-3, rise), steps=8, early=0.0, jitter=1e-3)
+    return pu.Anneal(model, schedule=pu.schedules.geometric(1e-3, rise), steps=8, early=0.0, jitter=1e-3)
 
 
 def cluster_by_annealing(rise: float, corpora: Corpora, seed: int, small: bool) -> Found:

@@ -19,7 +19,7 @@ LOG_LIKELIHOOD = "log-likelihood a token"
 def online(model: Any, power: float, m: int, init: pu.infer.Initial) -> pu.StepwiseEM:
     """Stepwise EM; the paper's grid has powers down to 0.5, which warn."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="power 0.5")
+        warnings.simplefilter("ignore", pu.infer.SlowForgetting)
         return pu.StepwiseEM(model, init=init, power=power, batch_size=m)
 
 
@@ -38,10 +38,10 @@ def along(
     """
     orders = {"order_seed": seed if order is None else order} if isinstance(engine, pu.StepwiseEM) else {}
     seeds: dict[str, Any] = {"seed": seed, **orders}
-    found = {}
+    found, fit = {}, None
     for passes in at:
-        left = passes - engine.iteration
-        found[passes] = judge(engine.run(data, iterations=left, tolerance=0.0, progress=False, **seeds))
+        fit = engine.run(data, iterations=passes, tolerance=0.0, progress=False, resume=fit, **seeds)
+        found[passes] = judge(fit)
     return found
 
 
@@ -67,7 +67,7 @@ def settings(model: Any, data: Any, power: float, score: str, small: bool) -> Fo
         powers=[power],
         batch_sizes=SMALL_SIZES if small else BATCH_SIZES,
         iterations=2 if small else 20,
-        init=pu.noise(1e-3),
+        init=pu.init.noise(1e-3),
         score=lambda fit: 100 * fit.evaluate(data)[score],
         processes=1,
         progress=False,

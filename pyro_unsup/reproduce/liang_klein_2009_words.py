@@ -47,7 +47,7 @@ def judged(words: pu.data.Segmented, fit: pu.Fit) -> Found:
 def in_batch(language: str, corpora: Corpora, seed: int, small: bool) -> Found:
     """EM from the uniform start, in which nothing is symmetric that noise would have to break."""
     words = text(corpora, language, small)
-    engine = pu.EM(segmenter(corpora, language, small), init=pu.uniform())
+    engine = pu.EM(segmenter(corpora, language, small), init=pu.init.uniform())
     found = along(engine, words, UPDATES[: 6 if small else None], partial(judged, words))
     return {**found[TWENTIETH], **_converged(found[max(found)]), "e_steps": TWENTIETH + 1, **_curves([found])}
 
@@ -69,7 +69,7 @@ def stepwise(language: str, power: float, m: int, corpora: Corpora, seed: int, s
     words, model = text(corpora, language, small), segmenter(corpora, language, small)
     runs = {}
     for start, order in itertools.product(range(2 if small else SEEDS), repeat=2):
-        engine = online(model, power, m, pu.noise(1e-3))
+        engine = online(model, power, m, pu.init.noise(1e-3))
         runs[start, order] = along(engine, words, PASSES[: 2 if small else None], partial(judged, words), start, order)
     last = max(PASSES[: 2 if small else None])
     f1 = {pair: run[last]["token_f1"] for pair, run in runs.items()}
@@ -90,8 +90,8 @@ def stepwise(language: str, power: float, m: int, corpora: Corpora, seed: int, s
 def annealing(beta: float, rise: float, corpora: Corpora, seed: int, small: bool) -> Found:
     """From the uniform start; when beta arrives at 1, and when EM has then converged."""
     words = text(corpora, "speech", small)
-    schedule = pu.geometric(beta, 10.0 if small else rise)
-    engine = pu.Anneal(segmenter(corpora, "speech", small), init=pu.uniform(), schedule=schedule, jitter=0.0)
+    schedule = pu.schedules.geometric(beta, 10.0 if small else rise)
+    engine = pu.Anneal(segmenter(corpora, "speech", small), init=pu.init.uniform(), schedule=schedule, jitter=0.0)
     fit = engine.run(words, tolerance=1e-5, callbacks=[lambda info: info.beta == 1.0], progress=False)
     found = judged(words, fit)
     rest = engine.run(words, tolerance=1e-7, progress=False)

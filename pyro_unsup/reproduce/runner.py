@@ -23,7 +23,7 @@ import pyro
 
 from ..data.locks import locked
 from ..errors import InputError, UnsupError
-from ..infer.restarts import one_thread
+from ..infer.runs import one_thread
 from .corpora import Corpora
 from .experiment import Found, Row, Table
 from .plan import Job, Plan

@@ -47,7 +47,7 @@ def engine(
     if method.startswith("EM"):
         return pu.EM(ccm, estimate, start)
     toward = "split" if method.startswith("SDA") else None
-    return pu.Anneal(ccm, estimate, start, schedule=pu.geometric(0.01, factor), toward=toward, jitter=0)
+    return pu.Anneal(ccm, estimate, start, schedule=pu.schedules.geometric(0.01, factor), toward=toward, jitter=0)
 
 
 def limits(longest: int, small: bool) -> dict[str, Any]:

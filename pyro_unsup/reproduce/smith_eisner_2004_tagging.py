@@ -54,11 +54,13 @@ def engine(method: str, model: pu.models.Tagger, amount: float, start: Any = Non
     :param early: relative change at which to raise beta; by default that at which a run ends.
     """
     estimate = pu.AddLambda(amount)
-    init = pu.noise(1e-3) if start is None else pu.from_weights(start)
+    init = pu.init.noise(1e-3) if start is None else pu.init.from_weights(start)
     if method == "EM":
         return pu.EM(model, estimate, init)
     toward = start if method == "SDA" else None
-    return pu.Anneal(model, estimate, init, schedule=pu.geometric(1e-4, 1.2), toward=toward, early=early, jitter=0)
+    return pu.Anneal(
+        model, estimate, init, schedule=pu.schedules.geometric(1e-4, 1.2), toward=toward, early=early, jitter=0
+    )
 
 
 def limits(tolerance: float, small: bool) -> dict[str, Any]:
@@ -226,7 +228,7 @@ def learn_labelled(method: str, labelled: int, corpora: Corpora, seed: int, smal
     some, rest = (this.train.select(np.sort(part)) for part in (order[:cut], order[cut:]))
     assert some.tags is not None
     gold = torch.from_numpy(some.tags)
-    supervised = pu.from_labelled(this.model, some, structure=gold, estimate=pu.AddLambda(amount))
+    supervised = pu.init.from_labelled(this.model, some, structure=gold, estimate=pu.AddLambda(amount))
     start = pu.EM(this.model, init=supervised).run(rest, iterations=0, progress=False)
     along: dict[int, float] = {}
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+import pyro
 import torch
 from pyro import poutine
 from pyro.infer import TraceEnum_ELBO, config_enumerate, infer_discrete
@@ -109,6 +110,33 @@ class Fit:
         """
         known = poutine.condition(_Known(self.params)(self.model), self.points)
         return given(known, self.weights)(*args, **kwargs)
+
+    def to_param_store(self, *args: Any, **kwargs: Any) -> None:
+        """Write the learned ``pyro.param`` values to Pyro's global parameter store, for other inference to go on from.
+
+        :param args: the model's arguments. It runs once on them, so that every parameter has its own constraint.
+
+        >>> import pyro, torch, pyro_unsup as pu
+        >>> from torch.distributions import constraints
+        >>> def model(x):
+        ...     scale = pyro.param("scale", torch.tensor(1.0), constraint=constraints.positive)
+        ...     with pyro.plate("data", len(x)):
+        ...         pyro.sample("x", pyro.distributions.Normal(0.0, scale), obs=x)
+        >>> fit = pu.EM(model).run(torch.tensor([-2.0, 2.0]), progress=False)
+        >>> "scale" in pyro.get_param_store()
+        False
+        >>> fit.to_param_store(torch.tensor([-2.0, 2.0]))
+        >>> round(pyro.param("scale").item(), 3)
+        2.0
+        >>> pyro.clear_param_store()
+        """
+        if not self.params:
+            return
+        store = pyro.get_param_store()
+        given(poutine.condition(self.model, self.points), self.weights)(*args, **kwargs)
+        with torch.no_grad():
+            for name in self.params:
+                store[name].unconstrained().copy_(self.unconstrained[name])
 
     def log_likelihood(self, *args: Any, **kwargs: Any) -> float:
         """log p(data), everything hidden summed out; the log prior of point-estimated latent variables is included."""

@@ -17,7 +17,7 @@ from torch import Tensor
 from ..distributions import Structure
 from ..distributions.hidden import Hidden
 from ..errors import UnsupError
-from ..handlers import constrain
+from ..handlers.constrain import constrain
 from ..handlers.component import build
 from ..handlers.parts import Component, named
 from ..tables import Declaration

@@ -73,9 +73,9 @@ def model_of(kind: str, texts: Path) -> tuple[Any, Any, Any]:
         return data, (model := pu.models.DMVCCM.of(data, prior=prior)), model.start(data, estimate=pu.DirichletMAP())
     if kind == "clusterer":
         data = read_documents(file).drop_frequent(4).drop_rare(2)
-        return data, pu.models.Clusterer(3, data.vocab), pu.noise(1e-3)
+        return data, pu.models.Clusterer(3, data.vocab), pu.init.noise(1e-3)
     if kind == "segmenter":
         data = read_segmented(file)
-        return data, pu.models.Segmenter.of(data, max_length=5), pu.uniform()
+        return data, pu.models.Segmenter.of(data, max_length=5), pu.init.uniform()
     data = read_bitext(file)
-    return data, pu.models.Aligner.of(data), pu.uniform()
+    return data, pu.models.Aligner.of(data), pu.init.uniform()

@@ -69,14 +69,14 @@ CASES: dict[str, tuple[str, tuple[object, ...], Make]] = {
             [know.right_attach(), know.verb_as_root(["VERB", "AUX"]), know.short_dependencies(2)],
             pu.LogisticNormal(),
             s,
-            polytope=pu.Loosen(0.8, 0.82, even=True),
+            polytope=pu.schedules.Loosen(0.8, 0.82, even=True),
         ),
     ),
     "dmv-ccm that knows nouns": (
         "dmv-ccm",
         ("--know", "noun-sequence=NOUN,PROPN", "--free", 0.9),
         lambda m, s: pu.MixtureEM(
-            m, [know.noun_sequence(["NOUN", "PROPN"])], pu.DirichletMAP(), s, polytope=pu.fixed(0.9)
+            m, [know.noun_sequence(["NOUN", "PROPN"])], pu.DirichletMAP(), s, polytope=pu.schedules.fixed(0.9)
         ),
     ),
     "clusterer by fitted VB": ("clusterer", ("--vb", "fitted"), lambda m, s: pu.EM(m, pu.EmpiricalDirichlet(), s)),

@@ -91,13 +91,13 @@ def test_starts_without_an_opinion(tmp_path: Path, grammar: Path, run: Run) -> N
     fit = ("fit", "dmv", grammar / "text.conllu", "--iterations", 2, "--smooth", 0.1)
     assert run(*fit, "--init", "uniform", "--out", tmp_path / "uniform").exit_code == 0
     data = data_of(grammar)
-    engine = pu.EM(pu.models.DMV.of(data), pu.AddLambda(0.1), pu.uniform())
+    engine = pu.EM(pu.models.DMV.of(data), pu.AddLambda(0.1), pu.init.uniform())
     assert pu.load(tmp_path / "uniform").objective == engine.run(data, iterations=2, progress=False).objective
     random = (*fit, "--start", "random", "--restarts", 3, "--processes", 1, "--seed", 5, "--out", tmp_path / "random")
     assert run(*random).exit_code == 0
     found = pu.load(tmp_path / "random").report.restarts
     for k in range(3):
-        engine = pu.EM(pu.models.DMV.of(data), pu.AddLambda(0.1), pu.noise(1.0))
+        engine = pu.EM(pu.models.DMV.of(data), pu.AddLambda(0.1), pu.init.noise(1.0))
         assert found[k] == engine.run(data, iterations=2, progress=False, seed=5 + k).objective
     message = refusal_after_reading(run(*fit, "--restarts", 3, "--out", tmp_path / "m"))
     assert message.startswith("error: --restarts 3 would all start at the same place; give --noise 0.1")

@@ -21,7 +21,7 @@ from .conftest import Run
 def expected(zoo: Path, first: int, iterations: int, **options: Any) -> pu.Fit:
     text = read_bitext(zoo / "pairs.txt")
     null = options.get("null")
-    before = pu.EM(Aligner.of(text, null=None if null == "learn" else null), init=pu.uniform())
+    before = pu.EM(Aligner.of(text, null=None if null == "learn" else null), init=pu.init.uniform()).session()
     before.start(text)
     for _ in range(first):
         before.step(text)

@@ -39,10 +39,10 @@ def model_of(kind: str, data: Any) -> tuple[Any, Any, Any]:
         model = pu.models.CCM.of(data, prior=1.1)
         return model, pu.DirichletMAP(), model.split_start(data, estimate=pu.DirichletMAP())
     if kind == "clusterer":
-        return pu.models.Clusterer(3, data.vocab), pu.AddLambda(0.1), pu.noise(1e-3)
+        return pu.models.Clusterer(3, data.vocab), pu.AddLambda(0.1), pu.init.noise(1e-3)
     if kind == "segmenter":
-        return pu.models.Segmenter.of(data, max_length=6), None, pu.uniform()
-    return pu.models.Aligner.of(data), None, pu.uniform()
+        return pu.models.Segmenter.of(data, max_length=6), None, pu.init.uniform()
+    return pu.models.Aligner.of(data), None, pu.init.uniform()
 
 
 ENGINES: dict[str, tuple[tuple[object, ...], dict[str, Any], Callable[..., Any]]] = {
@@ -51,7 +51,11 @@ ENGINES: dict[str, tuple[tuple[object, ...], dict[str, Any], Callable[..., Any]]
         ("--anneal", "--beta-start", 0.2, "--beta-factor", 2, "--tolerance", 0.001),
         {"tolerance": 0.001},
         lambda model, estimate, start: pu.Anneal(
-            model, estimate, start, schedule=pu.geometric(0.2, 2), jitter=0.1 * isinstance(model, pu.models.Clusterer)
+            model,
+            estimate,
+            start,
+            schedule=pu.schedules.geometric(0.2, 2),
+            jitter=0.1 * isinstance(model, pu.models.Clusterer),
         ),
     ),
     "stepwise": (

@@ -58,7 +58,7 @@ def test_help(run: Run, command: list[str]) -> None:
     [
         (["--alpha", 0.1, "--beta", 0.5], {"alpha": 0.1, "beta": 0.5}),
         (["--hyper", "shared", "--hyperprior", "log-uniform"], {"hyper": "shared", "hyperprior": "log_uniform"}),
-        (["--blocked", "--anneal"], {"how": "blocked", "temperature": pu.Cooling()}),
+        (["--blocked", "--anneal"], {"how": "blocked", "temperature": pu.schedules.Cooling()}),
         (["--uncollapsed", "--order", 1, "--no-stop"], {"how": "uncollapsed"}),
     ],
 )
@@ -177,7 +177,7 @@ def test_interrupted_before_the_first_sweep(
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pyro_unsup.infer.walk.Walk.step", interrupted)
+    monkeypatch.setattr("pyro_unsup.infer.gibbs_chain.GibbsChain.step", interrupted)
     result = run("sample", "tagger", world / "text.tagged", *SAMPLE, "--out", tmp_path / "s")
     assert result.exit_code == 130
     assert result.stderr.splitlines()[-1] == "interrupted before the first sweep; nothing was kept"

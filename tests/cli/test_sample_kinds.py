@@ -79,7 +79,7 @@ def test_clusters_shown(run: Run, clusters: Path) -> None:
 def test_words_are_what_the_library_gives(texts: Path, run: Run, cuts: Path) -> None:
     text = read_segmented(texts / "lines.txt")
     model = pu.models.Segmenter.of(text, max_length=5, penalty=None)
-    kernel = pu.CollapsedGibbs(model, 0.5, 0.1, temperature=pu.Cooling())
+    kernel = pu.CollapsedGibbs(model, 0.5, 0.1, temperature=pu.schedules.Cooling())
     expected = kernel.run(text, sweeps=12, chains=2, seed=5, progress=False)
     np.testing.assert_array_equal(pu.Samples.load(cuts).labels, expected.labels)
     shown = json.loads(run("evaluate", cuts, texts / "lines.txt", "--json").stdout)

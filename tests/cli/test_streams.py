@@ -48,7 +48,7 @@ KINDS: dict[str, tuple[tuple[object, ...], Callable[[Any, Any], Any]]] = {
 
 def engine_of(kind: str, known: Path) -> pu.StepwiseEM:
     """As the command line should make it."""
-    estimate, start = (pu.AddLambda(0.1), pu.noise(1e-3)) if kind == "clusterer" else (None, None)
+    estimate, start = (pu.AddLambda(0.1), pu.init.noise(1e-3)) if kind == "clusterer" else (None, None)
     if kind == "tagger":
         model: Any = pu.models.Tagger(4, read_lines(known, unknown="<unk>").vocab)
     elif kind == "clusterer":
@@ -57,9 +57,9 @@ def engine_of(kind: str, known: Path) -> pu.StepwiseEM:
         model = pu.models.Segmenter.of(read_segmented(known), max_length=6)
         segments = torch.zeros(len(model.types) + 1)
         segments[-1] = -torch.inf
-        start = pu.from_weights({"segments": segments.log_softmax(-1), "stop": torch.full((2,), 0.5).log()})
+        start = pu.init.from_weights({"segments": segments.log_softmax(-1), "stop": torch.full((2,), 0.5).log()})
     else:
-        model, start = pu.models.Aligner.of(read_bitext(known, unknown="<unk>")), pu.uniform()
+        model, start = pu.models.Aligner.of(read_bitext(known, unknown="<unk>")), pu.init.uniform()
     return pu.StepwiseEM(model, estimate, start, power=0.8)
 
 
@@ -127,13 +127,13 @@ def test_no_more_is_read_than_is_learned_from(
     tmp_path: Path, world: Path, run: Run, texts: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However long the stream: when a mini-batch is learned from, the text after it has not been read."""
-    pipe, ahead, step = Pipe(texts["tagger"], 5), [], pu.StepwiseEM.step
+    pipe, ahead, step = Pipe(texts["tagger"], 5), [], pu.StepwiseEM.batch_step
 
-    def noting(engine: pu.StepwiseEM, batch: Any) -> float:
-        ahead.append(pipe.given - 7 * (engine.updates + 1))
-        return step(engine, batch)
+    def noting(engine: pu.StepwiseEM, state: Any) -> Any:
+        ahead.append(pipe.given - 7 * (state.updates + 1))
+        return step(engine, state)
 
-    monkeypatch.setattr(pu.StepwiseEM, "step", noting)
+    monkeypatch.setattr(pu.StepwiseEM, "batch_step", noting)
     monkeypatch.setattr("pyro_unsup.data.opening._stdin", lambda: pipe)
     fit = ("fit", "tagger", "-", "--tags", 3, *STEPS, "--vocab-from", world / "plain.txt", "--out", tmp_path / "m")
     assert run(*fit).exit_code == 0

@@ -22,8 +22,8 @@ def test_the_same_steps_of_em(estimate: pu.estimate.Estimator, beta: float) -> N
     twin, fast = pu.temper(example("clusterer_enumerated").model, beta), pu.temper(Clusterer(K, V), beta)
     padded = example("clusterer_enumerated").pad(DOCUMENTS)
     settings = {"iterations": 15, "tolerance": 0.0, "seed": 4, "progress": False}
-    slow = pu.EM(twin, estimate, init=pu.noise(1.0)).run(padded, K, V, **settings)
-    quick = pu.EM(fast, estimate, init=pu.noise(1.0)).run(DOCUMENTS, **settings)
+    slow = pu.EM(twin, estimate, init=pu.init.noise(1.0)).run(padded, K, V, **settings)
+    quick = pu.EM(fast, estimate, init=pu.init.noise(1.0)).run(DOCUMENTS, **settings)
     ours, theirs = ([row["objective"] for row in fit.rows] for fit in (quick, slow))
     assert ours == pytest.approx(theirs, rel=1e-12)
     assert ours[-1] > ours[0] + 0.5
@@ -34,7 +34,7 @@ def test_the_same_steps_of_em(estimate: pu.estimate.Estimator, beta: float) -> N
 def test_the_same_clusters() -> None:
     padded = example("clusterer_enumerated").pad(DOCUMENTS)
     fit = pu.EM(Clusterer(K, V)).run(DOCUMENTS, iterations=5, progress=False)
-    start = pu.from_weights(fit)
+    start = pu.init.from_weights(fit)
     twin = pu.EM(example("clusterer_enumerated").model, init=start).run(padded, K, V, iterations=0, progress=False)
     assert torch.equal(twin.predict(padded, K, V)["topic"], fit.posterior(DOCUMENTS).mode())
 

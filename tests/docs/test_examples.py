@@ -16,7 +16,6 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-import pyro
 import pytest
 import torch
 from numpy.typing import NDArray
@@ -70,10 +69,9 @@ def brute_force_em(
 
 def library_em(engine: pu.EM, args: tuple[Any, ...], iterations: int) -> tuple[Params, tuple[list[float], Params]]:
     """Where the library starts; its objectives, and where it ends."""
-    engine.start(*args)
-    store = pyro.get_param_store()
-    start = {name: w.exp().numpy() for name, w in engine.weights.items()}
-    start |= {name: store[name].detach().numpy().copy() for name in store}
+    first = engine.run(*args, iterations=0, progress=False)
+    start = {name: w.exp().numpy() for name, w in first.weights.items()}
+    start |= {name: value.numpy() for name, value in first.params.items()}
     fit = engine.run(*args, iterations=iterations, tolerance=0.0, progress=False)
     end = {name: w.exp().numpy() for name, w in fit.weights.items()}
     end |= {name: value.numpy() for name, value in fit.params.items()}
@@ -148,9 +146,8 @@ def test_gaussian_hmm_written_twice_is_one_model() -> None:
     hmm, args = example("gaussian_hmm"), small_hmm()
     fits = {}
     for name in ("enumerated_model", "chain_model"):
-        engine = pu.EM(getattr(hmm, name), init=pu.noise(3.0))
-        engine.start(*args, seed=1)
-        fits[name] = engine.run(*args, iterations=0, progress=False)
+        engine = pu.EM(getattr(hmm, name), init=pu.init.noise(3.0))
+        fits[name] = engine.run(*args, iterations=0, seed=1, progress=False)
     slow, fast = fits["enumerated_model"], fits["chain_model"]
     assert slow.objective == pytest.approx(fast.objective, rel=1e-12)
     decoded = torch.stack(list(slow.predict(*args).values()), -1)  # (B, T)

@@ -176,11 +176,11 @@ def test_the_bound_never_falls_and_stays_below_the_exact_evidence(alpha: float) 
 def test_the_bound_is_its_definition() -> None:
     """E_q[log p(x, z, theta) - log q(z) - log q(theta)], the structures enumerated."""
     data, alpha = [[0, 1, 1], [2, 0]], 0.6
-    em = pu.EM(Tagger(2, 3, prior=alpha), DirichletVB())
+    em = pu.EM(Tagger(2, 3, prior=alpha), DirichletVB()).session()
     for _ in range(3):
         em.step(data)
     names = ("start", "transition", "emission")
-    layouts = {name: em.declarations[name].layout for name in names}
+    layouts = {name: em.state.problem.declarations[name].layout for name in names}
     chain = pu.Chain(*(em.weights[n] for n in names), torch.tensor([1]), flat=True)
     bound = 0.0
     for sentence in data:

@@ -113,7 +113,7 @@ def engine(name: str) -> Any:
     if name == "stepwise":
         return pu.StepwiseEM(tagger(), smooth, batch_size=5)
     if name == "features":
-        return pu.EM(tagger(), pu.LogLinear(pu.templates.tagging(), kappa=1.0, m_steps=2))
+        return pu.EM(tagger(), pu.LogLinear(pu.templates.tagging(), kappa=1.0, lbfgs_iterations=2))
     return pu.EM(tagger(), smooth)
 
 

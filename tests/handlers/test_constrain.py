@@ -63,22 +63,21 @@ def test_em_counts_what_is_allowed(component: Any, allowed: Callable[..., bool],
     """The same at every iteration, though what never has anything left is looked for once only."""
     model = pu.constrain(DMV(TAGS), component)
     em = pu.EM(model, pu.AddLambda(0.1))
-    em.start(SENTENCES)
+    state = em.init(SENTENCES)
     for _ in range(4):
-        totals, counts = enumerated(em.weights, allowed)
-        em.look()
-        assert em._expected is not None
-        assert em._expected.log_marginal == pytest.approx(math.fsum(totals), rel=1e-10)
-        for name, found in em._expected.counts.items():
+        totals, counts = enumerated(state.weights, allowed)
+        _, expected = em.e_step(state)
+        assert expected.log_marginal == pytest.approx(math.fsum(totals), rel=1e-10)
+        for name, found in expected.counts.items():
             torch.testing.assert_close(found, counts[name], rtol=1e-8, atol=1e-10)
         assert model.fallbacks == fallbacks
-        em.move()
+        state = em.m_step(state, expected)
 
 
 def test_never_more_than_without() -> None:
     plain = pu.EM(DMV(TAGS)).run(SENTENCES, iterations=0)
     for component, _, _ in CHECKS[:2]:
-        under = pu.EM(pu.constrain(DMV(TAGS), component), init=pu.from_weights(plain)).run(SENTENCES, iterations=0)
+        under = pu.EM(pu.constrain(DMV(TAGS), component), init=pu.init.from_weights(plain)).run(SENTENCES, iterations=0)
         assert under.objective < plain.objective
         sites = [poutine.trace(fit.trained).get_trace(SENTENCES).nodes["tags"] for fit in (under, plain)]
         log_z = [site["fn"].log_prob(site["value"]) for site in sites]
@@ -107,7 +106,7 @@ def test_the_same_mini_batch_numbers_may_be_other_words() -> None:
     """A mini-batch numbers the words that it has: labels follow."""
     vocab = pu.data.Vocab([f"w{k}" for k in range(20)])
     model = pu.constrain(Tagger(pu.data.Vocab(["A", "B"]), vocab), c.word_tags({"w7": "A", "w3": "B"}))
-    fit = pu.EM(model, pu.AddLambda(0.1), init=pu.noise(0.1)).run(
+    fit = pu.EM(model, pu.AddLambda(0.1), init=pu.init.noise(0.1)).run(
         [[k % 20, (k + 1) % 20] for k in range(40)], iterations=1
     )
     assert fit.posterior([[7, 1]]).marginals[0, 1] == 0
@@ -190,10 +189,10 @@ def test_weights_may_leave_nothing_where_the_component_alone_would() -> None:
 
     start = pu.EM(tagger).run([[0, 1], [1, 0]], iterations=0)
     model = pu.constrain(tagger, second)
-    em = pu.EM(model, init=pu.from_weights(start))
-    em.start([[0, 1], [1, 0], [1, 1]])
+    em = pu.EM(model, init=pu.init.from_weights(start))
+    state = em.init([[0, 1], [1, 0], [1, 1]])
     for _ in range(3):
-        total = em.look().log_likelihood
+        total = em.e_step(state)[0].log_likelihood
         assert model.fallbacks == 1
         assert total == pytest.approx(
             start.log_likelihood([[0, 1]])
@@ -222,7 +221,7 @@ def test_soft_constraints_temper_and_viterbi() -> None:
     start = pu.EM(DMV(TAGS)).run(SENTENCES, iterations=0)
 
     def total(model: Any) -> float:
-        return pu.EM(model, init=pu.from_weights(start)).run(SENTENCES, iterations=0).objective
+        return pu.EM(model, init=pu.init.from_weights(start)).run(SENTENCES, iterations=0).objective
 
     def trees(power: float, best: bool = False) -> float:
         each = []
@@ -241,8 +240,12 @@ def test_soft_constraints_temper_and_viterbi() -> None:
     assert total(pu.constrain(pu.harden(model), soft)) == pytest.approx(trees(1.0, best=True))
     twice = pu.constrain(pu.constrain(model, soft), c.short_dependencies(1))
     assert total(twice) == pytest.approx(total(pu.constrain(model, c.both(soft, c.short_dependencies(1)))))
-    under = pu.EM(pu.temper(pu.constrain(model, short), 0.5), init=pu.from_weights(start)).run(SENTENCES, iterations=0)
-    raised = pu.EM(pu.constrain(pu.temper(model, 0.5), short), init=pu.from_weights(start)).run(SENTENCES, iterations=0)
+    under = pu.EM(pu.temper(pu.constrain(model, short), 0.5), init=pu.init.from_weights(start)).run(
+        SENTENCES, iterations=0
+    )
+    raised = pu.EM(pu.constrain(pu.temper(model, 0.5), short), init=pu.init.from_weights(start)).run(
+        SENTENCES, iterations=0
+    )
     assert under.objective == pytest.approx(raised.objective)  # a mask is the same to any power
 
 

@@ -24,9 +24,9 @@ SENTENCES = [[0, 1, 2], [2, 1], [0, 1, 1, 3]]
 @pytest.mark.parametrize("order", [1, 2])
 def test_a_hardened_tagger_counts_the_best_path(order: int) -> None:
     em = pu.EM(pu.harden(Tagger(2, 4, order, stop=True)))
-    em.start(SENTENCES)
-    info = em.look()
-    w = em.weights
+    state = em.init(SENTENCES)
+    info, expected = em.e_step(state)
+    w = state.weights
     chain = pu.Chain(w["start"], w["transition"], w["emission"], torch.tensor([1]), w.get("second"), flat=True)
     total, counts = 0.0, {name: torch.zeros_like(x) for name, x in w.items()}
     for sentence in SENTENCES:
@@ -36,8 +36,7 @@ def test_a_hardened_tagger_counts_the_best_path(order: int) -> None:
         for name in counts:
             counts[name] += found.counts[best][name]
     assert info.objective == pytest.approx(total, rel=1e-12)
-    assert em._expected is not None
-    for name, c in em._expected.counts.items():
+    for name, c in expected.counts.items():
         torch.testing.assert_close(c, counts[name], rtol=1e-12, atol=1e-12)
 
 
@@ -53,8 +52,8 @@ def enumerated_hmm(sentences: list[list[int]]) -> None:
 
 def test_an_enumerated_model_goes_the_same_way_as_the_structure() -> None:
     start = pu.EM(Tagger(2, 4)).run(SENTENCES, iterations=0, seed=3).weights
-    fast = pu.EM(pu.harden(Tagger(2, 4)), pu.AddLambda(0.1), init=pu.from_weights(start))
-    slow = pu.EM(pu.harden(enumerated_hmm), pu.AddLambda(0.1), init=pu.from_weights(start))
+    fast = pu.EM(pu.harden(Tagger(2, 4)), pu.AddLambda(0.1), init=pu.init.from_weights(start)).session()
+    slow = pu.EM(pu.harden(enumerated_hmm), pu.AddLambda(0.1), init=pu.init.from_weights(start)).session()
     for _ in range(5):
         assert slow.step(SENTENCES) == pytest.approx(fast.step(SENTENCES), rel=1e-10)
     for name, w in fast.weights.items():
@@ -73,7 +72,7 @@ def mixture(x: Tensor) -> None:
 def test_other_parameters_move_too() -> None:
     """Hard clustering of points: each counts for its own class alone, and classes get the means of their points."""
     x = torch.tensor([-3.0, -2.0, -2.5, 2.0, 3.0, 4.0])
-    fit = pu.EM(pu.harden(mixture), pu.AddLambda(0.1), m_steps=50).run(x, iterations=40)
+    fit = pu.EM(pu.harden(mixture), pu.AddLambda(0.1), lbfgs_iterations=50).run(x, iterations=40)
     values = [row["objective"] for row in fit.rows]
     assert all(b >= a - 1e-5 * abs(a) for a, b in itertools.pairwise(values))
     torch.testing.assert_close(fit.params["centre"], torch.tensor([-2.5, 3.0]), atol=1e-2, rtol=0)
@@ -90,7 +89,7 @@ def test_viterbi_em_climbs_until_nothing_changes(model: object) -> None:
 
 def test_it_is_what_tempering_tends_to() -> None:
     tagger = Tagger(2, 4)
-    hard, cold = pu.EM(pu.harden(tagger)), pu.EM(pu.temper(tagger, 500.0))
+    hard, cold = pu.EM(pu.harden(tagger)).session(), pu.EM(pu.temper(tagger, 500.0)).session()
     assert cold.step(SENTENCES) == pytest.approx(hard.step(SENTENCES), abs=0.02)
 
 
@@ -101,7 +100,7 @@ def test_an_impossible_sentence_is_an_error_that_says_so() -> None:
         "transition": torch.eye(2).log(),
         "emission": torch.tensor([[0.5, 0.5, 0, 0], [0, 0, 0.5, 0.5]]).log(),
     }
-    em = pu.EM(pu.harden(Tagger(2, 4, dictionary=mask)), init=pu.from_weights(weights))
+    em = pu.EM(pu.harden(Tagger(2, 4, dictionary=mask)), init=pu.init.from_weights(weights)).session()
     with pytest.raises(pu.FitError, match="item 1 of site 'words' has probability zero"):
         em.step([[0, 1], [2, 3]])
 

@@ -82,14 +82,13 @@ def test_the_posterior_is_the_projection(bound: list[float], each: bool) -> None
     alone = [project([one], [g], limit)[0] for one, g in zip(p, f, strict=True)] if each else []
     q = alone or project(p, f, limit * len(p))
     model = pu.regularise(tagger, [zero, ends], bound, each)
-    em = pu.EM(model, init=pu.from_weights(start))
-    em.start(SENTENCES)
-    info = em.look()
+    em = pu.EM(model, init=pu.init.from_weights(start))
+    state = em.init(SENTENCES)
+    info, expected = em.e_step(state)
     # The objective is the log-likelihood less the distance.
     distance = sum(float(np.sum(one * np.log(one / other))) for one, other in zip(q, p, strict=True))
     assert info.objective == pytest.approx(start.objective - distance, abs=1e-7)
-    assert em._expected is not None
-    for name, counts in em._expected.counts.items():
+    for name, counts in expected.counts.items():
         expected = sum(
             share * used[name]
             for one, item in zip(q, items, strict=True)

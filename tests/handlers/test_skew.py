@@ -36,19 +36,18 @@ def test_a_skewed_tagger_is_the_enumeration_between_two_posteriors(order: int, b
     tagger = Tagger(2, 4, order, stop=True)
     other = pu.EM(tagger).run(SENTENCES, iterations=0, seed=5).weights
     em = pu.EM(pu.skew(tagger, beta, other))
-    em.start(SENTENCES)
-    info = em.look()
-    total, counts = 0.0, {name: torch.zeros_like(x) for name, x in em.weights.items()}
+    state = em.init(SENTENCES)
+    info, expected = em.e_step(state)
+    total, counts = 0.0, {name: torch.zeros_like(x) for name, x in state.weights.items()}
     for sentence in SENTENCES:
-        own, reference = (enumerate_chain(chain_of(w), sentence) for w in (em.weights, other))
+        own, reference = (enumerate_chain(chain_of(w), sentence) for w in (state.weights, other))
         mixed = beta * torch.tensor(own.scores) + max(1 - beta, 0) * torch.tensor(reference.scores)
         total += float(mixed.logsumexp(0)) / beta
         for p, used in zip(mixed.softmax(0).tolist(), own.counts, strict=True):
             for name in counts:
                 counts[name] += p * used[name]
     assert info.objective == pytest.approx(total, rel=1e-9)
-    assert em._expected is not None
-    for name, c in em._expected.counts.items():
+    for name, c in expected.counts.items():
         torch.testing.assert_close(c, counts[name], rtol=1e-7, atol=1e-9)
 
 
@@ -65,14 +64,13 @@ def test_an_enumerated_model_of_the_users_own(beta: float) -> None:
     x = torch.tensor([0, 2, 1, 2])
     start = pu.EM(mixture).run(x, iterations=0, seed=3)
     em = pu.EM(pu.skew(mixture, beta, toward=start))
-    em.start(x)
-    info = em.look()
+    state = em.init(x)
+    info, expected = em.e_step(state)
     fixed = dist.Normal(torch.tensor([0.0, 1.0]).double(), 1.0).log_prob(x.double()[:, None])
-    own, other = (w["share"] + w["answer"][:, x].T + fixed for w in (em.weights, start.weights))
+    own, other = (w["share"] + w["answer"][:, x].T + fixed for w in (state.weights, start.weights))
     mixed = beta * own + max(1 - beta, 0) * other  # (data, class)
     assert info.objective == pytest.approx(float(mixed.logsumexp(-1).sum() / beta), rel=1e-6)
-    assert em._expected is not None
-    torch.testing.assert_close(em._expected.counts["share"], mixed.softmax(-1).sum(0), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(expected.counts["share"], mixed.softmax(-1).sum(0), rtol=1e-5, atol=1e-6)
 
 
 def test_near_zero_the_posterior_is_the_references() -> None:
@@ -87,9 +85,9 @@ def test_toward_random_splits_against_all_trees(beta: float) -> None:
     sentence = [[0, 1, 2, 0, 2]]
     model = CCM.of(sentence, vocab=3)
     em = pu.EM(pu.skew(model, beta, "split"))
-    em.start(sentence)
-    info = em.look()
-    fit = pu.EM(model, init=pu.from_weights(em.weights)).run(sentence, iterations=0)
+    state = em.init(sentence)
+    info, _ = em.e_step(state)
+    fit = pu.EM(model, init=pu.init.from_weights(state.weights)).run(sentence, iterations=0)
     (site,) = (s for s in fit._sites(sentence) if s["name"] == "spans")
     start, end = spans_of(torch.tensor([5]))[1:]
     total = []

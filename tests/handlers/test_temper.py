@@ -30,9 +30,9 @@ def test_a_tempered_tagger_is_the_enumeration_to_the_power_beta(order: int, beta
     mask = torch.tensor([[True, True, False, True], [False, True, True, True]])
     tagger = Tagger(2, 4, order, mask, stop=True)
     em = pu.EM(pu.temper(tagger, beta))
-    em.start(SENTENCES)
-    info = em.look()
-    w = em.weights
+    state = em.init(SENTENCES)
+    info, expected = em.e_step(state)
+    w = state.weights
     chain = pu.Chain(w["start"], w["transition"], w["emission"], torch.tensor([1]), w.get("second"), flat=True)
     total, counts = 0.0, {name: torch.zeros_like(x) for name, x in w.items()}
     for sentence in SENTENCES:
@@ -43,8 +43,7 @@ def test_a_tempered_tagger_is_the_enumeration_to_the_power_beta(order: int, beta
             for name in counts:
                 counts[name] += p * used[name]
     assert info.objective == pytest.approx(total, rel=1e-9)
-    assert em._expected is not None
-    for name, c in em._expected.counts.items():
+    for name, c in expected.counts.items():
         torch.testing.assert_close(c, counts[name], rtol=1e-7, atol=1e-9)
 
 
@@ -62,18 +61,17 @@ def mixture(x: Tensor) -> None:
 def test_an_enumerated_model_of_the_users_own(beta: float) -> None:
     x = torch.randn(5)
     em = pu.EM(pu.temper(mixture, beta))
-    em.start(x)
-    info = em.look()
-    joint = em.weights["share"] + em.weights["answer"][:, (x > 0).long()].T
+    state = em.init(x)
+    info, expected = em.e_step(state)
+    joint = state.weights["share"] + state.weights["answer"][:, (x > 0).long()].T
     joint = joint + dist.Normal(torch.tensor([-1.0, 1.0]), 1.0).log_prob(x[:, None])  # (data, class)
     assert info.objective == pytest.approx(float((beta * joint).logsumexp(-1).sum() / beta), rel=1e-9)
-    assert em._expected is not None
-    torch.testing.assert_close(em._expected.counts["share"], (beta * joint).softmax(-1).sum(0))
-    torch.testing.assert_close(em._expected.factors["x", ""] * beta, (beta * joint).softmax(-1).T)
+    torch.testing.assert_close(expected.counts["share"], (beta * joint).softmax(-1).sum(0))
+    torch.testing.assert_close(expected.factors["x", ""] * beta, (beta * joint).softmax(-1).T)
 
 
 def test_at_one_nothing_changes_step_by_step() -> None:
-    plain, tempered = pu.EM(Tagger(3, 4)), pu.EM(pu.temper(Tagger(3, 4), 1.0))
+    plain, tempered = pu.EM(Tagger(3, 4)).session(), pu.EM(pu.temper(Tagger(3, 4), 1.0)).session()
     for _ in range(10):
         assert tempered.step(SENTENCES) == pytest.approx(plain.step(SENTENCES), rel=1e-12)
     for name, w in plain.weights.items():

@@ -15,6 +15,4 @@ def corpus(n: int = 12, V: int = 4, longest: int = 5, seed: int = 0) -> list[lis
 
 
 def start_weights(model: Tagger, data: list[list[int]], seed: int = 0) -> dict[str, Tensor]:
-    em = EM(model)
-    em.start(data, seed=seed)
-    return dict(em.weights)
+    return EM(model).init(data, seed=seed).weights

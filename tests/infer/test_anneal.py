@@ -41,7 +41,7 @@ MODELS: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("name", MODELS)
 def test_at_one_it_is_em_step_by_step(name: str) -> None:
-    start = pu.noise(1.0)
+    start = pu.init.noise(1.0)
     plain = pu.EM(MODELS[name](), pu.AddLambda(0.1), start).run(SENTENCES, iterations=15, tolerance=0)
     toward = "split" if name.startswith("trees") else None
     for engine in (
@@ -62,15 +62,15 @@ def test_it_climbs_within_each_beta_and_ends_at_one(name: str, skewed: bool) -> 
     reference: Any = None
     if skewed:
         reference = "split" if name.startswith("trees") else pu.EM(model).run(SENTENCES, iterations=2, seed=9)
-    engine = pu.Anneal(model, pu.AddLambda(0.1), schedule=pu.geometric(0.05, 2), toward=reference)
+    engine = pu.Anneal(model, pu.AddLambda(0.1), schedule=pu.schedules.geometric(0.05, 2), toward=reference)
     fit = engine.run(SENTENCES, tolerance=1e-7)
     assert fit.report.converged
-    assert list(dict.fromkeys(row["beta"] for row in fit.rows)) == pu.geometric(0.05, 2)
+    assert list(dict.fromkeys(row["beta"] for row in fit.rows)) == pu.schedules.geometric(0.05, 2)
     for a, b in itertools.pairwise(fit.rows):
         assert b["beta"] >= a["beta"]
         if a["stage"] == b["stage"]:
             assert b["objective"] >= a["objective"] - 1e-9 * abs(a["objective"])
-    em = pu.EM(model, pu.AddLambda(0.1), pu.from_weights(fit)).run(SENTENCES, iterations=1, tolerance=0)
+    em = pu.EM(model, pu.AddLambda(0.1), pu.init.from_weights(fit)).run(SENTENCES, iterations=1, tolerance=0)
     assert em.rows[0]["objective"] == pytest.approx(fit.objective, rel=1e-12)  # at one, it is EM's objective
     assert em.objective == pytest.approx(fit.objective, rel=1e-6)  # and a maximum of it
 
@@ -81,10 +81,10 @@ def test_the_reference_is_left_out_of_the_objective() -> None:
     other = pu.EM(model).run(SENTENCES, iterations=0, seed=4)
     beta = 1e-5
     engine = pu.Anneal(model, schedule=[beta, 1.0], toward=other)
-    engine.start(SENTENCES)
-    info = engine.look()
+    state = engine.init(SENTENCES)
+    info, expected = engine.e_step(state)
     posterior = other.posterior(SENTENCES)
-    expected = sum(float((posterior.counts[name] * engine.weights[name]).sum()) for name in engine.weights)
+    expected = sum(float((posterior.counts[name] * state.weights[name]).sum()) for name in state.weights)
     assert info.objective == pytest.approx(expected + float(posterior.entropy.sum()), rel=1e-4)
 
 
@@ -98,7 +98,7 @@ def test_near_zero_all_trees_are_alike() -> None:
 
 
 def test_a_raise_after_every_step() -> None:
-    betas = pu.geometric(0.01, 1.5)
+    betas = pu.schedules.geometric(0.01, 1.5)
     fit = pu.Anneal(Tagger(2, 4), schedule=betas, steps=1).run(SENTENCES)
     assert [row["beta"] for row in fit.rows[: len(betas)]] == betas
     assert all(row["beta"] == 1 for row in fit.rows[len(betas) :])
@@ -106,7 +106,7 @@ def test_a_raise_after_every_step() -> None:
 
 
 def test_early_betas_may_be_content_with_less() -> None:
-    betas = pu.geometric(0.1, 1.5)
+    betas = pu.schedules.geometric(0.1, 1.5)
     for early in (1e-2, lambda beta: 1e-2 if beta < 0.5 else 1e-9):
         quick = pu.Anneal(Tagger(2, 4), schedule=betas, early=early).run(SENTENCES, tolerance=1e-9)
         slow = pu.Anneal(Tagger(2, 4), schedule=betas).run(SENTENCES, tolerance=1e-9)
@@ -117,30 +117,34 @@ def test_early_betas_may_be_content_with_less() -> None:
 
 def test_noise_after_each_raise_breaks_the_tie() -> None:
     """Without noise the point where all tags are alike holds at every beta."""
-    stuck = pu.Anneal(Tagger(2, 4), init=pu.uniform(), jitter=0.0, schedule=pu.geometric(0.1, 2)).run(SENTENCES)
+    stuck = pu.Anneal(Tagger(2, 4), init=pu.init.uniform(), jitter=0.0, schedule=pu.schedules.geometric(0.1, 2)).run(
+        SENTENCES
+    )
     torch.testing.assert_close(stuck.weights["emission"][0], stuck.weights["emission"][1])
-    free = pu.Anneal(Tagger(2, 4), init=pu.uniform(), schedule=pu.geometric(0.1, 2)).run(SENTENCES, tolerance=1e-10)
+    free = pu.Anneal(Tagger(2, 4), init=pu.init.uniform(), schedule=pu.schedules.geometric(0.1, 2)).run(
+        SENTENCES, tolerance=1e-10
+    )
     assert free.objective > stuck.objective + 1
     assert not torch.allclose(free.weights["emission"][0], free.weights["emission"][1], atol=1e-2)
 
 
 def test_quenching_makes_posteriors_certain() -> None:
-    betas = pu.geometric(0.1, 2) + pu.quench(64, 2)
+    betas = pu.schedules.geometric(0.1, 2) + pu.schedules.quench(64, 2)
     fit = pu.Anneal(Tagger(2, 4), pu.AddLambda(0.1), schedule=betas).run(SENTENCES)
     assert fit.rows[-1]["beta"] == 64
-    hard = pu.EM(pu.harden(Tagger(2, 4)), pu.AddLambda(0.1), pu.from_weights(fit)).run(SENTENCES, iterations=20)
+    hard = pu.EM(pu.harden(Tagger(2, 4)), pu.AddLambda(0.1), pu.init.from_weights(fit)).run(SENTENCES, iterations=20)
     assert fit.objective == pytest.approx(hard.objective, abs=0.3)
 
 
 def test_a_run_that_ends_too_soon_says_so() -> None:
     with pytest.warns(UserWarning, match=r"ended at beta = 0.01, before its schedule did \(1\): iteration cap"):
-        pu.Anneal(Tagger(2, 4), schedule=pu.geometric(0.01, 1.5)).run(SENTENCES, iterations=1, tolerance=0)
+        pu.Anneal(Tagger(2, 4), schedule=pu.schedules.geometric(0.01, 1.5)).run(SENTENCES, iterations=1, tolerance=0)
 
 
 @pytest.mark.parametrize("stop", [1, 4, 9, 14])
 def test_it_resumes_exactly(tmp_path: Path, stop: int) -> None:
     def engine() -> pu.Anneal:
-        return pu.Anneal(Tagger(2, 4), schedule=pu.geometric(0.2, 1.5), steps=3, toward=toward)
+        return pu.Anneal(Tagger(2, 4), schedule=pu.schedules.geometric(0.2, 1.5), steps=3, toward=toward)
 
     toward = pu.EM(Tagger(2, 4)).run(SENTENCES, iterations=2, seed=7)
     whole = engine().run(SENTENCES, iterations=20, tolerance=0, seed=3)
@@ -161,25 +165,26 @@ def test_another_schedule_does_not_go_on_from_it() -> None:
 
 
 def test_restarts_are_annealed_too() -> None:
-    engine = pu.Anneal(Tagger(2, 4), schedule=pu.geometric(0.2, 2), jitter=0.01)
+    engine = pu.Anneal(Tagger(2, 4), schedule=pu.schedules.geometric(0.2, 2), jitter=0.01)
     fit = engine.run(SENTENCES, restarts=2, processes=1)
     assert len(fit.report.restarts) == 2
     assert fit.config["engine"] == "Anneal"
-    assert fit.config["schedule"] == pu.geometric(0.2, 2)
-    assert {row["beta"] for row in fit.rows} == set(pu.geometric(0.2, 2))
+    assert fit.config["schedule"] == pu.schedules.geometric(0.2, 2)
+    assert {row["beta"] for row in fit.rows} == set(pu.schedules.geometric(0.2, 2))
 
 
 def test_step_by_step_with_the_manners_of_svi() -> None:
     engine = pu.Anneal(Tagger(2, 4), pu.AddLambda(0.1), schedule=[0.5, 1.0])
-    losses = [engine.step(SENTENCES) for _ in range(10)]
-    assert engine.beta == 0.5
+    session = engine.session()
+    losses = [session.step(SENTENCES) for _ in range(10)]
+    assert engine.beta(session.state) == 0.5
     assert losses[-1] <= losses[0]
-    engine.advance()
-    engine.step(SENTENCES)
-    assert engine.beta == 1.0
-    engine.advance()
-    engine.step(SENTENCES)
-    assert engine.beta == 1.0  # there is no more
+    session.state = engine.next_stage(session.state)
+    session.step(SENTENCES)
+    assert engine.beta(session.state) == 1.0
+    assert not engine.has_next_stage(session.state)
+    with pytest.raises(pu.FitError, match="beta = 1 is the last of the schedule"):
+        engine.next_stage(session.state)
 
 
 @pytest.mark.parametrize(
@@ -193,13 +198,13 @@ def test_wrong_settings(wrong: dict[str, Any]) -> None:
 def test_with_the_settings_as_they_are_it_leaves_the_point_where_all_tags_are_alike() -> None:
     corpus = pu.data.toy.sentences(100, seed=1)
     model = Tagger(6, corpus.vocab)
-    alike = pu.EM(model, init=pu.uniform()).run(corpus, iterations=3)
-    fit = pu.Anneal(model, schedule=pu.geometric(0.01, 1.5)).run(corpus)
+    alike = pu.EM(model, init=pu.init.uniform()).run(corpus, iterations=3)
+    fit = pu.Anneal(model, schedule=pu.schedules.geometric(0.01, 1.5)).run(corpus)
     plain = pu.EM(model).run(corpus, iterations=40)
     assert fit.objective > alike.objective + 0.9 * (plain.objective - alike.objective)
 
 
-@pytest.mark.parametrize("schedule", [pu.geometric, 0.5, ["a"]])
+@pytest.mark.parametrize("schedule", [pu.schedules.geometric, 0.5, ["a"]])
 def test_what_is_no_schedule(schedule: Any) -> None:
     with pytest.raises(pu.FitError, match="a schedule is a list of betas, such as geometric"):
         pu.Anneal(Tagger(2, 4), schedule=schedule)
@@ -213,7 +218,7 @@ def test_a_falling_schedule_is_not_over_before_its_end() -> None:
 def test_quenching_leaves_the_reference_behind() -> None:
     other = pu.EM(Tagger(2, 4)).run(SENTENCES, iterations=2, seed=7)
     fits = [
-        pu.Anneal(Tagger(2, 4), pu.AddLambda(0.1), pu.noise(1.0), schedule=[2.0], toward=toward).run(SENTENCES)
+        pu.Anneal(Tagger(2, 4), pu.AddLambda(0.1), pu.init.noise(1.0), schedule=[2.0], toward=toward).run(SENTENCES)
         for toward in (None, other)
     ]
     assert fits[0].objective == pytest.approx(fits[1].objective, rel=1e-12)

@@ -196,7 +196,7 @@ def test_trees_over_a_long_sentence_are_refused() -> None:
 class Stubborn(pu.EM):
     """Never content, so that all iterations are made."""
 
-    def settled(self, info: Any, tolerance: float) -> bool:
+    def converged(self, state: Any, rows: Any, tolerance: float) -> bool:
         return False
 
 

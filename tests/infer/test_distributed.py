@@ -51,7 +51,7 @@ def all_of_them() -> dict[str, tuple[dict[str, Any], list[float]]]:
     found = {}
     rank, size = rank_and_size()
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "annealing ended at")
+        warnings.simplefilter("ignore", pu.infer.UnfinishedSchedule)
         for name, make in CASES.items():
             engine, data = make()
             fit = engine.run(data, **OPTIONS)
@@ -117,7 +117,7 @@ def what_goes_wrong() -> dict[str, str]:
     weights = {name: d.layout.uniform() for name, d in model.declarations().items()}
     weights["emission"] = torch.tensor([[0.5, 0.5, 0.0]] * 2).log()
     impossible = [[0, 1]] * 5 + [[2, 1]]
-    note("impossible", lambda: EM(model, init=pu.from_weights(weights)).run(impossible, progress=False))
+    note("impossible", lambda: EM(model, init=pu.init.from_weights(weights)).run(impossible, progress=False))
     note(
         "bad data",
         lambda: EM(Tagger(2, 2)).run([[0, 1], [1, 0] if rank == 0 else [1, 5]], sharded=True, progress=False),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ def test_em_equals_em_by_enumeration(order: int, stop: bool) -> None:
     data = corpus()
     model = Tagger(tags=2, vocab=4, order=order, stop=stop)
     weights = start_weights(model, data)
-    em = EM(model, init=pu.from_weights(weights))
+    em = EM(model, init=pu.init.from_weights(weights)).session()
     for _ in range(4):
         loss = em.step(data)
         chain = pu.Chain(
@@ -54,7 +55,7 @@ def test_em_equals_hmmlearn() -> None:
     data = corpus(60, V=6, longest=9)
     model = Tagger(tags=3, vocab=6)
     weights = start_weights(model, data)
-    ours = EM(model, init=pu.from_weights(weights)).run(data, iterations=20, tolerance=0)
+    ours = EM(model, init=pu.init.from_weights(weights)).run(data, iterations=20, tolerance=0)
     theirs = hmm.CategoricalHMM(3, n_features=6, n_iter=20, tol=-math.inf, params="ste", init_params="")
     theirs.startprob_, theirs.transmat_, theirs.emissionprob_ = (
         weights[name].exp().numpy() for name in ("start", "transition", "emission")
@@ -87,7 +88,7 @@ def test_shuffling_relabelling_and_doubling_change_nothing(order: int) -> None:
     weights = start_weights(model, data)
 
     def path(data: list[list[int]], weights: dict[str, Tensor]) -> np.ndarray:
-        fit = EM(model, init=pu.from_weights(weights)).run(data, iterations=15, tolerance=0)
+        fit = EM(model, init=pu.init.from_weights(weights)).run(data, iterations=15, tolerance=0)
         return np.array([row["objective"] for row in fit.rows])
 
     plain = path(data, weights)
@@ -104,7 +105,7 @@ def test_shuffling_relabelling_and_doubling_change_nothing(order: int) -> None:
 
 def test_step_and_run_are_the_same_engine() -> None:
     data = corpus()
-    stepped, whole = EM(Tagger(2, 4)), EM(Tagger(2, 4))
+    stepped, whole = EM(Tagger(2, 4)).session(), EM(Tagger(2, 4))
     losses = [stepped.step(data) for _ in range(5)]
     fit = whole.run(data, iterations=5, tolerance=0)
     assert [-row["objective"] for row in fit.rows[:-1]] == losses
@@ -113,12 +114,14 @@ def test_step_and_run_are_the_same_engine() -> None:
         assert torch.equal(w, stepped.weights[name])
 
 
-def test_a_second_run_goes_on_and_the_same_seed_gives_the_same_result() -> None:
+def test_a_run_changes_nothing_in_the_engine_and_the_same_seed_gives_the_same_result() -> None:
     data = corpus()
     once = EM(Tagger(2, 4)).run(data, iterations=10, tolerance=0, seed=3)
     twice = EM(Tagger(2, 4))
-    twice.run(data, iterations=5, tolerance=0, seed=3)
-    again = twice.run(data, iterations=5, tolerance=0)
+    before = dict(vars(twice))
+    first = twice.run(data, iterations=5, tolerance=0, seed=3)
+    assert vars(twice) == before
+    again = twice.run(data, iterations=10, tolerance=0, resume=first)
     other = EM(Tagger(2, 4)).run(data, iterations=10, tolerance=0, seed=4)
     assert all(torch.equal(once.weights[name], again.weights[name]) for name in once.weights)
     assert not torch.equal(once.weights["start"], other.weights["start"])
@@ -159,16 +162,16 @@ def test_callbacks_see_every_iteration_and_may_stop() -> None:
     assert list(fit.history["iteration"]) == seen
 
 
-def test_an_interrupt_keeps_what_was_learned() -> None:
-    data, em = corpus(), EM(Tagger(2, 4))
+def test_an_interrupt_keeps_what_was_learned(tmp_path: Path) -> None:
+    data, em, kept = corpus(), EM(Tagger(2, 4)), tmp_path / "kept"
 
     def interrupt(info: pu.infer.Info) -> None:
         if info.iteration == 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        em.run(data, tolerance=0, callbacks=[interrupt])
-    fit = em.run(data, iterations=2, tolerance=0)
+        em.run(data, tolerance=0, callbacks=[interrupt], checkpoint=kept)
+    fit = em.run(data, iterations=5, tolerance=0, checkpoint=kept, resume=True)
     whole = EM(Tagger(2, 4)).run(data, iterations=5, tolerance=0)
     assert fit.objective == whole.objective
 

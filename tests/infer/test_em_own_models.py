@@ -66,12 +66,11 @@ def test_masked_positions_of_an_enumerated_chain_are_not_counted() -> None:
                     pyro.sample(f"x_{t}", pu.Categorical(emission[z]), obs=words[:, t])
 
     em = EM(model, init=lambda declarations, generator: unnormalised)
-    em.start(words)
-    info = em.look()
+    state = em.init(words)
+    info, expected = em.e_step(state)
     chain = pu.Chain(*unnormalised.values(), lengths).posterior(words)
     assert info.objective == pytest.approx(float(chain.log_partition.sum()), rel=1e-12)
-    assert em._expected is not None
-    for name, counts in em._expected.counts.items():
+    for name, counts in expected.counts.items():
         torch.testing.assert_close(counts, chain.counts[name])
 
 
@@ -101,6 +100,6 @@ def test_restarts_begin_anew_and_each_with_its_own_network() -> None:
             k = pyro.sample("k", pu.Categorical(share))
             pyro.sample("x", dist.Normal(centre[k], 1.0), obs=x)
 
-    many = EM(model, init=pu.uniform()).run(x, iterations=2, tolerance=0, restarts=2, processes=1, progress=False)
+    many = EM(model, init=pu.init.uniform()).run(x, iterations=2, tolerance=0, restarts=2, processes=1, progress=False)
     first, second = many.report.restarts
     assert first == pytest.approx(second, rel=1e-12)  # the same start twice, not the second going on from the first

@@ -23,8 +23,8 @@ def test_an_empty_row_is_an_error_that_names_table_and_iteration() -> None:
     with pytest.raises(
         FitError, match=r"iteration 0: table 'transition': row \(1,\) has no expected counts.*AddLambda"
     ):
-        EM(Tagger(2, 2), init=pu.from_weights(w)).run(data)
-    assert EM(Tagger(2, 2), AddLambda(0.1), init=pu.from_weights(w)).run(data).report.iterations > 0
+        EM(Tagger(2, 2), init=pu.init.from_weights(w)).run(data)
+    assert EM(Tagger(2, 2), AddLambda(0.1), init=pu.init.from_weights(w)).run(data).report.iterations > 0
 
 
 def test_rows_of_contexts_that_the_corpus_never_visits_are_kept_and_reported() -> None:
@@ -40,7 +40,7 @@ def test_an_impossible_sentence_is_named() -> None:
     w["start"] = torch.tensor([1.0, 0.0]).log()
     w["emission"] = torch.tensor([[1.0, 0.0], [0.5, 0.5]]).log()
     with pytest.raises(FitError, match="iteration 0: item 1 of site 'words' has probability zero"):
-        EM(Tagger(2, 2), init=pu.from_weights(w)).run(data)
+        EM(Tagger(2, 2), init=pu.init.from_weights(w)).run(data)
 
 
 def test_nan_is_never_converged() -> None:
@@ -78,7 +78,7 @@ def test_a_stock_categorical_where_counts_are_needed_is_refused() -> None:
             pyro.sample("x", dist.Normal(torch.tensor([0.0, 1.0])[k], 1.0), obs=x)
 
     with pytest.raises(FitError, match=r"site 'k' uses Categorical with table 'z'.*Use pyro_unsup.Categorical"):
-        EM(model).step(torch.zeros(5))
+        EM(model).session().step(torch.zeros(5))
 
 
 def test_a_table_that_nothing_uses_and_a_model_with_nothing_to_learn() -> None:
@@ -89,9 +89,9 @@ def test_a_table_that_nothing_uses_and_a_model_with_nothing_to_learn() -> None:
             pyro.sample("x", pu.Categorical(z), obs=x)
 
     with pytest.raises(FitError, match="iteration 0: table 'ghost' got no counts at all"):
-        EM(unused).step(torch.tensor([0, 1]))
+        EM(unused).session().step(torch.tensor([0, 1]))
     with pytest.raises(FitError, match="nothing to learn"):
-        EM(lambda x: pyro.sample("x", dist.Normal(0.0, 1.0), obs=x)).step(torch.tensor(0.0))
+        EM(lambda x: pyro.sample("x", dist.Normal(0.0, 1.0), obs=x)).session().step(torch.tensor(0.0))
 
 
 def test_settings_that_make_no_sense() -> None:
@@ -111,7 +111,7 @@ def test_a_table_used_as_a_number_is_refused() -> None:
     with pytest.raises(
         FitError, match="iteration 0: table 'w' got negative counts, so the model uses it other than as"
     ):
-        EM(model).step(torch.tensor(-3.0))
+        EM(model).session().step(torch.tensor(-3.0))
 
 
 def test_a_collapsing_scale_says_when_and_what_to_do() -> None:
@@ -143,7 +143,7 @@ def test_the_impossible_item_is_the_one_that_no_state_can_explain() -> None:
             pyro.sample("x", pu.Categorical(emission[k]), obs=x)
 
     with pytest.raises(FitError, match="iteration 0: item 2 of site 'x' has probability zero"):
-        EM(model).step(torch.tensor([1, 0, 2]))
+        EM(model).session().step(torch.tensor([1, 0, 2]))
 
 
 def test_a_nan_density_in_a_chain_is_an_error_with_its_iteration() -> None:
@@ -154,9 +154,9 @@ def test_a_nan_density_in_a_chain_is_an_error_with_its_iteration() -> None:
             pyro.sample("x", pu.Chain(start, transition, density, torch.tensor([3]), flat=True), obs=torch.arange(3))
 
     with pytest.raises(FitError, match=r"iteration 0: .*emission holds NaN"):
-        EM(model).step(torch.tensor([0.0, float("nan"), 1.0]))
+        EM(model).session().step(torch.tensor([0.0, float("nan"), 1.0]))
 
 
 def test_an_estimator_for_a_table_that_is_not_there() -> None:
     with pytest.raises(FitError, match=r"estimate names tables that the model does not have: \['emision'\]"):
-        EM(Tagger(2, 4), {"emision": AddLambda(1.0)}).step(corpus())
+        EM(Tagger(2, 4), {"emision": AddLambda(1.0)}).session().step(corpus())

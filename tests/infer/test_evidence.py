@@ -72,7 +72,7 @@ def test_the_bound_rises_towards_the_evidence_and_stays_below(estimate: Any, row
     exact = evidence(row)
     best = -math.inf
     for seed in range(3):
-        fit = pu.EM(DMV(2), estimate, init=pu.noise(0.5)).run(SENTENCES, iterations=60, tolerance=1e-10, seed=seed)
+        fit = pu.EM(DMV(2), estimate, init=pu.init.noise(0.5)).run(SENTENCES, iterations=60, tolerance=1e-10, seed=seed)
         bounds = [one["objective"] for one in fit.rows if one["objective"] > -math.inf]
         assert all(b >= a - 1e-8 * abs(a) for a, b in itertools.pairwise(bounds))
         assert bounds[-1] <= exact
@@ -97,7 +97,9 @@ def test_the_more_is_known_of_the_tables_the_closer() -> None:
 @pytest.mark.parametrize("tied", [True, False])
 def test_a_mixture_is_a_bound_too(estimate: Any, row: Row, close: float, tied: bool) -> None:
     known = [c.right_attach(), c.short_dependencies(limit=1)]
-    engine = pu.MixtureEM(DMV(2), known, estimate, pu.noise(0.5), polytope=pu.fixed(0.8, even=True), tied=tied)
+    engine = pu.MixtureEM(
+        DMV(2), known, estimate, pu.init.noise(0.5), polytope=pu.schedules.fixed(0.8, even=True), tied=tied
+    )
     fit = engine.run(SENTENCES, iterations=40, tolerance=1e-10)
     assert evidence(row) - close - 2 < fit.objective <= evidence(row)
 

@@ -25,7 +25,7 @@ ENDING = [Template("emission", "end", tag=same, word=ends_in)]
 
 @cases
 def test_em_never_falls(model: Any, data: Any, templates: list[Template]) -> None:
-    how = LogLinear(templates, kappa=0.2, m_steps=20)
+    how = LogLinear(templates, kappa=0.2, lbfgs_iterations=20)
     fit = EM(model, how).run(data, iterations=6, **QUIET)
     assert (np.diff(fit.history.objective) >= 0).all()
     w = fit.memory["features"]
@@ -34,15 +34,17 @@ def test_em_never_falls(model: Any, data: Any, templates: list[Template]) -> Non
 
 @cases
 def test_a_whole_m_step_of_basic_features_is_that_of_plain_em(model: Any, data: Any, templates: list[Template]) -> None:
-    init = pu.noise(0.5)
-    features = EM(model, LogLinear(m_steps=1000, fit_start=True), init=init)
-    features.start(data, seed=2)
-    plain = EM(model, init=pu.from_weights(dict(features.weights)))
-    assert features.step(data) == pytest.approx(plain.step(data), rel=1e-12)
-    assert plain._expected is not None
-    for name, w in plain.weights.items():
+    init = pu.init.noise(0.5)
+    features = EM(model, LogLinear(lbfgs_iterations=1000, fit_start=True), init=init).session(seed=2)
+    features.start(data)
+    plain = EM(model, init=pu.init.from_weights(features.weights))
+    state = plain.init(data)
+    info, counted = plain.e_step(state)
+    state = plain.m_step(state, counted)
+    assert features.step(data) == pytest.approx(-info.objective, rel=1e-12)
+    for name, w in state.weights.items():
         layout = model.declarations()[name].layout
-        visited = layout.spread(layout.row_sum(plain._expected.counts[name]) > 0)
+        visited = layout.spread(layout.row_sum(counted.counts[name]) > 0)
         expected = layout.normalise(w).exp() * visited
         torch.testing.assert_close(features.weights[name].exp() * visited, expected, rtol=0, atol=1e-5)
 
@@ -71,12 +73,14 @@ def test_a_prior_holds_weights_back() -> None:
 @cases
 def test_annealing(model: Any, data: Any, templates: list[Template]) -> None:
     schedule = [0.3, 0.6, 1.0]
-    engine = Anneal(model, LogLinear(templates, kappa=0.1, m_steps=10), schedule=schedule, steps=2, jitter=0.05)
+    engine = Anneal(
+        model, LogLinear(templates, kappa=0.1, lbfgs_iterations=10), schedule=schedule, steps=2, jitter=0.05
+    )
     fit = engine.run(data, iterations=9, progress=False)
     assert fit.history.beta.unique().tolist() == schedule
     for _, rows in fit.history.groupby("beta"):
         assert (np.diff(rows.objective) >= -1e-9).all()
-    tables = engine.estimation.tables(fit.memory, torch.float64)
+    tables = engine.init(data).problem.estimation.tables(fit.memory, torch.float64)
     assert all(torch.equal(tables[name], fit.weights[name]) for name in tables)
 
 
@@ -98,7 +102,7 @@ def test_stepwise_em(name: str) -> None:
     engine = StepwiseEM(model, LogLinear(templates, kappa=0.1), batch_size=2, exact=True)
     fit = engine.run(data, iterations=4, **QUIET)
     assert fit.objective > fit.rows[0]["objective"]
-    tables = engine.estimation.tables(fit.memory, torch.float64)
+    tables = engine.init(data).problem.estimation.tables(fit.memory, torch.float64)
     assert all(torch.equal(tables[table], fit.weights[table]) for table in tables)
     assert fit.objective == pytest.approx(
         fit.log_likelihood(data) - 0.1 * float(fit.memory["features"] @ fit.memory["features"]), rel=1e-9
@@ -108,10 +112,10 @@ def test_stepwise_em(name: str) -> None:
 def test_a_mini_batch_of_all_with_step_one_is_an_m_step_of_em() -> None:
     """With step size one the running counts are those of the batch."""
     model, data, templates = CASES["dictionary"]
-    how = LogLinear(templates, kappa=0.5, m_steps=3)
+    how = LogLinear(templates, kappa=0.5, lbfgs_iterations=3)
     engine = StepwiseEM(model, how, batch_size=len(data), schedule=lambda k: 1.0)
     online = engine.run(data, iterations=1, seed=4, **QUIET)
-    batch = EM(model, LogLinear(templates, kappa=0.5, m_steps=3)).run(data, iterations=1, seed=4, **QUIET)
+    batch = EM(model, LogLinear(templates, kappa=0.5, lbfgs_iterations=3)).run(data, iterations=1, seed=4, **QUIET)
     torch.testing.assert_close(online.memory["features"], batch.memory["features"], rtol=0, atol=1e-9)
 
 
@@ -149,7 +153,7 @@ def test_streams() -> None:
 
 @cases
 def test_a_fit_on_disk_knows_its_features(model: Any, data: Any, templates: list[Template], tmp_path: Path) -> None:
-    fit = EM(model, LogLinear(templates, kappa=0.2, m_steps=5)).run(data, iterations=2, **QUIET)
+    fit = EM(model, LogLinear(templates, kappa=0.2, lbfgs_iterations=5)).run(data, iterations=2, **QUIET)
     fit.save(tmp_path / "fit")
     again = pu.load(tmp_path / "fit")
     assert_same(again, fit)
@@ -157,8 +161,8 @@ def test_a_fit_on_disk_knows_its_features(model: Any, data: Any, templates: list
     for table in model.declarations():
         assert again.top_features(table, 10).equals(fit.top_features(table, 10))
     assert [p.name for p in (tmp_path / "fit").iterdir() if p.suffix not in (".json", ".safetensors")] == []
-    rest = EM(model, LogLinear(templates, kappa=0.2, m_steps=5)).run(data, iterations=4, resume=again, **QUIET)
-    whole = EM(model, LogLinear(templates, kappa=0.2, m_steps=5)).run(data, iterations=4, **QUIET)
+    rest = EM(model, LogLinear(templates, kappa=0.2, lbfgs_iterations=5)).run(data, iterations=4, resume=again, **QUIET)
+    whole = EM(model, LogLinear(templates, kappa=0.2, lbfgs_iterations=5)).run(data, iterations=4, **QUIET)
     assert_same(rest, whole, seconds=False)
 
 
@@ -175,7 +179,7 @@ def test_going_on_takes_the_same_templates() -> None:
     with pytest.raises(FitError, match=r"has no 'features' in its memory, which has \[\]: it was trained with other"):
         EM(model, LogLinear(ENDING)).run(CORPUS, iterations=2, resume=plain, **QUIET)
     # The way that this says.
-    near = EM(model, LogLinear(fit_start=True), init=pu.from_weights(plain)).run(CORPUS, iterations=0, **QUIET)
+    near = EM(model, LogLinear(fit_start=True), init=pu.init.from_weights(plain)).run(CORPUS, iterations=0, **QUIET)
     assert near.objective == pytest.approx(plain.objective, rel=1e-3)
     # Without features any fit will do, and what it remembers is left alone.
     assert EM(model).run(CORPUS, iterations=2, resume=fit, **QUIET).memory == {}
@@ -183,8 +187,8 @@ def test_going_on_takes_the_same_templates() -> None:
 
 def test_an_init_that_nothing_would_come_of() -> None:
     with pytest.raises(FitError, match=r"init has no effect, .*: leave it out, or fit the weights to it"):
-        EM(Tagger(2, 3), LogLinear(), init=pu.uniform()).run([[0, 1]], progress=False)
-    mixed = EM(Tagger(2, 3), {"emission": LogLinear()}, init=pu.noise(0.1))  # other tables do start there
+        EM(Tagger(2, 3), LogLinear(), init=pu.init.uniform()).run([[0, 1]], progress=False)
+    mixed = EM(Tagger(2, 3), {"emission": LogLinear()}, init=pu.init.noise(0.1))  # other tables do start there
     assert mixed.run([[0, 1, 2]], iterations=1, progress=False).report.iterations == 1
 
 

@@ -18,10 +18,10 @@ from pyro.infer.mcmc.api import StreamingMCMC
 import pyro_unsup as pu
 from pyro_unsup.errors import FitError, InputError, StructureError
 from pyro_unsup.infer.gibbs import CollapsedGibbs
-from pyro_unsup.infer.gibbs_tags import TagState
 from pyro_unsup.infer.hyperparameters import LogUniform
-from pyro_unsup.infer.temperatures import Cooling
+from pyro_unsup.infer.schedules import Cooling
 from pyro_unsup.models import Clusterer, Segmenter, Tagger
+from pyro_unsup.models.gibbs_tags import TagState
 
 SENTENCES = [[0, 1, 2, 1], [3, 2], [0, 0, 3, 1, 2], [1]]
 RUN: dict[str, Any] = {"sweeps": 12, "burn_in": 4, "thin": 2, "chains": 2, "seed": 3, "progress": False}
@@ -233,7 +233,7 @@ def test_errors() -> None:
         kernel("parallel")
     with pytest.raises(FitError, match="hyper must be 'fixed', 'shared' or 'separate'"):
         kernel(hyper="all")
-    with pytest.raises(FitError, match="is for Tagger, Clusterer, Segmenter without handlers"):
+    with pytest.raises(FitError, match="needs a model that can integrate its tables out"):
         CollapsedGibbs(lambda x: x).run(SENTENCES, **RUN)
     with pytest.raises(FitError, match="burn_in below that"):
         kernel().run(SENTENCES, sweeps=5, burn_in=5)

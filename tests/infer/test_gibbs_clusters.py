@@ -14,9 +14,9 @@ from scipy import stats
 
 from pyro_unsup.errors import InputError, StructureError
 from pyro_unsup.infer.gibbs import CollapsedGibbs
-from pyro_unsup.infer.gibbs_clusters import ClusterState
 from pyro_unsup.kernels.gibbs_mixture import weigh
 from pyro_unsup.models import Clusterer
+from pyro_unsup.models.gibbs_clusters import ClusterState
 
 DOCUMENTS = [[0, 1, 0], [2, 2], [1, 2, 0, 0], [1], [2, 0]]
 

@@ -16,11 +16,10 @@ from numba import njit
 from pyro import poutine
 from scipy import stats
 
-from pyro_unsup.infer import gibbs_tags
-from pyro_unsup.infer.gibbs_tags import TagState
 from pyro_unsup.kernels import gibbs_bigram, gibbs_trigram
 from pyro_unsup.kernels.gibbs_joint import rising
-from pyro_unsup.models import Tagger
+from pyro_unsup.models import Tagger, gibbs_tags
+from pyro_unsup.models.gibbs_tags import TagState
 
 from .gibbs_oracle import log_joint, posterior, ratio
 
@@ -309,7 +308,7 @@ def test_tables_are_drawn_given_the_counts(order: int, stop: bool, monkeypatch: 
 def test_threads_draw_the_same_tags(monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for threads in (1, 3):
-        monkeypatch.setattr("pyro_unsup.infer.gibbs_tags.threads_for", lambda tokens, n=threads: n)
+        monkeypatch.setattr("pyro_unsup.models.gibbs_tags.threads_for", lambda tokens, n=threads: n)
         rng = np.random.default_rng(5)
         state = TagState(Tagger(4, 5, order=2), [rng.integers(5, size=n).tolist() for n in (5, 9, 1, 7, 3, 8)])
         state.draw_start(rng)

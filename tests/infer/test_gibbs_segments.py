@@ -13,9 +13,9 @@ from scipy import stats
 
 import pyro_unsup as pu
 from pyro_unsup.errors import StructureError, UnsupError
-from pyro_unsup.infer.gibbs_segments import SegmentState
 from pyro_unsup.kernels.gibbs_segments import draw_start
 from pyro_unsup.models import Segmenter
+from pyro_unsup.models.gibbs_segments import SegmentState
 
 SENTENCES = [[0, 0, 0, 0], [0, 1, 0]]
 
@@ -181,7 +181,7 @@ def test_it_finds_words(tmp_path: Any, how: Any) -> None:
     sentences = [vocab.encode(list("".join(line))).tolist() for line in lines]
     gold = np.concatenate([[i == len(word) - 1 for i in range(len(word))] for line in lines for word in line])
     model = Segmenter.of(sentences, vocab=vocab, penalty=None, max_length=6, prior={"segments": 0.01})
-    samples = pu.CollapsedGibbs(model, hyper="shared", how=how, temperature=pu.Cooling()).run(
+    samples = pu.CollapsedGibbs(model, hyper="shared", how=how, temperature=pu.schedules.Cooling()).run(
         sentences, sweeps=150, chains=2, progress=False, checkpoint=tmp_path / "run"
     )
     lengths = [len(s) for s in sentences]

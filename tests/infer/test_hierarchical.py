@@ -103,7 +103,7 @@ def test_tables_are_proper_and_decode_new_sentences() -> None:
 
 def test_sentences_that_differ_make_a_wide_prior() -> None:
     """Half of the documents have only the first word, the others only the second; or all have both."""
-    apart = run(Clusterer(1, 2), [[0] * 20, [1] * 20] * 10, 40, init=pu.uniform())
+    apart = run(Clusterer(1, 2), [[0] * 20, [1] * 20] * 10, 40, init=pu.init.uniform())
     alike = run(Clusterer(1, 2), [[0, 1] * 10] * 20, 40)
     assert float(apart.memory["words.covariance"].sum()) > 10  # of the difference, which alone matters
     assert float(alike.memory["words.covariance"].sum()) < 0.1
@@ -146,10 +146,10 @@ def test_seeds() -> None:
 
 def test_steps_are_iterations() -> None:
     model, data = CASES["trees"]
-    engine = HierarchicalEM(model)
+    engine = HierarchicalEM(model).session()
     losses = [engine.step(data) for _ in range(3)] + [engine.evaluate_loss(data)]
     assert [-loss for loss in losses] == objectives(run(model, data, 3))
-    assert engine.iteration == 3
+    assert engine.state.iteration == 3
 
 
 RESUMED: dict[str, dict[str, Any]] = {
@@ -178,5 +178,5 @@ def test_eight_iterations_are_three_saved_loaded_and_five_more(
 def test_going_on_with_the_same_engine() -> None:
     model, data = CASES["trees"]
     engine = HierarchicalEM(model)
-    engine.run(data, iterations=3, tolerance=0)
-    assert engine.run(data, iterations=3, tolerance=0).objective == run(model, data, 6).objective
+    half = engine.run(data, iterations=3, tolerance=0)
+    assert engine.run(data, iterations=6, tolerance=0, resume=half).objective == run(model, data, 6).objective

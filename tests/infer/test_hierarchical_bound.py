@@ -176,7 +176,7 @@ def test_the_bound_is_near_the_exact_evidence(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("name", ["trees", "bigram", "links"])
 def test_without_variance_it_is_the_likelihood(name: str) -> None:
     model, data = CASES[name]
-    start = pu.noise(1.0)
+    start = pu.init.noise(1.0)
     likelihood = pu.EM(model, init=start).run(data, iterations=0).objective
     fit = run(model, data, 0, init=start, variance=1e-11)
     assert fit.rows[0]["log_likelihood"] == pytest.approx(likelihood, abs=1e-8)

@@ -78,7 +78,7 @@ def test_initial_weights_with_zeros() -> None:
     zero = {name: d.layout.uniform() for name, d in Tagger(2, 4).declarations().items()}
     zero["emission"][0] = torch.tensor([1.0, 0, 0, 0]).log()
     with pytest.raises(TableError, match="table 'emission': the mean of a logistic normal must be finite: smooth"):
-        run(Tagger(2, 4), SENTENCES, init=pu.from_weights(zero))
+        run(Tagger(2, 4), SENTENCES, init=pu.init.from_weights(zero))
 
 
 def test_tables_that_meet_no_data_or_have_no_choice() -> None:
@@ -108,7 +108,7 @@ def test_impossible_examples_are_named() -> None:
 
 
 def test_other_data_are_another_engine() -> None:
-    engine = HierarchicalEM(DMV(4))
+    engine = HierarchicalEM(DMV(4)).session()
     engine.step(SENTENCES)
     with pytest.raises(FitError, match="HierarchicalEM remembers the posteriors of the data that it began with"):
         engine.step(SENTENCES[:2])

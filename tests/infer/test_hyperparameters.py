@@ -11,7 +11,6 @@ from scipy import stats
 
 from pyro_unsup.errors import FitError
 from pyro_unsup.infer import hyperparameters
-from pyro_unsup.infer.gibbs_tags import TagState
 from pyro_unsup.infer.hyperparameters import (
     Flat,
     Gamma,
@@ -22,6 +21,7 @@ from pyro_unsup.infer.hyperparameters import (
     metropolis_one,
 )
 from pyro_unsup.models import Tagger
+from pyro_unsup.models.gibbs_tags import TagState
 
 PRIOR = Gamma(2.0, 1.0)
 

@@ -15,8 +15,8 @@ from torch import Tensor
 import pyro_unsup as pu
 from pyro_unsup import AddLambda, DirichletVB, FitError, IncrementalEM, Normalise, StepwiseEM
 from pyro_unsup.data import TagDictionary, toy
+from pyro_unsup.infer.counts_by_batch import TENSOR
 from pyro_unsup.infer.loop import Info
-from pyro_unsup.infer.store import TENSOR
 from pyro_unsup.models import Tagger
 
 CORPUS = toy.sentences(20, seed=3)
@@ -55,18 +55,18 @@ every = pytest.mark.parametrize(("model", "data", "options"), CASES.values(), id
 @every
 def test_the_bound_never_falls_at_any_update_and_is_a_bound(model: Any, data: Any, options: dict[str, Any]) -> None:
     engine = IncrementalEM(model, **options)
-    engine.start(data, seed=1)
-    start = engine.look().objective
-    engine.add_up()
-    last = engine.bound()
+    state = engine.init(data, seed=1)
+    start = engine.e_step(state)[0].objective
+    engine.add_up(state)
+    last = engine.bound(state)
     assert last >= start - 1e-9 * abs(start) or start == -torch.inf
     batches = -(-len(data) // engine.batch_size)
     for number in range(4 * batches):
-        engine.visit(number * 7 % batches)
-        bound = engine.bound()
+        engine.visit(state, number * 7 % batches)
+        bound = engine.bound(state)
         assert bound >= last - 1e-9 * abs(last)
         last = bound
-    exact = engine.marginal.log_marginal(engine.weights, (data,), {}) + engine._log_prior()
+    exact = state.problem.marginal.log_marginal(state.weights, (data,), {}) + state.log_prior()
     assert bound <= exact + 1e-9 * abs(exact)
 
 
@@ -78,7 +78,7 @@ def test_a_run_has_a_monotone_history_that_ends_where_batch_em_does_not_move(
     bounds = [row["objective"] for row in fit.rows]
     assert all(b >= a - 1e-9 * abs(a) for a, b in itertools.pairwise(bounds) if a > -torch.inf)
     how = options.get("estimate")
-    on = pu.EM(model, how, init=pu.from_weights(fit)).run(data, iterations=1, tolerance=0, progress=False)
+    on = pu.EM(model, how, init=pu.init.from_weights(fit)).run(data, iterations=1, tolerance=0, progress=False)
     assert on.rows[0]["objective"] == pytest.approx(bounds[-1], rel=1e-3)
     assert on.rows[1]["objective"] == pytest.approx(bounds[-1], rel=1e-3)
 
@@ -88,14 +88,13 @@ def test_from_zero_the_first_pass_is_stepwise_em_with_power_one(how: Any) -> Non
     """Both keep the initial counts with weight one. Pseudo-counts enter alike, where both compare them with sums."""
     data, model = corpus(30), Tagger(3, 4)
     one = IncrementalEM(model, how, from_zero=True, order_seed=2)
-    other = StepwiseEM(model, how, power=1.0, batch_size=1, order_seed=2)
-    one.start(data, seed=5)
-    other.start(data, seed=5)
-    for k, i in enumerate(other.examples.order((2, 0))):
+    other = StepwiseEM(model, how, power=1.0, batch_size=1, order_seed=2).session(seed=5)
+    state = one.init(data, seed=5)
+    for k, i in enumerate(one.examples_of(state).order((2, 0))):
         loss = other.step([data[i]])
-        other.statistics.value(k + 2)  # its counts are means; in sums they are as many times as large
-        assert one.visit(int(i)) == pytest.approx(-loss, rel=1e-10)
-        for name, w in one.weights.items():
+        other.state.statistics.value(k + 2)  # its counts are means; in sums they are as many times as large
+        assert one.visit(state, int(i)) == pytest.approx(-loss, rel=1e-10)
+        for name, w in state.weights.items():
             torch.testing.assert_close(w.exp(), other.weights[name].exp(), rtol=1e-10, atol=1e-12)
 
 
@@ -103,17 +102,17 @@ def test_a_run_from_zero_drops_the_initial_counts_after_its_first_pass() -> None
     data, model = corpus(30), Tagger(3, 4)
     fit = IncrementalEM(model, from_zero=True, order_seed=2).run(data, iterations=6, tolerance=0, progress=False)
     engine = IncrementalEM(model, from_zero=True, order_seed=2)
-    engine.start(data)
+    state = engine.init(data)
     for i in np.random.default_rng((2, 0)).permutation(30):
-        engine.visit(int(i))
-    with_start = float(engine.statistics.tables["start"].counts().sum())
-    engine.add_up()
+        engine.visit(state, int(i))
+    with_start = float(state.statistics.tables["start"].counts().sum())
+    engine.add_up(state)
     assert with_start == pytest.approx(31)
-    assert float(engine.statistics.tables["start"].counts().sum()) == pytest.approx(30)
+    assert float(state.statistics.tables["start"].counts().sum()) == pytest.approx(30)
     bounds = [row["objective"] for row in fit.rows]
-    assert bounds[1] == pytest.approx(engine.bound(), rel=1e-12)
+    assert bounds[1] == pytest.approx(engine.bound(state), rel=1e-12)
     assert all(b >= a for a, b in itertools.pairwise(bounds[1:]))
-    assert fit.rows[0]["log_likelihood"] == pytest.approx(-pu.EM(model).evaluate_loss(data), rel=1e-12)
+    assert fit.rows[0]["log_likelihood"] == pytest.approx(-pu.EM(model).session().evaluate_loss(data), rel=1e-12)
 
 
 def test_one_mini_batch_of_all_is_batch_em() -> None:
@@ -165,11 +164,12 @@ def test_memory_is_said_before_it_is_taken(batch_size: int) -> None:
     model = Tagger(3, CORPUS.vocab)
     engine = IncrementalEM(model, batch_size=batch_size)
     said = engine.memory(CORPUS)
-    engine.look()
-    kept = engine._own_state()
+    state = engine.init(CORPUS)
+    engine.e_step(state)
+    kept = state.own()
     numbers = sum(x.nbytes for name, x in kept.items() if name.endswith(("counts", "touched")))
-    assert said == numbers + 4 * len(engine._store) * TENSOR  # three tables, one of them with touched columns
-    whole = len(engine._store) * 3 * len(CORPUS.vocab) * 8
+    assert said == numbers + 4 * len(state.by_batch) * TENSOR  # three tables, one of them with touched columns
+    whole = len(state.by_batch) * 3 * len(CORPUS.vocab) * 8
     assert numbers < whole / 5
 
 
@@ -182,40 +182,47 @@ def test_too_much_memory_is_refused_before_any_work() -> None:
     )
     with pytest.raises(FitError, match=message):
         engine.run(data, progress=False)
-    assert len(engine._store) == 0
+    state = engine.init(data)
+    with pytest.raises(FitError, match=message):
+        engine.e_step(state)
+    assert len(state.by_batch) == 0
 
 
-def test_a_second_run_goes_on_and_other_data_are_refused() -> None:
+def test_a_resumed_run_goes_on_and_other_data_are_refused() -> None:
     data = corpus()
     whole = IncrementalEM(Tagger(3, 4)).run(data, iterations=4, tolerance=0, progress=False)
     engine = IncrementalEM(Tagger(3, 4))
-    engine.run(data, iterations=2, tolerance=0, progress=False)
-    again = engine.run(data, iterations=2, tolerance=0, progress=False)
+    half = engine.run(data, iterations=2, tolerance=0, progress=False)
+    again = engine.run(data, iterations=4, tolerance=0, progress=False, resume=half)
     assert all(torch.equal(again.weights[name], w) for name, w in whole.weights.items())
     message = "IncrementalEM remembers the mini-batches of the data that it began with, and these are others"
+    session = engine.session()
+    session.step(data)
     for _ in range(2):
         with pytest.raises(FitError, match=message):
-            engine.run(corpus(seed=1), progress=False)
+            session.step(corpus(seed=1))
     with pytest.raises(FitError, match=message):
         IncrementalEM(Tagger(3, 4)).run(corpus(5), iterations=9, resume=whole, progress=False)
-    engine.run(data, iterations=1, progress=False)
+    session.step(data)
 
 
 def test_an_interrupt_before_the_first_row_leaves_nothing_half_done(monkeypatch: pytest.MonkeyPatch) -> None:
     data, engine, real = corpus(), IncrementalEM(Tagger(3, 4)), IncrementalEM._look_at
+    state = engine.init(data)
 
-    def look_at(engine: IncrementalEM, batch: int) -> Any:
+    def look_at(engine: IncrementalEM, state: Any, batch: int) -> Any:
         if batch == 7:
             raise KeyboardInterrupt
-        return real(engine, batch)
+        return real(engine, state, batch)
 
     with monkeypatch.context() as patch:
         patch.setattr(IncrementalEM, "_look_at", look_at)
         with pytest.raises(KeyboardInterrupt):
-            engine.run(data, progress=False)
-    fit = engine.run(data, iterations=2, tolerance=0, progress=False)
+            engine.e_step(state)
+    for _ in range(2):
+        state, _ = engine.step(state)
     whole = IncrementalEM(Tagger(3, 4)).run(data, iterations=2, tolerance=0, progress=False)
-    assert all(torch.equal(fit.weights[name], w) for name, w in whole.weights.items())
+    assert all(torch.equal(state.weights[name], w) for name, w in whole.weights.items())
 
 
 def test_counts_that_are_missing_from_a_fit_are_an_error() -> None:

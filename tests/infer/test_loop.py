@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,20 +22,27 @@ class Script:
         self.objectives = list(objectives)
         self.moves = 0
 
-    def look(self) -> Info:
-        return Info(self.moves, self.objectives[self.moves], self.objectives[self.moves])
+    def e_step(self, state: int) -> tuple[Info, None]:
+        return Info(state, self.objectives[state], self.objectives[state]), None
 
-    def move(self) -> None:
+    def m_step(self, state: int, found: None) -> int:
         self.moves += 1
+        return state + 1
 
-    def settled(self, info: Info, tolerance: float) -> bool:
-        return info.change <= tolerance
+    def converged(self, state: int, rows: Sequence[Info], tolerance: float) -> bool:
+        return rows[-1].change <= tolerance
+
+    def has_next_stage(self, state: int) -> bool:
+        return False
+
+    def next_stage(self, state: int) -> int:
+        raise AssertionError
 
 
 def run(objectives: Sequence[float], iterations: int = 100, tolerance: float = 1e-6, may_fall: float = 1e-9,
         callbacks: Sequence[object] = (), earlier: Sequence[Info] = ()) -> tuple[list[Info], str, Script]:  # fmt: skip
     engine = Script(objectives)
-    rows, reason = iterate(engine, list(earlier), iterations, tolerance, may_fall, callbacks, progress=False)  # type: ignore[arg-type]
+    _, rows, reason = iterate(engine, 0, list(earlier), iterations, tolerance, may_fall, callbacks, progress=False)  # type: ignore[arg-type]
     return rows, reason, engine
 
 
@@ -163,11 +172,20 @@ def test_a_run_that_goes_on_measures_against_the_rows_before() -> None:
         run([-11.0], earlier=earlier)
 
 
-def test_a_checkpoint_is_written_when_a_run_is_interrupted() -> None:
+def test_a_checkpoint_is_written_when_a_run_is_interrupted(tmp_path: Path) -> None:
     written: list[tuple[str, list[int]]] = []
 
-    def snapshot(rows: list[Info]) -> Callable[[str], None]:
-        return lambda reason: written.append((reason, [row.iteration for row in rows]))
+    class Noted:
+        def __init__(self, state: int, rows: list[Info], reason: str) -> None:
+            self.state, self.rows, self.reason = state, rows, reason
+
+        def save(self, folder: Path, overwrite: bool) -> None:
+            assert overwrite
+            assert self.state == self.rows[-1].iteration
+            written.append((self.reason, [row.iteration for row in self.rows]))
+
+    def fit_of(state: int, rows: list[Info]) -> Callable[[str], Any]:
+        return lambda reason: Noted(state, rows, reason)
 
     def interrupt(info: Info) -> None:
         if info.iteration == 2:
@@ -175,13 +193,14 @@ def test_a_checkpoint_is_written_when_a_run_is_interrupted() -> None:
 
     engine = Script([-5.0, -4.0, -3.0])
     with pytest.raises(KeyboardInterrupt):
-        iterate(engine, [], 10, 0.0, 1e-9, [interrupt], False, Checkpoints(snapshot))
+        iterate(engine, 0, [], 10, 0.0, 1e-9, [interrupt], False, Checkpoints(tmp_path / "kept", fit_of))
     assert written == [("checkpoint", [0, 1, 2])]
-    iterate(Script([-5.0, -4.0]), [], 1, 0.0, 1e-9, (), False, Checkpoints(snapshot, seconds=0.0))
+    often = Checkpoints(tmp_path / "kept", fit_of, seconds=0.0)
+    iterate(Script([-5.0, -4.0]), 0, [], 1, 0.0, 1e-9, (), False, often)
     every = [("checkpoint", [0]), ("checkpoint", [0, 1])]  # every few seconds, here at once
     assert written[1:] == [*every, ("iteration cap", [0, 1])]
 
 
 def test_progress_is_shown_only_when_asked_and_only_for_long_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    iterate(Script([-2.0, -1.0, -1.0]), [], 10, 1e-6, 1e-9, progress=True)
+    iterate(Script([-2.0, -1.0, -1.0]), 0, [], 10, 1e-6, 1e-9, progress=True)
     assert capsys.readouterr() == ("", "")

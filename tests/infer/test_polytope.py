@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyro_unsup import FitError, Loosen, Polytope, fixed
+from pyro_unsup import FitError, Polytope
+from pyro_unsup.infer.schedules import Loosen, fixed
 
 
 def vertices(polytope: Polytope) -> list[np.ndarray]:

@@ -9,30 +9,34 @@ from pyro_unsup.infer.schedules import check_schedule
 
 
 def test_the_published_schedules_with_their_end() -> None:
-    tagging, grammar = pu.geometric(1e-4, 1.2), pu.geometric(0.01, 1.5)
+    tagging, grammar = pu.schedules.geometric(1e-4, 1.2), pu.schedules.geometric(0.01, 1.5)
     assert (len(tagging), len(grammar)) == (52, 13)
     assert tagging[-1] == grammar[-1] == 1.0
     assert tagging[-2] == pytest.approx(0.9100, abs=1e-4)
     assert grammar[-2] == pytest.approx(0.8650, abs=1e-4)
-    assert pu.geometric(1.0, 2.0) == [1.0]
+    assert pu.schedules.geometric(1.0, 2.0) == [1.0]
 
 
 def test_linear_and_quench() -> None:
-    assert pu.linear(0.2, 5) == pytest.approx([0.2, 0.4, 0.6, 0.8, 1.0])
-    assert pu.quench(2.0, 1.5) == [1.5, 2.0]
-    assert check_schedule(pu.geometric(0.5, 2) + pu.quench(3, 2)) == [0.5, 1.0, 2.0, 3.0]
+    assert pu.schedules.linear(0.2, 5) == pytest.approx([0.2, 0.4, 0.6, 0.8, 1.0])
+    assert pu.schedules.quench(2.0, 1.5) == [1.5, 2.0]
+    assert check_schedule(pu.schedules.geometric(0.5, 2) + pu.schedules.quench(3, 2)) == [0.5, 1.0, 2.0, 3.0]
     assert check_schedule(range(1, 3)) == [1.0, 2.0]
 
 
 @pytest.mark.parametrize(("start", "factor"), [(0.1, 1.0), (0.1, 0.5), (2.0, 1.5), (0.1, float("inf"))])
 def test_a_geometric_schedule_that_never_ends(start: float, factor: float) -> None:
     with pytest.raises(pu.FitError, match=r"never gets from .* to 1 by a factor of"):
-        pu.geometric(start, factor)
+        pu.schedules.geometric(start, factor)
 
 
 @pytest.mark.parametrize("beta", [0.0, -0.1, float("nan"), float("inf")])
 def test_betas_that_are_none(beta: float) -> None:
-    for call in (lambda: pu.geometric(beta), lambda: pu.linear(beta, 3), lambda: check_schedule([beta, 1.0])):
+    for call in (
+        lambda: pu.schedules.geometric(beta),
+        lambda: pu.schedules.linear(beta, 3),
+        lambda: check_schedule([beta, 1.0]),
+    ):
         with pytest.raises(pu.FitError, match="beta must be positive and finite"):
             call()
 
@@ -43,9 +47,9 @@ def test_schedules_that_do_not_get_there() -> None:
     with pytest.raises(pu.FitError, match="schedule is empty"):
         check_schedule([])
     with pytest.raises(pu.FitError, match="two betas or more"):
-        pu.linear(0.1, 1)
+        pu.schedules.linear(0.1, 1)
 
 
 def test_a_factor_that_would_take_for_ever() -> None:
     with pytest.raises(pu.FitError, match=r"takes more than 100,000 betas from 0.01 to 1"):
-        pu.geometric(0.01, 1.0000000000000002)
+        pu.schedules.geometric(0.01, 1.0000000000000002)

@@ -46,7 +46,7 @@ def test_processes_change_nothing() -> None:
 
 
 def test_a_setting_that_cannot_be_trained_does_not_win() -> None:
-    init = pu.from_weights({
+    init = pu.init.from_weights({
         "start": torch.zeros(1), "transition": torch.zeros(1, 1), "emission": torch.tensor([[0.0, -math.inf]])
     })  # fmt: skip
     with pytest.raises(FitError, match=r"no setting could be trained: iteration 0: .* has probability zero"):

@@ -26,7 +26,7 @@ every = pytest.mark.parametrize("how", ESTIMATES, ids=repr)
 
 def annealed(how: Any, jitter: float) -> pu.Fit:
     """One step at each beta but the last: a prior that is learned soon takes rows that are alike for a law."""
-    engine = pu.Anneal(Tagger(2, 3), how, pu.uniform(), schedule=[0.8, 1.0], jitter=jitter, steps=1)
+    engine = pu.Anneal(Tagger(2, 3), how, pu.init.uniform(), schedule=[0.8, 1.0], jitter=jitter, steps=1)
     return engine.run(DATA, iterations=60, tolerance=1e-6, progress=False)
 
 

@@ -18,11 +18,19 @@ from pyro_unsup.models import Tagger
 from .stepwise_cases import CORPUS, Sharpened, close, corpus
 
 
+def shortcut(engine: StepwiseEM, data: Any) -> Shortcut | None:
+    """The compiled mini-batches of a run, if there are any."""
+    state: Any = engine.init(data)
+    engine.examples_of(state)
+    found: Shortcut | None = state.shortcut
+    return found
+
+
 def both_ways(monkeypatch: pytest.MonkeyPatch, model: Any, data: Any, how: Any, passes: int, **options: Any) -> None:
     """Compiled stretches and the general path lead to the same weights by the same likelihoods."""
     fast = StepwiseEM(model, how, **options)
     one = fast.run(data, iterations=passes, tolerance=0, progress=False)
-    assert fast._shortcut is not None
+    assert shortcut(fast, data) is not None
     with monkeypatch.context() as patch:
         patch.setattr(Shortcut, "of", staticmethod(lambda *args: None))
         other = StepwiseEM(model, how, **options).run(data, iterations=passes, tolerance=0, progress=False)
@@ -71,13 +79,13 @@ def test_what_scaled_arithmetic_cannot_do_is_left_to_the_general_path(monkeypatc
     }
     weights = {name: w.log_softmax(-1) for name, w in weights.items()}
     data = [[0, 0, 0, 0, 2, 2, 2, 2, 2], [1, 0], [1, 2], [0] * 5 + [2] * 7]
-    init, general, real = pu.from_weights(weights), [0], StepwiseEM._update
+    init, general, real = pu.init.from_weights(weights), [0], StepwiseEM.update
 
     def update(engine: StepwiseEM, *args: Any) -> float:
         general[0] += 1
         return real(engine, *args)
 
-    monkeypatch.setattr(StepwiseEM, "_update", update)
+    monkeypatch.setattr(StepwiseEM, "update", update)
     both_ways(monkeypatch, Tagger(2, 3), data, Normalise(), 6, batch_size=1, init=init)
     assert 24 + 1 < general[0] < 24 + 24  # all updates of the general path, the first of the other, and some more
 
@@ -90,7 +98,7 @@ def test_what_scaled_arithmetic_cannot_do_is_left_to_the_general_path(monkeypatc
 def test_models_without_compiled_stretches_take_the_general_path(model: Any) -> None:
     engine = StepwiseEM(model, batch_size=20)
     fit = engine.run(CORPUS, iterations=3, progress=False)
-    assert engine._shortcut is None
+    assert shortcut(engine, CORPUS) is None
     assert fit.rows[-1]["log_likelihood"] > fit.rows[0]["log_likelihood"]
 
 
@@ -103,5 +111,4 @@ def test_weights_that_are_not_the_tables_themselves_are_not_taken_for_them() -> 
             pyro.sample("words", pu.Chain(start, transition, emission, lengths, flat=True), obs=flat)
 
     engine = StepwiseEM(shifted, batch_size=3)
-    engine.run(corpus(V=3), iterations=2, progress=False)
-    assert engine._shortcut is None
+    assert shortcut(engine, corpus(V=3)) is None

@@ -11,6 +11,7 @@ from torch import Tensor
 
 import pyro_unsup as pu
 from pyro_unsup import AddLambda, DirichletMAP, DirichletVB, StepwiseEM
+from pyro_unsup.infer.examples import Examples
 from pyro_unsup.models import Tagger
 from pyro_unsup.tables import Declaration
 
@@ -21,13 +22,13 @@ def test_with_variational_bayes_it_is_stochastic_variational_inference() -> None
     """lambda <- (1 - rho) lambda + rho (alpha + n/m counts), weights exp(E log theta) (Hoffman et al. 2013)."""
     data, m, alpha = corpus(40, V=6), 8, 0.4
     engine = StepwiseEM(Tagger(3, 6), DirichletVB(alpha), batch_size=m, order_seed=1)
-    engine.start(data, seed=2)
-    weights = dict(engine.weights)
+    state = engine.init(data, seed=2)
+    weights = dict(state.weights)
     posterior = {name: 40 / m * w.exp() + alpha for name, w in weights.items()}
     for k in range(10):
         if k % 5 == 0:
             order = np.random.default_rng((1, k // 5)).permutation(40)
-            engine.move()
+            state = engine.m_step(state)
         batch = [data[i] for i in order[k % 5 * m :][:m]]
         words, lengths = (
             torch.tensor([word for sentence in batch for word in sentence]),
@@ -37,7 +38,7 @@ def test_with_variational_bayes_it_is_stochastic_variational_inference() -> None
         counts, rho = chain.posterior(words).counts, (k + 2) ** -0.7
         posterior = {name: (1 - rho) * x + rho * (alpha + 40 / m * counts[name]) for name, x in posterior.items()}
         weights = {name: x.digamma() - x.sum(-1, keepdim=True).digamma() for name, x in posterior.items()}
-    close(engine.weights, weights)
+    close(state.weights, weights)
 
 
 @pytest.mark.parametrize("kind", ["tagger", "ccm", "clusterer", "segmenter", "aligner"])
@@ -45,8 +46,8 @@ def test_with_variational_bayes_it_is_stochastic_variational_inference() -> None
 def test_every_model_takes_mini_batches_and_one_of_all_is_batch_em(kind: str, how: Any) -> None:
     model, data = small(kind)
     online = StepwiseEM(model, how, batch_size=5)
-    online.run(data, iterations=3, tolerance=0, progress=False)
-    assert online.updates == 3 * -(-online.examples.size // 5)
+    fit = online.run(data, iterations=3, tolerance=0, progress=False)
+    assert fit.config["updates"] == 3 * -(-Examples.of(model, (data,), {}).size // 5)
     whole = StepwiseEM(model, how, batch_size=1000, schedule=lambda k: 1.0)
     one = whole.run(data, iterations=3, tolerance=0, progress=False)
     other = pu.EM(model, how).run(data, iterations=3, tolerance=0, progress=False)
@@ -77,7 +78,7 @@ def test_pseudo_counts_of_a_run_mean_what_they_mean_to_batch_em(how: Any) -> Non
     data = corpus(40, seed=4)
     engine = StepwiseEM(model, how, power=0.9, batch_size=8)
     fit = engine.run(data, iterations=60, tolerance=0, progress=False, seed=1)
-    on = pu.EM(model, how, init=pu.from_weights(fit)).run(data, iterations=1, tolerance=0, progress=False)
+    on = pu.EM(model, how, init=pu.init.from_weights(fit)).run(data, iterations=1, tolerance=0, progress=False)
     for name, w in fit.weights.items():
         torch.testing.assert_close(w.exp(), on.weights[name].exp(), rtol=0, atol=0.02)
 
@@ -85,7 +86,7 @@ def test_pseudo_counts_of_a_run_mean_what_they_mean_to_batch_em(how: Any) -> Non
 def test_the_hybrid_goes_on_with_batch_em() -> None:
     model = Tagger(3, CORPUS.vocab)
     quick = StepwiseEM(model, batch_size=5).run(CORPUS, iterations=5, progress=False)
-    fit = pu.EM(model, init=pu.from_weights(quick)).run(CORPUS, iterations=5, progress=False)
+    fit = pu.EM(model, init=pu.init.from_weights(quick)).run(CORPUS, iterations=5, progress=False)
     assert fit.rows[0]["log_likelihood"] == pytest.approx(quick.log_likelihood(CORPUS), rel=1e-12)
     assert fit.objective > fit.rows[0]["objective"]
 
@@ -93,8 +94,8 @@ def test_the_hybrid_goes_on_with_batch_em() -> None:
 def test_an_update_never_looks_at_a_whole_table(monkeypatch: pytest.MonkeyPatch, slowly: None) -> None:
     engine = StepwiseEM(Tagger(2, 1_000_000), AddLambda(0.1), batch_size=2)
     data = [[5, 7], [999_999, 5, 3], [7], [8, 8, 3]]
-    engine.start(data)
-    engine.examples  # noqa: B018
+    state = engine.init(data)
+    engine.examples_of(state)
     sizes: list[int] = []
     real = torch.Tensor.index_add_
 
@@ -108,6 +109,6 @@ def test_an_update_never_looks_at_a_whole_table(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(torch.Tensor, "index_add_", note)
     monkeypatch.setattr(AddLambda, "weights", refused)
     monkeypatch.setattr(Declaration, "whole", refused)
-    engine.move()
+    engine.m_step(state)
     assert sizes
     assert max(sizes) <= 2 * 4  # states times words of a mini-batch

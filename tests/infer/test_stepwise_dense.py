@@ -13,6 +13,7 @@ from torch import Tensor
 import pyro_unsup as pu
 from pyro_unsup import StepwiseEM
 from pyro_unsup.distributions import Agreement, Mixture, Segmentation
+from pyro_unsup.infer.stepwise import StepwiseState
 from pyro_unsup.models import Aligner, Clusterer, Segmenter, Tagger
 
 from .stepwise_cases import close, corpus
@@ -21,21 +22,24 @@ Weights = dict[str, Tensor]
 LogMarginal = Callable[[Weights, Any], Tensor]
 
 
-def dense_stepwise(engine: StepwiseEM, start: Weights, passes: int, log_marginal: LogMarginal) -> Weights:
+def dense_stepwise(
+    engine: StepwiseEM, state: StepwiseState, start: Weights, passes: int, log_marginal: LogMarginal
+) -> Weights:
     """The definition, on whole tables.
 
     :param log_marginal: of some examples, by whole tables of log-weights: its gradient is their expected counts.
     """
-    layouts = {name: declaration.layout for name, declaration in engine.declarations.items()}
+    layouts = {name: declaration.layout for name, declaration in state.problem.declarations.items()}
     mu, k = {name: w.exp() for name, w in start.items()}, 0
 
     def weights() -> Weights:
         return {name: (c / layouts[name].spread(layouts[name].row_sum(c))).log() for name, c in mu.items()}
 
+    examples = engine.examples_of(state)
     for number in range(passes):
-        for chosen in engine.examples.batches(engine.batch_size, (engine.order_seed, number)):
+        for chosen in examples.batches(engine.batch_size, (engine.order_seed, number)):
             leaves = {name: w.requires_grad_() for name, w in weights().items()}
-            total = log_marginal(leaves, *engine.examples.select(chosen))
+            total = log_marginal(leaves, *examples.select(chosen))
             s = dict(zip(leaves, torch.autograd.grad(total, list(leaves.values())), strict=True))
             eta = engine.step_size(k)
             mu, k = {name: (1 - eta) * c + eta * s[name] for name, c in mu.items()}, k + 1
@@ -56,22 +60,23 @@ def test_a_thousand_updates_of_a_tagger(compiled: bool, power: float | None, req
     data, passes = corpus(100, V=6), 20
     schedule = None if power is not None else lambda k: 0.6 - 0.1 * (k % 3)
     engine = StepwiseEM(Tagger(3, 6), power=power or 0.7, batch_size=2, schedule=schedule, order_seed=5)
-    engine.start(data, seed=1)
-    start, rescaled = dict(engine.weights), moved(engine, passes, "emission")
-    assert engine.updates == 1000
-    assert (engine._shortcut is not None) == compiled
+    state = engine.init(data, seed=1)
+    start = dict(state.weights)
+    state, rescaled = moved(engine, state, passes, "emission")
+    assert state.updates == 1000
+    assert (state.shortcut is not None) == compiled
     assert (power is not None) or rescaled >= 1
-    close(engine.weights, dense_stepwise(engine, start, passes, tagged))
+    close(state.weights, dense_stepwise(engine, state, start, passes, tagged))
 
 
-def moved(engine: StepwiseEM, passes: int, name: str) -> int:
-    """How often the scale of a table rose in these passes."""
+def moved(engine: StepwiseEM, state: StepwiseState, passes: int, name: str) -> tuple[StepwiseState, int]:
+    """The state after some passes, and how often the scale of a table rose in them."""
     rescaled, before = 0, 1.0
     for _ in range(passes):
-        engine.move()
-        scale = engine.statistics.tables[name].scale
+        state = engine.m_step(state)
+        scale = state.statistics.tables[name].scale
         rescaled, before = rescaled + (scale > before), scale
-    return rescaled
+    return state, rescaled
 
 
 def clusterer() -> tuple[Any, Any, LogMarginal]:
@@ -122,12 +127,13 @@ def test_hundreds_of_updates_of_other_models(make: Any, table: str) -> None:
     """Through rescaling, and with mini-batches that never touch the whole of the largest table."""
     model, data, log_marginal = make()
     engine = StepwiseEM(model, batch_size=3, schedule=lambda k: 0.85 - 0.1 * (k % 3), order_seed=5)
-    engine.start(data, seed=1)
-    size = engine.declarations[table].layout.shape[-1]
-    first = pu.handlers.declared(model, *engine.examples.select(np.arange(3)))[table].touched
+    state = engine.init(data, seed=1)
+    size = state.problem.declarations[table].layout.shape[-1]
+    first = pu.handlers.declared(model, *engine.examples_of(state).select(np.arange(3)))[table].touched
     assert first is not None
     assert len(first) < size
-    start, rescaled = dict(engine.weights), moved(engine, 40, table)
-    assert engine.updates == 320
+    start = dict(state.weights)
+    state, rescaled = moved(engine, state, 40, table)
+    assert state.updates == 320
     assert rescaled >= 1
-    close(engine.weights, dense_stepwise(engine, start, 40, log_marginal))
+    close(state.weights, dense_stepwise(engine, state, start, 40, log_marginal))

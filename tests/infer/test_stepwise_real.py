@@ -18,7 +18,7 @@ def test_words_of_child_directed_speech(real_data: Path) -> None:
     model = Segmenter.of(text, max_length=10)
     found = []
     for seed in range(5):
-        engine = pu.StepwiseEM(model, init=pu.noise(1e-3), power=0.7, batch_size=1000, order_seed=seed)
+        engine = pu.StepwiseEM(model, init=pu.init.noise(1e-3), power=0.7, batch_size=1000, order_seed=seed)
         fit = engine.run(text, iterations=10, tolerance=0, seed=seed, progress=False)
         found.append(100 * fit.evaluate(text)["token_f1"])
     assert np.mean(found) >= 81

@@ -50,7 +50,7 @@ def test_impossible_settings_are_refused(options: dict[str, Any], message: str) 
 
 def test_a_step_size_outside_the_unit_interval_is_refused() -> None:
     with pytest.raises(FitError, match=r"update 0: a step size must lie in \[0, 1\], actual 2.0"):
-        StepwiseEM(Tagger(2, 4), schedule=lambda k: 2.0).step(corpus())
+        StepwiseEM(Tagger(2, 4), schedule=lambda k: 2.0).session().step(corpus())
 
 
 def test_models_with_more_to_learn_than_tables_are_refused() -> None:
@@ -68,7 +68,7 @@ def test_models_with_more_to_learn_than_tables_are_refused() -> None:
 
     for model, what in ((with_param, "parameter 'mean'"), (with_latent, "latent variable 'mean'")):
         message = f"StepwiseEM learns tables only, and the model also has {what}: train it with pyro.infer.SVI"
-        engine = StepwiseEM(model)
+        engine = StepwiseEM(model).session()
         for _ in range(2):
             with pytest.raises(FitError, match=message):
                 engine.step(torch.zeros(3))
@@ -82,7 +82,7 @@ def test_data_without_examples_are_refused() -> None:
 
 
 def test_data_that_forgetting_made_impossible_say_so() -> None:
-    engine = StepwiseEM(Tagger(1, 2), schedule=lambda k: 0.999)
+    engine = StepwiseEM(Tagger(1, 2), schedule=lambda k: 0.999).session()
     engine.start([[0]])
     for _ in range(160):
         engine.step([[0]])

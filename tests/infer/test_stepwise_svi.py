@@ -51,7 +51,7 @@ def test_code_written_for_svi_runs_unchanged(plate: str) -> None:
     model: Any = Tagger(2, 4) if plate == "all" else sampled
     batches = [(data[i : i + 10],) for i in range(0, 40, 10)] if plate == "all" else [(data, 10)] * 4
     stock = SVI(model, AutoDelta(model), pyro.optim.Adam({"lr": 0.05}), Trace_ELBO())
-    for svi in (StepwiseEM(model), stock):
+    for svi in (StepwiseEM(model).session(), stock):
         losses, drawn = train(svi, batches, epochs=8)
         assert all(isinstance(loss, float) for loss in losses)
         assert losses[-1] < losses[0]
@@ -69,12 +69,12 @@ def test_the_guide_has_the_tables_as_they_are(case: str) -> None:
         model = Tagger(toy.TAGSET, data.vocab, dictionary=TagDictionary.from_corpus(data))
     else:
         model, data = small("aligner")
-    engine = StepwiseEM(model, DirichletVB(0.3))
+    engine = StepwiseEM(model, DirichletVB(0.3)).session()
     for _ in range(3):
         engine.step(data)
     guide = poutine.trace(engine.guide).get_trace(data)
     model_trace = poutine.trace(poutine.replay(model, trace=guide)).get_trace(data)
-    fixed = {name: d.layout.normalise(engine.weights[name]) for name, d in engine.declarations.items()}
+    fixed = {name: d.layout.normalise(engine.weights[name]) for name, d in engine.state.problem.declarations.items()}
     expected = poutine.trace(pu.given(model, fixed)).get_trace(data)
     for name, site in expected.nodes.items():
         if site["type"] == "sample" and site["is_observed"]:
@@ -84,13 +84,13 @@ def test_the_guide_has_the_tables_as_they_are(case: str) -> None:
 
 def test_subsampling_plates_make_every_step_an_estimate_of_the_whole_data() -> None:
     words = torch.randint(5, (60,))
-    engine = StepwiseEM(lambda words: mixture(words, 10), AddLambda(0.5))
+    engine = StepwiseEM(lambda words: mixture(words, 10), AddLambda(0.5)).session()
     loss = engine.step(words)
-    whole = StepwiseEM(lambda words: mixture(words, 60), AddLambda(0.5))
+    whole = StepwiseEM(lambda words: mixture(words, 60), AddLambda(0.5)).session()
     assert loss == pytest.approx(whole.step(words), rel=0.3)  # scaled up by Pyro
-    for name, table in engine.statistics.tables.items():
+    for name, table in engine.state.statistics.tables.items():
         total = float(table.counts().sum())
-        assert total == pytest.approx(float(whole.statistics.tables[name].counts().sum()), rel=1e-10)
+        assert total == pytest.approx(float(whole.state.statistics.tables[name].counts().sum()), rel=1e-10)
     for _ in range(300):
         engine.step(words)
     frequencies = (engine.weights["share"].unsqueeze(-1) + engine.weights["kinds"]).logsumexp(0).exp()
@@ -102,5 +102,5 @@ def test_enumerated_models_take_mini_batches_of_rows() -> None:
     words = torch.randint(5, (60,))
     engine = StepwiseEM(lambda words: mixture(words, len(words)), batch_size=7)
     fit = engine.run(words, iterations=3, tolerance=0, progress=False)
-    assert engine.updates == 3 * 9
+    assert fit.config["updates"] == 3 * 9
     assert fit.rows[-1]["log_likelihood"] > fit.rows[0]["log_likelihood"]

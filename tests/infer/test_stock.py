@@ -121,7 +121,7 @@ def test_a_table_in_a_normalising_distribution_is_an_error(model: Callable[[], N
         r"expected counts\. Use pyro_unsup\.Categorical\(log_weights\) there"
     )
     with pytest.raises(FitError, match=message):
-        EM(model).step()
+        EM(model).session().step()
     with pytest.raises(FitError, match=message):
         EM(model).run(progress=False)
 

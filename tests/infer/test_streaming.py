@@ -35,21 +35,19 @@ def stream(number: int, alive: list[int]) -> Iterator[Batch]:
 
 def test_a_stream_is_learned_from_without_being_kept() -> None:
     alive: list[int] = []
-    engine = StepwiseEM(Tagger(2, 4))
-    fit = engine.run_stream(stream(40, alive), seed=1, progress=False)
+    fit = StepwiseEM(Tagger(2, 4)).run_stream(stream(40, alive), seed=1, progress=False)
     assert max(alive) <= 2
     assert [row["iteration"] for row in fit.rows] == [1, 2, 4, 8, 16, 32, 40]
     assert fit.report.reason == "end of the stream"
-    stepped = StepwiseEM(Tagger(2, 4))
-    stepped.start(corpus(3, seed=0), seed=1)
+    stepped = StepwiseEM(Tagger(2, 4)).session(seed=1)
     losses = [stepped.step(corpus(3, seed=i)) for i in range(40)]
     assert all(torch.equal(fit.weights[name], w) for name, w in stepped.weights.items())
     assert fit.rows[2]["log_likelihood"] == pytest.approx(-(losses[2] + losses[3]) / 2)
     assert fit.rows[-1]["log_likelihood"] == pytest.approx(-np.mean(losses[32:]))
-    sizes = {name: x.numel() for name, x in engine.result().state.items()}
-    engine.partial_fit(corpus(3, seed=41)).partial_fit(corpus(3, seed=42))
-    assert {name: x.numel() for name, x in engine.result().state.items()} == sizes
-    assert engine.updates == 42
+    sizes = {name: x.numel() for name, x in stepped.result().state.items()}
+    stepped.partial_fit(corpus(3, seed=41)).partial_fit(corpus(3, seed=42))
+    assert {name: x.numel() for name, x in stepped.result().state.items()} == sizes
+    assert stepped.state.updates == 42
 
 
 def test_a_stream_can_be_gone_on_with(tmp_path: Path) -> None:

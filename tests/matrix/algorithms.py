@@ -93,7 +93,7 @@ def reference(model: Model) -> pu.Fit:
 
 
 def features(model: Model) -> pu.LogLinear:
-    return pu.LogLinear(model.templates, kappa=0.1, m_steps=5)
+    return pu.LogLinear(model.templates, kappa=0.1, lbfgs_iterations=5)
 
 
 def regularised(model: Model) -> Any:
@@ -119,7 +119,7 @@ def fit_of(model: Model, values: Mapping[str, Tensor]) -> pu.Fit:
         whole = value.new_full(layout.shape, -math.inf)
         tables[name] = value if layout.support is None else whole.masked_scatter(layout.support, value)
     others = {name: x.detach() for name, x in values.items() if name not in tables}
-    fit = pu.EM(model.make(), init=pu.from_weights(tables)).run(*model.data, progress=False, iterations=0)
+    fit = pu.EM(model.make(), init=pu.init.from_weights(tables)).run(*model.data, progress=False, iterations=0)
     return replace(fit, points={**fit.points, **others})
 
 

@@ -49,7 +49,7 @@ NO_PARTS = Refusal(
 )
 NO_SAMPLER = Refusal(
     pu.FitError,
-    r"Gibbs sampling is for Tagger, .* whose tables it can integrate out, .*: sample .* with pyro\.infer\.NUTS",
+    r"Gibbs sampling needs a model that can integrate its tables out .*: sample .* with pyro\.infer\.NUTS",
     "integrates tables out, which is worked out model by model; NUTS samples the tables of any",
 )
 ONE_BY_ONE = Refusal(

@@ -88,12 +88,11 @@ def test_the_e_step_is_that_of_all_trees(variant: int, beta: float, empty: bool)
     model = CCM.of(SENTENCES, vocab=4, variant=variant, empty_spans=empty)
     em = pu.EM(pu.temper(model, beta))
     for data in (SENTENCES, [[3, 2, 1, 0, 0], [2, 2, 2, 2, 2, 2]]):  # the second has yields and contexts never seen
-        em.start(data)
-        info = em.look()
-        total, counts = oracle(model, em.weights, data, beta)
+        state = em.init(data)
+        info, expected = em.e_step(state)
+        total, counts = oracle(model, state.weights, data, beta)
         assert info.objective == pytest.approx(total, rel=1e-10)
-        assert em._expected is not None
-        for name, c in em._expected.counts.items():
+        for name, c in expected.counts.items():
             torch.testing.assert_close(c, counts[name], rtol=1e-9, atol=1e-9)
 
 
@@ -117,15 +116,14 @@ def test_rows_have_the_pseudo_counts_asked_for(variant: int) -> None:
     """Smoothing of 2 for constituents and 8 for distituents: P(cell) is in proportion to its counts and those."""
     model = CCM.of(CORPUS, variant=variant, prior=(3.0, 9.0))
     em = pu.EM(model, pu.DirichletMAP(), model.split_start(CORPUS))
-    em.start(CORPUS)
-    em.look()
-    assert em._expected is not None
-    counts = em._expected.counts
-    em.move()
+    state = em.init(CORPUS)
+    _, expected = em.e_step(state)
+    counts = expected.counts
+    state = em.m_step(state, expected)
     for name, d in model.declarations().items():
         extra = torch.tensor([[8.0], [2.0]]).expand(2, d.layout.shape.numel() // 2).reshape(d.layout.shape)
         expected = d.layout.normalise((counts[name] + extra).log())
-        torch.testing.assert_close(em.weights[name], expected)
+        torch.testing.assert_close(state.weights[name], expected)
 
 
 @pytest.mark.parametrize("kind", ["split", "uniform"])
@@ -180,11 +178,10 @@ def test_a_small_batch_touches_few_columns_and_gives_the_same_counts(variant: in
     text = [rng.integers(4, size=7).tolist() for _ in range(40)]
     model = CCM.of(text, vocab=4, variant=variant, empty_spans=empty)
     em = pu.EM(model)
-    em.start(text[:2])
-    em.look()
-    assert em._expected is not None
-    _, counts = oracle(model, em.weights, text[:2])
-    for name, c in em._expected.counts.items():
+    state = em.init(text[:2])
+    _, expected = em.e_step(state)
+    _, counts = oracle(model, state.weights, text[:2])
+    for name, c in expected.counts.items():
         torch.testing.assert_close(c, counts[name], rtol=1e-9, atol=1e-9)
     site = poutine.trace(model).get_trace(text[:2]).nodes["spans"]
     assert site["fn"].weights["yields"].shape[-1] <= 56 + 15 * empty  # and one for each word, and for nothing
@@ -195,7 +192,7 @@ def test_sentences_without_words_count_for_nothing() -> None:
     sentences = [[0, 1, 2], [], [2], []]
     for empty in (False, True):
         model = CCM.of(sentences, vocab=3, empty_spans=empty)
-        em = pu.EM(model)
+        em = pu.EM(model).session()
         assert em.evaluate_loss(sentences) == pytest.approx(em.evaluate_loss([[0, 1, 2], [2]]), rel=1e-12)
         assert em.evaluate_loss(model.index(sentences).select([1, 0])) == em.evaluate_loss([[0, 1, 2]])
 
@@ -204,7 +201,8 @@ def test_sentences_without_words_count_for_nothing() -> None:
 def test_empty_spans_are_the_same_in_both_precisions_and_impossible_without_nan(variant: int) -> None:
     model = CCM.of(CORPUS, variant=variant, empty_spans=True)
     start = model.split_start(CORPUS)
-    losses = [pu.EM(model, init=start, dtype=dtype).evaluate_loss(CORPUS) for dtype in (torch.float64, torch.float32)]
+    engines = [pu.EM(model, init=start, dtype=dtype) for dtype in (torch.float64, torch.float32)]
+    losses = [engine.session().evaluate_loss(CORPUS) for engine in engines]
     assert losses[0] == pytest.approx(losses[1], rel=2e-5)
     weights = {name: w.clone().requires_grad_() for name, w in start(model.declarations(), torch.Generator()).items()}
     first = [int(model.index(CORPUS).before[k]) for k in range(2)]
@@ -226,11 +224,13 @@ def test_empty_spans_are_the_same_in_both_precisions_and_impossible_without_nan(
 def test_labelled_trees_count_empty_spans_too() -> None:
     model = CCM.of(CORPUS, empty_spans=True)
     fit = pu.EM(model, pu.AddLambda(0.1), model.split_start(CORPUS)).run(CORPUS, iterations=3, progress=False)
-    gold = pu.EM(model, init=pu.from_labelled(model, CORPUS, structure=fit.predict(CORPUS), estimate=pu.Normalise()))
-    gold.start(CORPUS)
+    gold = pu.EM(
+        model, init=pu.init.from_labelled(model, CORPUS, structure=fit.predict(CORPUS), estimate=pu.Normalise())
+    )
+    state = gold.init(CORPUS)
     gaps = CORPUS.tokens + len(CORPUS)
     spans = sum(n * (n + 1) // 2 for n in CORPUS.lengths.tolist()) - sum(2 * n - 1 for n in CORPUS.lengths.tolist())
-    assert float(gold.weights["yield"][0, -1].exp()) == pytest.approx(gaps / (gaps + spans))
+    assert float(state.weights["yield"][0, -1].exp()) == pytest.approx(gaps / (gaps + spans))
 
 
 def test_a_corpus_is_looked_up_once() -> None:
@@ -241,7 +241,7 @@ def test_a_corpus_is_looked_up_once() -> None:
     assert model.index(again) is not first
     assert torch.equal(model.index(again).cells, first.cells)
     assert torch.equal(model.index(SENTENCES).cells, first.cells)
-    em = pu.EM(model)
+    em = pu.EM(model).session()
     assert em.evaluate_loss(first) == em.evaluate_loss(CORPUS) == em.evaluate_loss(SENTENCES)
     copy = pickle.loads(pickle.dumps(model))
     assert torch.equal(copy.index(CORPUS).cells, first.cells)
@@ -266,7 +266,9 @@ def test_saved_and_loaded(tmp_path: Path, variant: int, empty: bool) -> None:
     new = [[0, 1, 3, 3], [2]]
     assert loaded.log_likelihood(new) == fit.log_likelihood(new)
     assert torch.equal(loaded.predict(new), fit.predict(new))
-    more = pu.EM(loaded.model, pu.DirichletMAP(), pu.from_weights(loaded)).run(CORPUS, iterations=2, progress=False)
+    more = pu.EM(loaded.model, pu.DirichletMAP(), pu.init.from_weights(loaded)).run(
+        CORPUS, iterations=2, progress=False
+    )
     assert more.objective >= fit.objective
 
 
@@ -280,10 +282,10 @@ def test_predicts_trees_and_knows_its_posterior() -> None:
     lengths = torch.from_numpy(CORPUS.lengths)
     found = constituents(tree, lengths).tolist()
     assert len(found) == int((2 * lengths - 1).sum())
-    gold = pu.EM(model, init=pu.from_labelled(model, CORPUS, structure=tree, estimate=pu.Normalise()))
-    gold.start(CORPUS)
+    gold = pu.EM(model, init=pu.init.from_labelled(model, CORPUS, structure=tree, estimate=pu.Normalise()))
+    state = gold.init(CORPUS)
     yields = {tuple(SENTENCES[b][i:j]) for b, i, j in found}  # what the constituents of those trees consist of
-    assert int(gold.weights["yield"][1].isfinite().sum()) == len(yields)
+    assert int(state.weights["yield"][1].isfinite().sum()) == len(yields)
 
 
 @pytest.mark.parametrize("guide", [AutoDelta, AutoNormal])

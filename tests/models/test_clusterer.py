@@ -59,12 +59,11 @@ def test_a_small_batch_touches_few_columns_and_gives_the_same_counts() -> None:
     data = [rng.integers(V, size=5).tolist() for _ in range(3)]
     model = Clusterer(3, V)
     em = EM(model)
-    em.start(data)
-    em.look()
-    assert em._expected is not None
+    state = em.init(data)
+    _, expected = em.e_step(state)
     bags = model.index(data)
-    whole = pu.distributions.Mixture(em.weights["cluster"], em.weights["words"], bags.lengths)
-    torch.testing.assert_close(em._expected.counts["words"], whole.posterior(bags.cells).counts["words"])
+    whole = pu.distributions.Mixture(state.weights["cluster"], state.weights["words"], bags.lengths)
+    torch.testing.assert_close(expected.counts["words"], whole.posterior(bags.cells).counts["words"])
     seen = poutine.trace(model).get_trace(data).nodes["bags"]["fn"].weights["words"]
     assert seen.shape == (3, len({w for bag in data for w in bag}))
 
@@ -78,7 +77,7 @@ def test_tempered_em_never_lowers_its_objective(beta: float) -> None:
 
 
 def test_data_may_come_counted_flat_padded_or_listed() -> None:
-    em = EM(Clusterer(2, VOCAB))
+    em = EM(Clusterer(2, VOCAB)).session()
     flat, lengths = torch.tensor([w for bag in LISTS for w in bag]), torch.tensor([3, 2, 4, 1])
     corpus = pu.data.Corpus(flat.numpy(), [0, 3, 5, 9, 10], VOCAB)
     padded = torch.tensor([[*bag, *[0] * (4 - len(bag))] for bag in LISTS])
@@ -98,7 +97,7 @@ def test_an_index_can_be_cut_into_mini_batches() -> None:
     assert some.lengths.tolist() == [3, 2]
     assert some.cells.tolist() == [[0, 1], [1, 2], [3, 1], [0, 2], [1, 1]]
     assert len(bags.select(torch.tensor([], dtype=torch.long))) == 0
-    em = EM(model)
+    em = EM(model).session()
     whole = em.evaluate_loss(DOCUMENTS)
     assert sum(em.evaluate_loss(bags.select([i])) for i in (3, 1, 0, 2)) == pytest.approx(whole, rel=1e-12)
     assert em.evaluate_loss(DOCUMENTS.select([2, 0])) == pytest.approx(em.evaluate_loss(some), rel=1e-14)
@@ -117,19 +116,19 @@ def test_a_cluster_without_documents_keeps_its_words() -> None:
         "cluster": torch.tensor([0.0, -torch.inf]),
         "words": torch.tensor([[0.25] * 4, [0.7, 0.1, 0.1, 0.1]]).log(),
     }
-    fit = EM(Clusterer(2, 4), init=pu.from_weights(weights)).run(LISTS, iterations=3, progress=False)
+    fit = EM(Clusterer(2, 4), init=pu.init.from_weights(weights)).run(LISTS, iterations=3, progress=False)
     assert fit.weights["cluster"].tolist() == [0.0, -torch.inf]
     torch.testing.assert_close(fit.weights["words"][1], weights["words"][1])
     assert fit.report.unvisited == {"words": 1}
 
 
 def test_learns_from_labelled_documents() -> None:
-    start = pu.from_labelled(Clusterer(2, 4), LISTS, structure=torch.tensor([0, 1, 0, 1]), estimate=pu.Normalise())
+    start = pu.init.from_labelled(Clusterer(2, 4), LISTS, structure=torch.tensor([0, 1, 0, 1]), estimate=pu.Normalise())
     em = EM(Clusterer(2, 4), init=start)
-    em.start(LISTS)
-    torch.testing.assert_close(em.weights["cluster"].exp(), torch.tensor([0.5, 0.5]))
+    state = em.init(LISTS)
+    torch.testing.assert_close(state.weights["cluster"].exp(), torch.tensor([0.5, 0.5]))
     counts = torch.tensor([[3.0, 3.0, 0.0, 1.0], [0.0, 1.0, 1.0, 1.0]])
-    torch.testing.assert_close(em.weights["words"].exp(), counts / counts.sum(-1, keepdim=True))
+    torch.testing.assert_close(state.weights["words"].exp(), counts / counts.sum(-1, keepdim=True))
 
 
 def test_finds_the_topics_of_the_toy_world() -> None:
@@ -141,7 +140,7 @@ def test_finds_the_topics_of_the_toy_world() -> None:
 def test_annealing_finds_the_topics_from_any_start() -> None:
     """All clusters are alike at first; as they part, every start takes the same way. EM takes another each time."""
     corpus, labels, _ = pu.data.toy.documents(200, seed=2, topics=4)
-    model, schedule = Clusterer(4, corpus.vocab), pu.infer.geometric(0.01, 1.2)
+    model, schedule = Clusterer(4, corpus.vocab), pu.schedules.geometric(0.01, 1.2)
     fits = [pu.Anneal(model, schedule=schedule, steps=10).run(corpus, seed=seed, progress=False) for seed in range(3)]
     for fit in fits:
         assert fit.objective == pytest.approx(fits[0].objective, rel=1e-9)
@@ -168,12 +167,12 @@ def test_errors_say_what_was_expected() -> None:
     with pytest.raises(StructureError, match=r"prior names tables that this clusterer does not have: \['word'\]"):
         Clusterer(2, 4, prior={"word": 0.1})
     with pytest.raises(StructureError, match=r"word numbers must lie in 0 .. 3, actual range 0 .. 4"):
-        EM(Clusterer(2, 4)).step([[0, 4]])
+        EM(Clusterer(2, 4)).session().step([[0, 4]])
     with pytest.raises(StructureError, match="no words: expected at least one document with a word in it"):
-        EM(Clusterer(2, 4)).step([[]])
+        EM(Clusterer(2, 4)).session().step([[]])
     other = Documents.of([0], [0, 1], Vocab(["d", "c", "b", "a"]))
     with pytest.raises(StructureError, match=r"another vocabulary than the model's: re-encode them with with_vo"):
-        EM(Clusterer(2, VOCAB)).step(other)
+        EM(Clusterer(2, VOCAB)).session().step(other)
 
 
 def test_the_parameter_store_is_left_alone() -> None:

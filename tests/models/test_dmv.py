@@ -17,7 +17,7 @@ from pyro_unsup.data import Corpus, read_conllu, short_tag_sequences
 from pyro_unsup.distributions import Dependency
 from pyro_unsup.errors import StructureError
 from pyro_unsup.handlers import given
-from pyro_unsup.infer.initial import from_labelled, noise
+from pyro_unsup.infer.init import from_labelled, noise
 from pyro_unsup.models import DMV
 from pyro_unsup.results.building import build_model, describe_model
 

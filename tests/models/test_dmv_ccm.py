@@ -21,7 +21,7 @@ from pyro_unsup.distributions import Bracketing, Dependency, HeadedBracketing
 from pyro_unsup.distributions.headed_bracketing import brackets_of
 from pyro_unsup.errors import StructureError
 from pyro_unsup.handlers import given
-from pyro_unsup.infer.initial import from_labelled
+from pyro_unsup.infer.init import from_labelled
 from pyro_unsup.models import CCM, DMV, DMVCCM
 from pyro_unsup.results.building import build_model, describe_model
 

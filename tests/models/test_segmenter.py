@@ -58,7 +58,7 @@ def oracle(lines: list[str], longest: int, penalty: float, theta: dict[str, floa
 def test_em_is_brute_force_em(longest: int, penalty: float) -> None:
     model = Segmenter.of(CORPUS, max_length=longest, penalty=penalty)
     names = model.types.strings(VOCAB.types)
-    fit = pu.EM(model, init=pu.uniform()).run(CORPUS, iterations=4, tolerance=0.0, progress=False)
+    fit = pu.EM(model, init=pu.init.uniform()).run(CORPUS, iterations=4, tolerance=0.0, progress=False)
     theta, go = dict.fromkeys(names, 1 / (len(names) + 1)), 0.5
     for row in fit.rows:
         log_likelihood, counts = oracle(LINES, longest, penalty, theta, go)
@@ -94,7 +94,7 @@ def test_enumerated_twin_is_the_same_model(tempered: bool) -> None:
     start = torch.randn(len(types), generator=torch.Generator().manual_seed(1)).log_softmax(-1)
     stop = torch.tensor([0.6, 0.4]).log()
     padded = torch.cat([start[order], torch.tensor([-torch.inf])])
-    inits = [pu.from_weights({"segments": w, "stop": stop}) for w in (start, padded)]
+    inits = [pu.init.from_weights({"segments": w, "stop": stop}) for w in (start, padded)]
     programs = [pu.temper(m, 0.5) if tempered else m for m in (example.model, model)]
     runs = [(pu.EM(m, init=init), args) for m, init, args in zip(programs, inits, (data, (CORPUS,)), strict=True)]
     slow, fast = (em.run(*args, iterations=5, tolerance=0.0, progress=False) for em, args in runs)
@@ -160,7 +160,7 @@ def test_a_mini_batch_touches_what_it_uses() -> None:
 
 def test_the_same_under_other_ways_to_give_the_data() -> None:
     model = Segmenter.of(CORPUS, max_length=3)
-    fit = pu.EM(model, init=pu.uniform()).run(CORPUS, iterations=2, progress=False)
+    fit = pu.EM(model, init=pu.init.uniform()).run(CORPUS, iterations=2, progress=False)
     expected = fit.log_likelihood(CORPUS)
     rows = [CORPUS.words[i:j].tolist() for i, j in itertools.pairwise(CORPUS.offsets)]
     flat, lengths = torch.from_numpy(CORPUS.words), torch.from_numpy(CORPUS.lengths)
@@ -190,8 +190,8 @@ def test_what_a_corpus_looks_like_is_remembered_and_forgotten() -> None:
 def test_unknown_segments_have_weight_only_if_smoothed() -> None:
     model = Segmenter.of(CORPUS, max_length=3)
     new = [VOCAB.encode("cba").tolist()]  # cb is nowhere
-    plain = pu.EM(model, init=pu.uniform()).run(CORPUS, iterations=3, progress=False)
-    smooth = pu.EM(model, pu.AddLambda(0.1), init=pu.uniform()).run(CORPUS, iterations=3, progress=False)
+    plain = pu.EM(model, init=pu.init.uniform()).run(CORPUS, iterations=3, progress=False)
+    smooth = pu.EM(model, pu.AddLambda(0.1), init=pu.init.uniform()).run(CORPUS, iterations=3, progress=False)
     assert plain.weights["segments"][-1] == -torch.inf
     assert smooth.weights["segments"][-1] > -torch.inf
     counts = smooth.posterior(new).counts["segments"]
@@ -201,7 +201,7 @@ def test_unknown_segments_have_weight_only_if_smoothed() -> None:
 def test_a_given_lexicon() -> None:
     model = Segmenter.listed(["ab", "c", "cc", "b"], VOCAB, penalty=None)
     assert repr(model) == "Segmenter(vocab=3, 4 types, max_length=2, penalty=None)"
-    fit = pu.EM(model, init=pu.uniform()).run(CORPUS, iterations=20, progress=False)
+    fit = pu.EM(model, init=pu.init.uniform()).run(CORPUS, iterations=20, progress=False)
     found = Segmented(CORPUS).lines(fit.predict(CORPUS))
     assert [line.replace("c c", "cc") for line in found] == ["ab ab", "ab", "cc ab", "ab cc", "b ab cc", "c"]
     wide = Segmenter.listed([["a", "b"], ["c"]], VOCAB, max_length=4)
@@ -235,7 +235,7 @@ def test_settings(listed: bool, tmp_path: Path) -> None:
     assert repr(again) == repr(model)
     assert torch.equal(again.index([[0, 1, 2]]).cells, model.index([[0, 1, 2]]).cells)
     assert float(again.declarations()["segments"].prior) == 0.5
-    fit = pu.EM(model, pu.AddLambda(0.1), init=pu.uniform()).run(CORPUS, iterations=2, progress=False)
+    fit = pu.EM(model, pu.AddLambda(0.1), init=pu.init.uniform()).run(CORPUS, iterations=2, progress=False)
     fit.save(tmp_path / "fit")
     loaded = pu.load(tmp_path / "fit")
     assert torch.equal(loaded.predict(CORPUS), fit.predict(CORPUS))
@@ -276,7 +276,7 @@ def test_phonemes_of_child_directed_speech(real_data: Path) -> None:
     assert (len(text), text.tokens, int(text.ends.sum())) == (9_790, 95_809, 33_399)
     model = Segmenter.of(text)
     assert len(model.types) == 174_560
-    em = pu.EM(model, init=pu.uniform())
+    em = pu.EM(model, init=pu.init.uniform())
     # At the start many segmentations are equally good, and any of them may be taken: no score to compare.
     golden = (
         (0, None, -5.1468),

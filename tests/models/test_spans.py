@@ -29,7 +29,7 @@ def test_some_sentences_of_an_index(variant: int, empty: bool) -> None:
     assert torch.equal(spans.select(mask).cells, spans.select([0, 2, 5]).cells)
     assert len(spans.select([])) == 0
     assert torch.equal(chosen.select([2]).cells, spans.select([0]).cells)
-    em = pu.EM(model)
+    em = pu.EM(model).session()
     assert em.evaluate_loss(chosen) == pytest.approx(em.evaluate_loss(corpus), rel=1e-12)
 
 

@@ -86,11 +86,12 @@ def test_a_small_batch_touches_few_columns_and_gives_the_same_counts() -> None:
     data = [rng.integers(V, size=5).tolist() for _ in range(3)]  # 15 tokens, 50 words
     tagger = Tagger(3, V)
     em = EM(tagger)
-    em.start(data)
-    em.look()
-    assert em._expected is not None
-    small = em._expected.counts["emission"]
-    chain = pu.Chain(*(em.weights[n] for n in ("start", "transition", "emission")), torch.tensor([5, 5, 5]), flat=True)
+    state = em.init(data)
+    _, expected = em.e_step(state)
+    small = expected.counts["emission"]
+    chain = pu.Chain(
+        *(state.weights[n] for n in ("start", "transition", "emission")), torch.tensor([5, 5, 5]), flat=True
+    )
     flat = [word for sentence in data for word in sentence]
     torch.testing.assert_close(small, chain.posterior(torch.tensor(flat)).counts["emission"])
     shapes = poutine.trace(tagger).get_trace(data).nodes["words"]["fn"].weights["emission"].shape
@@ -103,7 +104,7 @@ def test_data_may_come_flat_padded_listed_or_as_a_corpus() -> None:
         offsets = np.array([0, 3, 5])
 
     tagger = Tagger(2, 4)
-    em = EM(tagger)
+    em = EM(tagger).session()
     values = [
         em.evaluate_loss([[0, 1, 2], [2, 1]]),
         em.evaluate_loss(torch.tensor([0, 1, 2, 2, 1]), torch.tensor([3, 2])),
@@ -116,14 +117,14 @@ def test_data_may_come_flat_padded_listed_or_as_a_corpus() -> None:
 def test_learns_from_labelled_sentences_and_from_another_fit() -> None:
     tags = torch.tensor([0, 1, 0, 0, 1])
     tagger = Tagger(2, 4)
-    start = pu.from_labelled(tagger, [[0, 1, 2], [2, 1]], structure=tags, estimate=pu.Normalise())
+    start = pu.init.from_labelled(tagger, [[0, 1, 2], [2, 1]], structure=tags, estimate=pu.Normalise())
     em = EM(tagger, init=start)
-    em.start([[0, 1, 2], [2, 1]])
-    torch.testing.assert_close(em.weights["transition"].exp(), torch.tensor([[0.0, 1.0], [1.0, 0.0]]))
+    state = em.init([[0, 1, 2], [2, 1]])
+    torch.testing.assert_close(state.weights["transition"].exp(), torch.tensor([[0.0, 1.0], [1.0, 0.0]]))
     counts = torch.tensor([[1.0, 0.0, 2.0, 0.0], [0.0, 2.0, 0.0, 0.0]])
-    torch.testing.assert_close(em.weights["emission"].exp(), counts / counts.sum(-1, keepdim=True))
+    torch.testing.assert_close(state.weights["emission"].exp(), counts / counts.sum(-1, keepdim=True))
     fit = EM(tagger).run(SENTENCES, iterations=3)
-    again = EM(tagger, init=pu.from_weights(fit))
+    again = EM(tagger, init=pu.init.from_weights(fit)).session()
     assert -again.evaluate_loss(SENTENCES) == pytest.approx(fit.objective, rel=1e-12)
 
 
@@ -150,15 +151,15 @@ def test_errors_name_the_word_or_the_tag() -> None:
     with pytest.raises(StructureError, match="order must be 1"):
         Tagger(2, 2, order=3)
     with pytest.raises(StructureError, match=r"word numbers must lie in 0 .. 1, actual range 0 .. 2"):
-        EM(Tagger(2, 2)).step([[0, 2]])
+        EM(Tagger(2, 2)).session().step([[0, 2]])
     with pytest.raises(pu.TableError, match="table 'start': the Dirichlet prior must be positive"):
         Tagger(2, 2, prior=-1.0)
     with pytest.raises(StructureError, match=r"prior names tables that this tagger does not have: \['emision'\]"):
         Tagger(2, 2, prior={"emision": 0.1})
     with pytest.raises(StructureError, match="no words"):
-        EM(Tagger(2, 2)).step([[]])
+        EM(Tagger(2, 2)).session().step([[]])
     with pytest.raises(StructureError, match="lengths add up to 3"):
-        EM(Tagger(2, 2)).step(torch.tensor([0, 1]), torch.tensor([3]))
+        EM(Tagger(2, 2)).session().step(torch.tensor([0, 1]), torch.tensor([3]))
 
 
 def test_the_parameter_store_is_left_alone() -> None:

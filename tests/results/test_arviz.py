@@ -119,7 +119,7 @@ def uncertain(estimate: Any, model: Any = None) -> pu.Fit:
 def mixed(tied: bool, estimate: Any = None) -> pu.Fit:
     known = [c.short_dependencies(limit=1), c.right_attach()]
     how = pu.DirichletVB() if estimate is None else estimate
-    engine = pu.MixtureEM(DMV(3), known, how, polytope=pu.Loosen(0.5, 0.8, 0.1, even=True), tied=tied)
+    engine = pu.MixtureEM(DMV(3), known, how, polytope=pu.schedules.Loosen(0.5, 0.8, 0.1, even=True), tied=tied)
     return engine.run(DATA, iterations=5, tolerance=0, progress=False)
 
 

@@ -45,7 +45,11 @@ KNOWN = [short, c.right_attach()]
 def mixture(tied: bool = True, estimate: Any = None, components: Any = None) -> pu.Fit:
     estimate = pu.DirichletVB() if estimate is None else estimate
     engine = pu.MixtureEM(
-        DMV(3), KNOWN if components is None else components, estimate, polytope=pu.fixed(0.5, even=True), tied=tied
+        DMV(3),
+        KNOWN if components is None else components,
+        estimate,
+        polytope=pu.schedules.fixed(0.5, even=True),
+        tied=tied,
     )
     return engine.run(DATA, iterations=6, tolerance=0, progress=False)
 

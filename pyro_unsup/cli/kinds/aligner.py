@@ -107,7 +107,7 @@ def fit(
     From a stream (--vocab-from), only words that are known to occur together are linked. Words that are not known
     become one, `<unk>`.
     """
-    from ...infer import uniform
+    from ...infer.init import uniform
     from ...models import Aligner, HMMAligner
     from ..training import digest
 

@@ -115,7 +115,7 @@ def fit(
     Heads in the text are not looked at. Sentences are measured without punctuation; in CoNLL-U also words whose UPOS is
     to be left out are.
     """
-    from ...infer import uniform
+    from ...infer.init import uniform
     from ...models import DMV
     from ..training import digest
 

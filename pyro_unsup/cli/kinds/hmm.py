@@ -83,15 +83,15 @@ def trained(training: Training) -> Training:
 
 def after_model_1(model: HMMAligner, text: Any, iterations: int | None) -> Initial:
     """A start from Model 1 of the same text."""
-    from ...infer import EM, uniform
+    from ...infer import EM
+    from ...infer.init import uniform
     from ...models import Aligner
 
     def start(declarations: Mapping[str, Declaration], generator: torch.Generator) -> dict[str, torch.Tensor]:
         first = EM(Aligner(model.source, model.target, model.lexicon, model.agreement, model.null), init=uniform())
-        pairs = model.index(text)
-        first.start(pairs)
+        state = first.init(model.index(text))
         for _ in range(ITERATIONS if iterations is None else iterations):
-            first.step(pairs)
-        return model.start_from(first.weights)(declarations, generator)
+            state, _ = first.step(state)
+        return model.start_from(state.weights)(declarations, generator)
 
     return start

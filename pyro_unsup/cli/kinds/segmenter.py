@@ -106,7 +106,7 @@ def fit(
     a text up to --max-length. Lines must have known symbols only.
     """
     from ...estimate.templates import segmentation
-    from ...infer import uniform
+    from ...infer.init import uniform
     from ...models import Segmenter
     from ..training import digest
 

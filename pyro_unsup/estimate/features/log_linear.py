@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ...errors import DivergenceError, NotDescribable, TableError
 from ...tables import Declaration
+from ..base import Differentiable
 from .feature_names import FeatureNames
 from .features import Features
 from .lbfgs import LBFGS, Point
@@ -28,7 +29,7 @@ STILL = 1e-12
 FEW, MANY = 5, 200
 
 
-class LogLinear:
+class LogLinear(Differentiable):
     """Tables whose rows are softmaxes of features with shared weights [1]:
 
         theta[d given c] = exp(w . f(d, c)) / sum over d' of exp(w . f(d', c))
@@ -43,8 +44,8 @@ class LogLinear:
 
     :param templates: see :class:`.Template`.
     :param kappa: strength of the prior, 1 / (2 variance).
-    :param m_steps: the most L-BFGS steps in an M step (engines for mini-batches take 5 after each, if this is more).
-        Few steps are another algorithm, that climbs elsewhere.
+    :param lbfgs_iterations: the most in an M step (engines for mini-batches make 5 after each, if this is more). Few
+        iterations are another algorithm, that climbs elsewhere.
     :param start: standard deviation of the random initial weights.
     :param fit_start: begin with weights fitted to the engine's initial tables, ``init=``, as well as features can.
     :param start_kappa: the prior of that fit, against one count a row. Larger, weights start smaller, and tables nearer
@@ -67,7 +68,7 @@ class LogLinear:
         self,
         templates: Sequence[Template] = (),
         kappa: float = 0.0,
-        m_steps: int = 100,
+        lbfgs_iterations: int = 100,
         start: float = 0.01,
         fit_start: bool = False,
         start_kappa: float = 1e-6,
@@ -78,9 +79,11 @@ class LogLinear:
         for name, value in (("kappa", kappa), ("start", start), ("start_kappa", start_kappa)):
             if not isinstance(value, int | float) or not 0 <= value < float("inf"):
                 raise TableError(f"LogLinear: {name} must be finite and not negative, actual {value!r}")
-        if not isinstance(m_steps, int) or m_steps < 1:
-            raise TableError(f"LogLinear: m_steps must be a whole number, at least 1, actual {m_steps!r}")
-        self.templates, self.kappa, self.m_steps = list(templates), float(kappa), m_steps
+        if not isinstance(lbfgs_iterations, int) or lbfgs_iterations < 1:
+            raise TableError(
+                f"LogLinear: lbfgs_iterations must be a whole number, at least 1, actual {lbfgs_iterations!r}"
+            )
+        self.templates, self.kappa, self.lbfgs_iterations = list(templates), float(kappa), lbfgs_iterations
         self.start, self.fit_start, self.start_kappa, self.max_gib = start, fit_start, start_kappa, max_gib
         self._built: tuple[list[Declaration], Features] | None = None
 
@@ -116,7 +119,7 @@ class LogLinear:
         self, declarations: Mapping[str, Declaration], counts: Mapping[str, Tensor], memory: Mapping[str, Tensor]
     ) -> dict[str, Tensor]:
         """L-BFGS on counts times log-weights, minus the prior."""
-        return self._moved(declarations, counts, memory, self.m_steps)
+        return self._moved(declarations, counts, memory, self.lbfgs_iterations)
 
     def refine(
         self, declarations: Mapping[str, Declaration], counts: Mapping[str, Tensor], memory: Mapping[str, Tensor]
@@ -127,7 +130,7 @@ class LogLinear:
         :param counts: expected, by table.
         :param memory: to start from.
         """
-        return self._moved(declarations, counts, memory, min(FEW, self.m_steps))
+        return self._moved(declarations, counts, memory, min(FEW, self.lbfgs_iterations))
 
     def log_prior(self, memory: Mapping[str, Tensor]) -> float:
         """Minus kappa times the squares of the weights."""
@@ -209,7 +212,8 @@ class LogLinear:
         return cls(**plain)
 
     def __repr__(self) -> str:
-        return f"LogLinear({len(self.templates)} templates, kappa={self.kappa:g}, m_steps={self.m_steps})"
+        iterations = f"lbfgs_iterations={self.lbfgs_iterations}"
+        return f"LogLinear({len(self.templates)} templates, kappa={self.kappa:g}, {iterations})"
 
 
 def _climbed(features: Features, counts: Mapping[str, Array], w: Tensor, kappa: float, steps: int) -> Tensor:

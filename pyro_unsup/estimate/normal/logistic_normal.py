@@ -14,7 +14,7 @@ from ...distributions.segments import row_index, segment_log_softmax
 from ...errors import FitError, TableError
 from ...registry import PlainSettings
 from ...tables import Declaration
-from ..base import TablePosterior
+from ..base import Parametric, TablePosterior
 from ..settings import is_number, to_tensor
 from ..table_rows import TableRows
 from .covariance import Given, brief, covariance_of, know_some_label, understood
@@ -29,7 +29,7 @@ ROUNDS, STILL = 4, 1e-6
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LogisticNormal(PlainSettings):
+class LogisticNormal(PlainSettings, Parametric):
     """Variational Bayes with a logistic-normal prior [1]: each row is softmax(eta), eta ~ N(mean, covariance), and its
     posterior is N(m, diag s2). The weights exp(psi) are below exp(E[log theta]) by a bound with one more parameter, and
     sub-normalised (see :mod:`.logistic_normal_updates`). Unlike a Dirichlet it can say that some outcomes rise and fall

@@ -36,7 +36,7 @@ def test_it_keeps_to_the_contracts() -> None:
 def test_basic_features_without_a_prior_are_relative_frequencies(name: str) -> None:
     tables = {name: TABLES[name]}
     counts, layout = counts_of(tables), TABLES[name].layout
-    how = LogLinear(m_steps=500)
+    how = LogLinear(lbfgs_iterations=500)
     memory = how.update(tables, counts, how.begin(tables, {}, torch.Generator()))
     expected = layout.normalise(counts[name].log())
     torch.testing.assert_close(how.tables(tables, memory)[name].exp(), expected.exp(), rtol=0, atol=1e-6)
@@ -46,10 +46,10 @@ def test_basic_features_without_a_prior_are_relative_frequencies(name: str) -> N
 @pytest.mark.parametrize("kappa", [0.0, 0.3])
 def test_an_m_step_ends_where_the_gradient_is_zero_and_never_lower(templates: list[Template], kappa: float) -> None:
     tables = tables_of(templates)
-    counts, how = counts_of(tables), LogLinear(templates, kappa, m_steps=1000)
+    counts, how = counts_of(tables), LogLinear(templates, kappa, lbfgs_iterations=1000)
     memory = how.begin(tables, {}, torch.Generator().manual_seed(1))
     before = objective(how, tables, counts, memory)
-    for short in (how.refine, LogLinear(templates, kappa, m_steps=1).update):
+    for short in (how.refine, LogLinear(templates, kappa, lbfgs_iterations=1).update):
         assert objective(how, tables, counts, short(tables, counts, memory)) > before
     new = how.update(tables, counts, memory)
     gradient = how.gradient(tables, counts, how.tables(tables, new), new)["features"]
@@ -131,8 +131,8 @@ def test_weights_that_run_away_are_an_error_that_names_them() -> None:
         ({"kappa": -1.0}, "LogLinear: kappa must be finite and not negative, actual -1.0"),
         ({"start": float("inf")}, "LogLinear: start must be finite and not negative, actual inf"),
         ({"kappa": "x"}, "LogLinear: kappa must be finite and not negative, actual 'x'"),
-        ({"m_steps": 0}, "LogLinear: m_steps must be a whole number, at least 1, actual 0"),
-        ({"m_steps": 2.5}, "LogLinear: m_steps must be a whole number, at least 1, actual 2.5"),
+        ({"lbfgs_iterations": 0}, "LogLinear: lbfgs_iterations must be a whole number, at least 1, actual 0"),
+        ({"lbfgs_iterations": 2.5}, "LogLinear: lbfgs_iterations must be a whole number, at least 1, actual 2.5"),
         ({"templates": [same]}, "LogLinear: templates must be a list of Template"),
         ({"templates": Template("emission", "t", word=same)}, "LogLinear: templates must be a list of Template"),
     ],
@@ -149,4 +149,4 @@ def test_it_travels_without_its_matrices() -> None:
     again = pickle.loads(pickle.dumps(how))
     assert again._built is None
     assert again.features(tables).names.differs(how.features(tables).names) is None
-    assert repr(again) == "LogLinear(1 templates, kappa=2, m_steps=100)"
+    assert repr(again) == "LogLinear(1 templates, kappa=2, lbfgs_iterations=100)"

@@ -81,7 +81,7 @@ def test_the_bound_never_falls_however_wide_or_narrow(variance: float, model: An
     how = LogisticNormal(variance=variance, covariance=covariance, strict=True)
     data = [[0, 1, 0, 2], [2, 0, 1], [0, 0], [1], [2, 2, 0]]
     for seed in range(4):
-        fit = pu.EM(model, how, pu.noise(1.0)).run(data, iterations=12, tolerance=0, seed=seed, progress=False)
+        fit = pu.EM(model, how, pu.init.noise(1.0)).run(data, iterations=12, tolerance=0, seed=seed, progress=False)
         bounds = [row["objective"] for row in fit.rows]
         assert all(b >= a - 1e-9 * max(1, abs(a)) for a, b in itertools.pairwise(bounds))
         assert all(bool(torch.isfinite(x).all()) for x in fit.memory.values())
@@ -109,7 +109,7 @@ def test_both_precisions(dtype: torch.dtype) -> None:
 def test_other_engines_take_it() -> None:
     for engine in (
         pu.EM(pu.temper(Tagger(2, 2), beta=0.5), LogisticNormal()),
-        pu.Anneal(Tagger(2, 2), estimate=LogisticNormal(), schedule=pu.geometric(0.3, 2.0)),
+        pu.Anneal(Tagger(2, 2), estimate=LogisticNormal(), schedule=pu.schedules.geometric(0.3, 2.0)),
         pu.IncrementalEM(Tagger(2, 2), LogisticNormal(), batch_size=1),
         pu.StepwiseEM(Tagger(2, 2), LogisticNormal(), batch_size=1, exact=True),
     ):

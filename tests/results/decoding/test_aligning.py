@@ -23,10 +23,11 @@ AGREEMENTS = [None, "product", "2008"]
 
 
 def trained(agreement: str | None = "product", text: Bitext = TEXT, steps: int = 5, **config: Any) -> Any:
-    em = pu.EM(Aligner.of(text, agreement=agreement), init=pu.uniform())
+    em = pu.EM(Aligner.of(text, agreement=agreement), init=pu.init.uniform())
+    state = em.init(text)
     for _ in range(steps):
-        em.step(text)
-    return SimpleNamespace(model=em.model, weights=em.weights, config=config)
+        state, _ = em.step(state)
+    return SimpleNamespace(model=em.model, weights=state.weights, config=config)
 
 
 def pairs_of(*texts: tuple[str, str]) -> Bitext:
@@ -111,7 +112,7 @@ def test_scores(agreement: str | None) -> None:
     report = scores(fit, TEXT, decode(fit, TEXT))
     assert list(report) == ["aer", "precision", "recall", "loglik_per_token"]
     assert report["aer"] < 0.35
-    alone = pu.EM(Aligner.of(TEXT, agreement=None), init=pu.from_weights(fit.weights))
+    alone = pu.EM(Aligner.of(TEXT, agreement=None), init=pu.init.from_weights(fit.weights)).session()
     tokens = TEXT.source.tokens + TEXT.target.tokens
     assert report["loglik_per_token"] == pytest.approx(-alone.evaluate_loss(TEXT) / tokens)
     with pytest.raises(UnsupError, match="the gold bitext has no links: read them with it"):
@@ -155,7 +156,7 @@ def test_a_vocabulary_with_an_unknown_symbol_uses_it() -> None:
 def test_words_may_be_numbers() -> None:
     train = pairs_of(("the house", "das haus"), ("the book", "das buch"), ("house", "haus"))
     model = Aligner.of(train, source=3, target=3)
-    em = pu.EM(model, init=pu.uniform())
+    em = pu.EM(model, init=pu.init.uniform()).session()
     em.step(train)
     fit: Any = SimpleNamespace(model=model, weights=em.weights, config={})
     assert decode(fit, train).unseen == (0, 0)

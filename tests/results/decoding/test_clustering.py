@@ -31,7 +31,7 @@ def fit() -> Fit:
         "cluster": torch.tensor([0.25, 0.75]).log(),
         "words": torch.tensor([[0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 0.5, 0.5]]).log(),
     }
-    return pu.EM(Clusterer(2, VOCAB), init=pu.from_weights(weights)).run(gold(), iterations=0, progress=False)
+    return pu.EM(Clusterer(2, VOCAB), init=pu.init.from_weights(weights)).run(gold(), iterations=0, progress=False)
 
 
 def test_it_is_found_by_its_model(fit: Fit) -> None:
@@ -69,7 +69,7 @@ def test_words_outside_the_vocabulary_are_no_part_of_a_document(fit: Fit) -> Non
 def test_an_unknown_symbol_stands_for_them(fit: Fit) -> None:
     vocab = Vocab([*VOCAB, "?"], unknown="?")
     words = torch.nn.functional.pad(fit.weights["words"], (0, 1), value=math.log(0.1))
-    start = pu.from_weights({**fit.weights, "words": words})
+    start = pu.init.from_weights({**fit.weights, "words": words})
     known = pu.EM(Clusterer(2, vocab), init=start).run(gold().with_vocab(vocab), iterations=0, progress=False)
     decoded = decode(known, Documents.of([0, 1, 1], [0, 3], Vocab(["rain", "the"])))
     assert (decoded.tokens, decoded.unseen) == (3, 2)

@@ -80,7 +80,7 @@ def test_what_is_longer_than_any_segment_is_cut(fit: Fit) -> None:
 def test_a_fit_that_smooths_finds_nothing_impossible() -> None:
     train = text("the dog", "a dog", "the cat", "a cat")
     model = Segmenter.of(train)
-    fit = pu.EM(model, pu.AddLambda(0.01), init=pu.uniform()).run(train, iterations=5, progress=False)
+    fit = pu.EM(model, pu.AddLambda(0.01), init=pu.init.uniform()).run(train, iterations=5, progress=False)
     decoded = decode(fit, text("the xdog"))
     assert bool(torch.isfinite(decoded.log_likelihood).all())
     assert decoded.unseen == 1
@@ -95,7 +95,7 @@ def test_lower_case_as_in_training(fit: Fit) -> None:
 
 def test_symbols_that_are_but_numbers() -> None:
     model = Segmenter.of([[0, 1, 0, 1]], vocab=2, max_length=2)
-    fit = pu.EM(model, init=pu.uniform()).run([[0, 1, 0, 1]], iterations=3, progress=False)
+    fit = pu.EM(model, init=pu.init.uniform()).run([[0, 1, 0, 1]], iterations=3, progress=False)
     corpus = Corpus([0, 1, 2], [0, 3], Vocab(["x", "y", "z"]))
     decoded = decode(fit, corpus)
     assert decoded.unseen == 1
@@ -117,7 +117,7 @@ def test_scores(fit: Fit) -> None:
 def test_toy_language_is_learned_in_part() -> None:
     gold = pu.data.toy.utterances(300, seed=1)
     model = Segmenter.of(gold)
-    fit = pu.EM(model, init=pu.uniform()).run(gold, iterations=10, tolerance=0.0, progress=False)
+    fit = pu.EM(model, init=pu.init.uniform()).run(gold, iterations=10, tolerance=0.0, progress=False)
     assert fit.evaluate(gold)["boundary_f1"] > 0.75
     new = pu.data.toy.utterances(50, seed=2)
     assert fit.evaluate(new)["boundary_f1"] > 0.65

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import StructureError
-from ..models import Segmenter
+
+if TYPE_CHECKING:
+    from .segmenter import Segmenter
 
 Array = np.ndarray[Any, Any]
 

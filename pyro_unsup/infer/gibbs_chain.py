@@ -7,25 +7,23 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
 from ..errors import FitError
-from ..models import Clusterer, Segmenter, Tagger
-from .gibbs_clusters import ClusterState
-from .gibbs_segments import SegmentState
-from .gibbs_tags import TagState
 from .hyperparameters import Hyperparameters
-from .temperatures import Temperature, at_sweep
+from .schedules import Temperature, at_sweep
 
 Array = np.ndarray[Any, Any]
+#: How labels are drawn.
+How = Literal["pointwise", "blocked", "uncollapsed"]
 #: So many sweeps in which nothing at all is accepted are worth a warning.
 IDLE = 10
 
 
-class State(Protocol):
-    """Hidden labels of some data, with all the counts that moving them needs."""
+class HiddenLabels(Protocol):
+    """Hidden labels of some data, with all counts that moving them needs. A model's ``gibbs_state()`` makes them."""
 
     #: How the labels can be drawn.
     ways: tuple[str, ...]
@@ -48,16 +46,22 @@ class State(Protocol):
     def sweep(self, how: Any, alpha: Array, beta: Array, power: float, rng: np.random.Generator) -> float: ...
 
 
-def state_of(model: Any, how: str) -> Callable[..., State]:
-    """What makes the labels of data under a model, if a sampler that draws them in this way is known."""
-    kinds: dict[type, Any] = {Tagger: TagState, Clusterer: ClusterState, Segmenter: SegmentState}
-    if type(model) not in kinds:
-        known = ", ".join(kind.__name__ for kind in kinds)
+@runtime_checkable
+class Collapsible(Protocol):
+    """A model whose tables can be integrated out."""
+
+    def gibbs_state(self) -> Callable[[Any, Any], HiddenLabels]:
+        """What makes the labels, from the model and its data. Its ``ways`` tell how they can be drawn."""
+
+
+def state_of(model: Any, how: str) -> Callable[..., HiddenLabels]:
+    """What makes the labels of data under a model, if it can draw them in this way."""
+    if not isinstance(model, Collapsible):
         raise FitError(
-            f"collapsed Gibbs sampling is for {known} without handlers, whose tables it can integrate out, actual "
-            f"{model!r:.80}: sample the tables of other models with pyro.infer.NUTS"
+            "collapsed Gibbs sampling needs a model that can integrate its tables out (one with gibbs_state(), without "
+            f"handlers around it), actual {model!r:.80}: sample the tables of other models with pyro.infer.NUTS"
         )
-    found = kinds[type(model)]
+    found: Any = model.gibbs_state()
     if how not in found.ways:
         ways = " or ".join(map(repr, found.ways))
         raise FitError(
@@ -92,7 +96,7 @@ class Sweep:
     rates: dict[str, float] = field(default_factory=dict)
 
 
-class Walk:
+class GibbsChain:
     """A chain, which :meth:`step` moves by one sweep. The same seed gives the same chain.
 
     :param sweeps: how many there will be, for the temperature; after that it stays as it is.
@@ -101,7 +105,7 @@ class Walk:
 
     def __init__(
         self,
-        state: State,
+        state: HiddenLabels,
         hyper: Hyperparameters,
         how: str,
         temperature: Temperature,

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import StructureError
 from ..kernels.threads import even_cuts, map_threads, threads_for
-from ..models import Tagger
-from ..models.sentences import as_flat, check_numbers, check_vocab
+from .sentences import as_flat, check_numbers, check_vocab
+
+if TYPE_CHECKING:
+    from .tagger import Tagger
 
 Array = np.ndarray[Any, Any]
-How = Literal["pointwise", "blocked", "uncollapsed"]
 
 
 class TagState:
@@ -134,7 +135,7 @@ class TagState:
 
         return np.asarray(log_emissions(self.n_cell, self.tag_of, self.n_tag, self.types, beta))
 
-    def sweep(self, how: How, alpha: Array, beta: Array, power: float, rng: np.random.Generator) -> float:
+    def sweep(self, how: str, alpha: Array, beta: Array, power: float, rng: np.random.Generator) -> float:
         """Move every tag once. What share of the proposals was accepted: all of them, if the draws were exact."""
         move = {"pointwise": self._pointwise, "blocked": self._blocked, "uncollapsed": self._uncollapsed}[how]
         return move(alpha, alpha * self.outcomes, beta, beta * self.types, power, rng)

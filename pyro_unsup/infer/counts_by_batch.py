@@ -10,20 +10,20 @@ from torch import Tensor
 
 from ..errors import FitError
 from ..tables import Declaration, LazyTable
-from .statistics import Parts
+from .statistics import BatchCounts
 
 #: Bytes that a tensor takes besides its numbers.
 TENSOR = 512
 
 
-class Store:
+class CountsByBatch:
     """By mini-batch, its counts of what it touches, and what its posterior adds to the bound besides.
 
     The bound of one mini-batch is ``rest + counts . log-weights``, whatever the weights are by now.
     """
 
     def __init__(self) -> None:
-        self._parts: dict[int, Parts] = {}
+        self._parts: dict[int, BatchCounts] = {}
         self._rest: dict[int, float] = {}
 
     @staticmethod
@@ -42,12 +42,14 @@ class Store:
         """Whether there may be so many mini-batches."""
         return max(self._parts, default=-1) < batches
 
-    def put(self, batch: int, log_marginal: float, parts: Parts, weights: Mapping[str, Tensor | LazyTable]) -> None:
+    def put(
+        self, batch: int, log_marginal: float, parts: BatchCounts, weights: Mapping[str, Tensor | LazyTable]
+    ) -> None:
         """Keep the counts that a mini-batch has under these weights."""
         self._rest[batch] = log_marginal - product(parts, weights)
         self._parts[batch] = {name: (touched, counts.contiguous()) for name, (touched, counts) in parts.items()}
 
-    def parts(self, batch: int) -> Parts:
+    def parts(self, batch: int) -> BatchCounts:
         """The counts of a mini-batch; none if it has not been seen."""
         return self._parts.get(batch, {})
 
@@ -117,7 +119,7 @@ def check_columns(touched: Tensor, columns: int) -> None:
         raise ValueError(f"expected columns from 0 to {columns - 1}")
 
 
-def product(parts: Parts, weights: Mapping[str, Tensor | LazyTable]) -> float:
+def product(parts: BatchCounts, weights: Mapping[str, Tensor | LazyTable]) -> float:
     """Counts times log-weights. What has no count may be impossible."""
     total = 0.0
     for name, (touched, counts) in parts.items():

@@ -13,9 +13,10 @@ from scipy import stats
 from torch import Tensor
 
 import pyro_unsup as pu
-from pyro_unsup import EM, AddLambda, Normalise, from_labelled, from_weights, noise, table, uniform
+from pyro_unsup import EM, AddLambda, Normalise, table
 from pyro_unsup.errors import FitError, StructureError, TableError
 from pyro_unsup.handlers import declared
+from pyro_unsup.infer.init import from_labelled, from_weights, noise, uniform
 from pyro_unsup.models import Tagger
 from pyro_unsup.tables import Declaration
 
@@ -75,9 +76,7 @@ def test_em_starts_from_noise_by_its_seed() -> None:
     data = [[0, 1, 2], [2, 1]]
     starts = []
     for seed in (1, 1, 2):
-        em = EM(Tagger(tags=2, vocab=3))
-        em.start(data, seed=seed)
-        starts.append(em.weights["transition"])
+        starts.append(EM(Tagger(tags=2, vocab=3)).init(data, seed=seed).weights["transition"])
     assert torch.equal(starts[0], starts[1])
     assert not torch.equal(starts[0], starts[2])
 
@@ -95,8 +94,8 @@ def test_from_weights_copies_them() -> None:
 def test_from_weights_takes_a_fit() -> None:
     data = [[0, 1, 2], [2, 1], [0, 0]]
     fit = EM(Tagger(tags=2, vocab=3)).run(data, iterations=3, progress=False)
-    em = EM(Tagger(tags=2, vocab=3), init=from_weights(fit))
-    assert em.evaluate_loss(data) == pytest.approx(-fit.objective, rel=1e-12)
+    em = EM(Tagger(tags=2, vocab=3), init=pu.init.from_weights(fit))
+    assert em.loss(em.init(data)) == pytest.approx(-fit.objective, rel=1e-12)
 
 
 def test_jitter_is_noise_on_top() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from pyro import poutine
@@ -13,7 +14,10 @@ from ..distributions import Structure
 from ..errors import FitError
 from ..estimate import AddLambda, Estimator
 from ..handlers import Counting
+from ..results import Fit
 from ..tables import Declaration
+
+__all__ = ["HasParameters", "Initial", "from_labelled", "from_weights", "noise", "uniform"]
 
 
 class Initial(Protocol):
@@ -22,7 +26,7 @@ class Initial(Protocol):
     >>> import torch
     >>> import pyro_unsup as pu
     >>> def sticky(declarations, generator):
-    ...     start = pu.noise(0.1)(declarations, generator)
+    ...     start = pu.init.noise(0.1)(declarations, generator)
     ...     layout = declarations["transition"].layout
     ...     start["transition"] = layout.normalise(start["transition"] + 3 * torch.eye(*layout.shape))
     ...     return start
@@ -34,11 +38,26 @@ class Initial(Protocol):
     def __call__(self, declarations: Mapping[str, Declaration], generator: torch.Generator) -> dict[str, Tensor]: ...
 
 
+@runtime_checkable
+class HasParameters(Protocol):
+    """A start that also knows where parameters begin that are not tables.
+
+    >>> import pyro_unsup as pu
+    >>> fit = pu.EM(pu.models.Tagger(tags=2, vocab=2)).run([[0, 1]], iterations=0)
+    >>> isinstance(pu.init.from_weights(fit), pu.init.HasParameters)
+    True
+    """
+
+    @property
+    def parameters(self) -> Mapping[str, Tensor] | None:
+        """Unconstrained values by name; None leaves all of them to the model."""
+
+
 def uniform() -> Initial:
     """Every allowed outcome equally likely. A saddle point of most models: EM needs something to break the tie.
 
     >>> import pyro_unsup as pu
-    >>> fit = pu.EM(pu.models.Tagger(tags=2, vocab=4), init=pu.uniform()).run([[0, 1, 3]], iterations=0)
+    >>> fit = pu.EM(pu.models.Tagger(tags=2, vocab=4), init=pu.init.uniform()).run([[0, 1, 3]], iterations=0)
     >>> fit.weights["emission"].exp()
     tensor([[0.2500, 0.2500, 0.2500, 0.2500],
             [0.2500, 0.2500, 0.2500, 0.2500]], dtype=torch.float64)
@@ -53,7 +72,7 @@ def noise(scale: float = 1.0) -> Initial:
     noise takes many iterations to grow.
 
     >>> import pyro_unsup as pu
-    >>> fit = pu.EM(pu.models.Tagger(tags=2, vocab=4), init=pu.noise(0.01)).run([[0, 1, 3]], iterations=0)
+    >>> fit = pu.EM(pu.models.Tagger(tags=2, vocab=4), init=pu.init.noise(0.01)).run([[0, 1, 3]], iterations=0)
     >>> (fit.weights["emission"].exp() - 0.25).abs().max() < 0.01
     tensor(True)
     """
@@ -75,33 +94,43 @@ def shaken(declaration: Declaration, w: Tensor, jitter: float, generator: torch.
     return noisy + layout.spread(layout.row_logsumexp(w))
 
 
+@dataclass(frozen=True)
+class _FromWeights:
+    """The start that :func:`from_weights` makes."""
+
+    weights: Mapping[str, Tensor]
+    parameters: Mapping[str, Tensor] | None
+    jitter: float
+
+    def __call__(self, declarations: Mapping[str, Declaration], generator: torch.Generator) -> dict[str, Tensor]:
+        missing = [name for name in declarations if name not in self.weights]
+        if missing:
+            raise FitError(f"the other fit has no table {missing}: it has {sorted(self.weights)}")
+        result = {}
+        for name, d in declarations.items():
+            w = d.layout.check(name, self.weights[name].detach().to(torch.float64))
+            if self.jitter:
+                w = shaken(d, w, self.jitter, generator)
+            result[name] = w.clone()
+        return result
+
+
 def from_weights(weights: Mapping[str, Tensor] | Any, jitter: float = 0.0) -> Initial:
     """The weights of another fit (or a mapping of log-weights by table), perhaps with :func:`noise` on top.
 
-    Tables that it does not have, or that have another shape, are an error that names them.
+    Of a fit, parameters and latent variables that are not tables start where it ended, too. What it does not have, or
+    has in another shape, is an error that names it.
 
     >>> import pyro_unsup as pu
     >>> model, sentences = pu.models.Tagger(tags=2, vocab=2), [[0, 1], [1, 1, 0]]
     >>> first = pu.EM(model).run(sentences, iterations=5)
-    >>> second = pu.EM(model, init=pu.from_weights(first)).run(sentences, iterations=5)
+    >>> second = pu.EM(model, init=pu.init.from_weights(first)).run(sentences, iterations=5)
     >>> second.rows[0]["objective"] == first.objective < second.objective
     True
     """
-    found: Mapping[str, Tensor] = getattr(weights, "weights", weights)
-
-    def start(declarations: Mapping[str, Declaration], generator: torch.Generator) -> dict[str, Tensor]:
-        missing = [name for name in declarations if name not in found]
-        if missing:
-            raise FitError(f"the other fit has no table {missing}: it has {sorted(found)}")
-        result = {}
-        for name, d in declarations.items():
-            w = d.layout.check(name, found[name].detach().to(torch.float64))
-            if jitter:
-                w = shaken(d, w, jitter, generator)
-            result[name] = w.clone()
-        return result
-
-    return start
+    if isinstance(weights, Fit):
+        return _FromWeights(weights.weights, weights.unconstrained, jitter)
+    return _FromWeights(weights, None, jitter)
 
 
 def from_labelled(
@@ -118,7 +147,7 @@ def from_labelled(
     >>> import torch
     >>> import pyro_unsup as pu
     >>> model, sentences = pu.models.Tagger(tags=2, vocab=3), [[0, 1], [0, 2]]
-    >>> start = pu.from_labelled(model, sentences, structure=torch.tensor([0, 1, 0, 1]))
+    >>> start = pu.init.from_labelled(model, sentences, structure=torch.tensor([0, 1, 0, 1]))
     >>> fit = pu.EM(model, init=start).run(sentences, iterations=0)
     >>> fit.weights["emission"].exp().round(decimals=2)
     tensor([[0.9100, 0.0400, 0.0400],
