@@ -112,7 +112,7 @@ class Run:
 
         def scored(state: State, info: Info) -> None:
             if self.score is not None:
-                found = self.score(fit_of(state, [info])("running"))
+                found = self.score(fit_of(state, [info])(Reason.RUNNING))
                 info.scores |= {**found} if isinstance(found, Mapping) else {"score": float(found)}
 
         def stops(info: Info) -> bool:  # what stops one process stops all
