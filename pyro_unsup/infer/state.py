@@ -85,7 +85,7 @@ class Problem:
             raise FitError("the model has nothing to learn: no tables, no pyro.param, no latent variables")
         if examples is not None:
             check_splits(model, trace, examples, parameters.leaves)
-            declarations = {name: replace(d, touched=None) for name, d in declarations.items()}
+            declarations = {name: d.touching(None) for name, d in declarations.items()}
         plates = (f.dim for site in sites for f in site.get("cond_indep_stack", ()) if f.vectorized)
         structured = (site for site in sites if site["type"] == "sample" and weighs_structure(site))
         return Problem(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Mapping, Sized
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import pyro
@@ -218,7 +217,7 @@ class Aligner:
         few, used, targets, sources = self.lexicon.renumber(pairs)
         there = self.lexicon.turned[used].long()
         parts = [
-            declare(replace(table, touched=torch.cat(touched)))
+            declare(table.touching(torch.cat(touched)))
             for table, touched in zip(self._tables.values(), ((used, targets), (there, sources)), strict=True)
         ]
         return few, parts[0], parts[1], len(used)

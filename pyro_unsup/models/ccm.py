@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sized
-from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -154,7 +153,7 @@ class CCM:
         size, dense = declaration.layout.shape.numel() // 2, declaration.layout.row_lengths is None
         if len(columns) < size:
             used, columns = torch.unique(columns, return_inverse=True)
-            declaration = replace(declaration, touched=used if dense else torch.cat([used, used + size]))
+            declaration = declaration.touching(used if dense else torch.cat([used, used + size]))
         weights = declare(declaration)
         return weights if dense else weights.unflatten(-1, (2, -1)), columns
 

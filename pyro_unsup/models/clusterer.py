@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping, Sized
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -116,7 +116,7 @@ class Clusterer:
             cells, sizes = bags.cells, bags.lengths
             if len(cells) < self.words:  # a mini-batch touches only some columns
                 touched, which = torch.unique(cells[:, 0], return_inverse=True)
-                words = replace(words, touched=touched.long())
+                words = words.touching(touched.long())
                 cells = torch.stack([which.to(cells.dtype), cells[:, 1]], 1)
         mixture = Mixture(declare(self._tables["cluster"]), declare(words), sizes)
         with pyro.plate("documents", len(sizes)):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Mapping, Sequence, Sized
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -150,7 +149,7 @@ class Segmenter:
         if cells.numel() < len(self.types):  # a mini-batch touches only some columns
             used, which = torch.unique(cells, return_inverse=True)
             beyond = int(used[0] < 0)  # -1 stays what it is
-            cells, table = which - beyond, replace(table, touched=used[beyond:].long())
+            cells, table = which - beyond, table.touching(used[beyond:].long())
         segments = declare(table)
         stop = declare(self._tables["stop"])
         segmentation = Segmentation(segments, self._length.to(segments.dtype), stop, data.lengths)

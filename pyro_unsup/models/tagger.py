@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sized
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyro
@@ -126,7 +125,7 @@ class Tagger:
             check_numbers(words, self.words)
             if len(words) < self.words:  # a mini-batch touches only some columns of the emission table
                 touched, words = torch.unique(words, return_inverse=True)
-                emission = replace(emission, touched=touched)
+                emission = emission.touching(touched)
         start = declare(tables["start"])
         transition = declare(tables["transition"])
         emitted = declare(emission)

@@ -7,6 +7,7 @@ By default the table is a Dirichlet :func:`pyro.sample` site, so NUTS, SVI with 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Literal
 
@@ -66,6 +67,19 @@ class Declaration:
     def concentration(self, dtype: torch.dtype) -> Tensor:  # layout.shape
         """The prior, spelled out for every cell."""
         return self.prior.to(dtype).expand(self.layout.shape)
+
+    def touching(self, touched: Tensor | None) -> Declaration:  # (n,)
+        """The same table, of which a call needs these columns (or cells) only; None for all of them.
+
+        >>> import torch
+        >>> from pyro_unsup.tables import Declaration, Layout
+        >>> emission = Declaration("emission", Layout.dense(2, 3), prior=torch.tensor(0.5))
+        >>> emission.touching(torch.tensor([0, 2])).touched
+        tensor([0, 2])
+        """
+        new = copy(self)  # what the table is has been checked before
+        object.__setattr__(new, "touched", touched)
+        return new
 
     def whole(self, part: Tensor) -> Tensor:  # layout.shape
         """Counts of the touched part, put in their places in the whole table."""
