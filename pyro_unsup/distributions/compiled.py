@@ -117,7 +117,7 @@ class _WeightSum(torch.autograd.Function):
         with plain_torch():
             counts = [
                 one.counts(scale)
-                for one, scale in zip(ctx.passes, grad.reshape(-1, len(dist.rows)).double(), strict=True)
+                for one, scale in zip(ctx.passes, grad.reshape(dist.draws.numel(), len(dist.rows)).double(), strict=True)
             ]
             found = [
                 _fit(_stacked([c[name] for c in counts], dist.draws), w, dist, name) if need else None
@@ -145,7 +145,7 @@ class _PotentialSum(torch.autograd.Function):
             return None, None, None, *_again(ctx, _defined_potentials, grad)
         grads: list[Tensor | None] = []
         with plain_torch():
-            scales = grad.reshape(-1, len(dist.rows)).double()
+            scales = grad.reshape(dist.draws.numel(), len(dist.rows)).double()
             sets = potential_sets(dist, dict(zip(ctx.names, inputs, strict=True))) if dist.shared_groups else iter(())
             shared = [
                 _shared_counts(dist, ctx.kernel, one, marginals, scale)
@@ -228,12 +228,10 @@ def _times(x: Tensor, scale: Tensor) -> Tensor:  # (rows, *rest), (rows,)
 
 
 def _defined_weights(ctx: Any, inputs: list[Tensor]) -> Tensor:
-    from .semiring import LOG
-
     dist, found = ctx.dist, dict(zip(ctx.names, inputs, strict=True))
     new = dist.with_weights({name: found[name] for name in dist.weights})
     new.extra = {name: found[name] for name in dist.extra}
-    total: Tensor = new.sum_over(new.potentials_of(ctx.value), LOG)
+    total: Tensor = new.defined(ctx.value)
     return total
 
 

@@ -319,7 +319,11 @@ class Structure(TorchDistribution):
     def log_partition(self, value: Tensor) -> Tensor:  # flat -> (*draws, B)
         """log Z: by the kernel if there is one for this case, else by the definition."""
         found = compiled_sum(self, value)
-        return self.sum_over(self.potentials_of(value), LOG) if found is None else found
+        return self.defined(value) if found is None else found
+
+    def defined(self, value: Tensor) -> Tensor:  # flat -> (*draws, B)
+        """log Z by the definition, on any device, with gradients of any order."""
+        return self.sum_over(self.potentials_of(value), LOG)
 
     def potentials_of(self, value: Tensor) -> Potentials:
         """Potentials, with those that were added."""
