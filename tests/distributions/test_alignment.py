@@ -52,8 +52,6 @@ def test_shards_and_threads_change_nothing(turned: bool, monkeypatch: pytest.Mon
         torch.testing.assert_close(one, four, rtol=1e-13, atol=1e-13)
 
 
-
-
 def test_some_pairs_of_many() -> None:
     grid, value = text(30, 6, 40)
     mixed, cells = by_word(grid, value, 40, 2)

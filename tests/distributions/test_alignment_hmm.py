@@ -189,7 +189,9 @@ def test_errors_say_what_was_expected() -> None:
         AlignmentHMM(torch.zeros(3), grid, jump, torch.zeros(45))
     with pytest.raises(StructureError, match=r"sentences of 2 words, so share should have 3 log-weights at least"):
         AlignmentHMM(torch.zeros(3), grid, jump, share=torch.zeros(2))
-    with pytest.raises(StructureError, match=r"last batch axis of the weights should be 1.*actual batch of weights \(2,\)"):
+    with pytest.raises(
+        StructureError, match=r"last batch axis of the weights should be 1.*actual batch of weights \(2,\)"
+    ):
         AlignmentHMM(torch.zeros(3), grid, torch.zeros(2, 3, 11))
     with pytest.raises(StructureError, match=r"one floating dtype: translation has torch\.float64, jump has torch\.fl"):
         AlignmentHMM(torch.zeros(3), grid, jump.float()).log_prob(good)

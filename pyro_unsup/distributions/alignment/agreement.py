@@ -86,7 +86,7 @@ class Agreement(Structure):
     def backward(self) -> Alignment:
         return self._way(1)
 
-    def _way(self, k: int) -> Any:
+    def _way(self, k: int) -> Alignment:
         """One direction, with its weights and its column of added potentials."""
         one = self._plain(k)
         return one.with_potentials(links=self._links()[..., k]) if "links" in self.extra else one

@@ -70,7 +70,8 @@ def _each(table: Tensor, index: Tensor) -> Tensor:  # (*draws, 1 or B, n), (B, *
     """Numbers from the table of each pair, or from the one that all share."""
     lead, B = table.shape[:-2], len(index)
     where = index.flatten(1).to(table.device).expand(*lead, B, -1)
-    return table.expand(*lead, B, -1).gather(-1, where).unflatten(-1, index.shape[1:])
+    found: Tensor = table.expand(*lead, B, -1).gather(-1, where).unflatten(-1, index.shape[1:])
+    return found
 
 
 def jumps_within(sizes: Tensor, reach: int, most: int) -> Jumps:  # (B,) -> (B, most + 1, most)

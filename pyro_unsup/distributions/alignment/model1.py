@@ -75,9 +75,7 @@ class Alignment(Structure):
     ) -> None:
         self._make({"translation": translation, "null": null, "word": word}, grid, turned, validate_args)
 
-    def _make(
-        self, weights: Mapping[str, Tensor | None], grid: Grid, turned: bool, validate_args: bool | None
-    ) -> None:
+    def _make(self, weights: Mapping[str, Tensor | None], grid: Grid, turned: bool, validate_args: bool | None) -> None:
         self.grid, self.turned = grid, turned
         # The words that choose are the rows that the base class knows of. A pair without them has nothing to sum over.
         super().__init__(weights, grid.choosers(turned), Size([grid.cells]), self._axes(), validate_args)
@@ -126,7 +124,8 @@ class Alignment(Structure):
         """What is known of the cells, by the word that chooses; ``fill`` where there is no choice."""
         choices = self.grid.choices(self.turned)
         padded = torch.cat([cells, cells.new_full((*cells.shape[:-1], 1), fill)], -1)
-        return padded.index_select(-1, choices.flatten().to(cells.device)).unflatten(-1, choices.shape)
+        found: Tensor = padded.index_select(-1, choices.flatten().to(cells.device)).unflatten(-1, choices.shape)
+        return found
 
     def to_structure(self, parts: Tensor) -> Tensor:  # (*draws, cells) -> (*draws, cells) int8
         return (parts > 0.5).to(torch.int8)

@@ -69,7 +69,9 @@ class Agreed:
         # Along the edges there are the null words, of one direction each: the other has a probability of 0 there.
         word = scale * np.bincount(owner[links], (forward * backward)[links], B)
         alone = [scale * np.bincount(owner[~links], p[~links], B) for p in (forward, backward)]
-        found = {f"{way}.{name}": x for way, n in zip(WAYS, alone, strict=True) for name, x in (("null", n), ("word", word))}
+        found = {
+            f"{way}.{name}": x for way, n in zip(WAYS, alone, strict=True) for name, x in (("null", n), ("word", word))
+        }
         return {name: torch.from_numpy(x) for name, x in found.items()}
 
 

@@ -51,7 +51,9 @@ def decode(
 def solve(dist: Any, potentials: Tables, scale: Tensor | None) -> tuple[Tensor, Tables]:
     """log Z and marginals, from potentials: every cell of the grids is one of the table then."""
     weigh = None if scale is None else scale.contiguous().numpy()
-    found = sweep(_own_cells(dist, potentials), dist.grid.numbers.numpy(), dist.grid.trellises, dist.turned, True, weigh)
+    found = sweep(
+        _own_cells(dist, potentials), dist.grid.numbers.numpy(), dist.grid.trellises, dist.turned, True, weigh
+    )
     marginals = {"links": found.posterior, "jump": found.jump, "room": found.room, "share": found.share}
     return torch.from_numpy(found.log_z), {name: torch.from_numpy(x) for name, x in marginals.items()}
 

@@ -34,7 +34,7 @@ def sums(dist: Any, weights: Tables, value: Tensor, wanted: frozenset[str]) -> O
             return run(possible(log_z, scale), want)
         p, sizes = (found[0].posterior, found[1].posterior), (len(both[0].table), len(both[1].table))
         tables = merged_counts(p, cells, where.rows, dist.shared, given, sizes)
-        counts = {}
+        counts: Tables = {}
         for way, (name, one, table) in enumerate(zip(WAYS, found, tables, strict=True)):
             others = other_counts(one, where, way == 1, given)
             counts |= {f"{name}.{key}": x for key, x in {"translation": torch.from_numpy(table), **others}.items()}

@@ -89,7 +89,8 @@ class Direction:
     def of(dist: Any, weights: Tables, value: Tensor) -> Direction:
         table, none = weights["translation"], torch.zeros(len(dist.grid), dtype=torch.float64)
         given = (table, weights.get("null", none), weights.get("word", none), value)
-        return Direction(*(x.contiguous().numpy() for x in given), dist.grid.trellises, dist.turned)
+        logs, null, word, cells = (x.contiguous().numpy() for x in given)
+        return Direction(logs, null, word, cells, dist.grid.trellises, dist.turned)
 
     def sweep(self) -> tuple[Real, Totals]:
         """Weights in real space, and totals. log Z is right throughout."""
@@ -232,7 +233,14 @@ def totals(real: Real, cells: Array, rows: Rows, turned: bool) -> Totals:
     return Totals(total, log_z, least)
 
 
-def table_counts(real: Real, cells: Array, rows: Rows, turned: bool, found: Totals, scale: Array) -> Array:  # (B,) -> (C,)
+def table_counts(
+    real: Real,
+    cells: Array,
+    rows: Rows,
+    turned: bool,
+    found: Totals,
+    scale: Array,  # (B,)
+) -> Array:  # (C,)
     """How often each cell of the table is expected to be used, each pair weighed by its scale."""
     result, words = zeros(len(real.table)), rows.words
     scale = np.where(found.trouble, 0.0, scale)
