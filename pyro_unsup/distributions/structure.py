@@ -261,6 +261,13 @@ class Structure(TorchDistribution):
         new.extra = {name: x.detach() for name, x in self.extra.items()}
         return new
 
+    def hollow(self: Self) -> Self:
+        """The same distribution without its numbers, which may be large; :meth:`with_weights` takes them in again."""
+        new = copy(self)
+        new.weights = {name: w.new_empty(0) for name, w in self.weights.items()}
+        new.extra = {name: x.new_empty(0) for name, x in self.extra.items()}
+        return new
+
     def select(self: Self, value: Tensor, examples: Tensor) -> tuple[Self, Tensor]:
         """The distribution of some examples, in their order, and their values."""
         new = copy(self)

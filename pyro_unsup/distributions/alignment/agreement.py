@@ -156,8 +156,8 @@ class Agreement(Structure):
         for one in self._ways:
             one.check_value(value)
         # Kernels count the null word's cells of the second table apart, so those must not be among the shared ones.
-        null = (self.grid.null(True) & self.grid.used(True)).to(value.device)
-        first = value[null]
+        null = self.grid.starts[:-1][self.grid.place > 0]
+        first = value[null.to(value.device)]
         if len(first) and int(first.min()) < self.shared:
             raise StructureError(
                 f"the cells of null words come after the {self.shared} that both tables share, actual cell "
@@ -202,6 +202,11 @@ class Agreement(Structure):
         each = torch.where(expected > 0, expected * torch.where(expected > 0, logs, 0.0), 0.0)
         empty = each.new_zeros(*each.shape[:-1], len(self.grid))
         return empty.index_add(-1, self.grid.owner.to(each.device), each)
+
+    def hollow(self: Self) -> Self:
+        new = super().hollow()
+        new._ways = (self._ways[0].hollow(), self._ways[1].hollow())
+        return new
 
     def select(self: Self, value: Tensor, examples: Tensor) -> tuple[Self, Tensor]:
         grid, cells = self.grid.select(examples)

@@ -40,16 +40,15 @@ class Agreed:
     def __init__(self, both: tuple[Direction, Direction], shared: int, wanted: frozenset[str]) -> None:
         self._both, self._shared = both, shared
         self._by_pair = any(name.endswith((".null", ".word")) for name in wanted)
-        self._swept: Any = [one.sweep() for one in both]
-        self.log_z = torch.from_numpy(sum(found.log_z for _, found in self._swept))
+        (one, first), (other, second) = (way.sweep() for way in both)
+        self._reals, self._found = (one, other), (first, second)
+        self.log_z = torch.from_numpy(first.log_z + second.log_z)
 
     def counts(self, scale: Tensor) -> Tables:  # (B,)
-        both = self._both
-        reals, found = zip(*(self._swept or [one.sweep() for one in both]), strict=True)
-        self._swept = None  # large, and seldom asked for twice
+        both, found = self._both, self._found
         weigh = np.where(self.log_z.numpy() > -np.inf, scale.numpy(), 0.0)
         rows, cells, hard = both[0].where.rows, both[0].cells, found[0].small | found[1].small
-        tables = agreed_counts(reals, cells, rows, self._shared, found, np.where(hard, 0.0, weigh))
+        tables = agreed_counts(self._reals, cells, rows, self._shared, found, np.where(hard, 0.0, weigh))
         if hard.any():
             p = [one.posterior(np.flatnonzero(hard)) for one in both]
             sizes = (len(tables[0]), len(tables[1]))

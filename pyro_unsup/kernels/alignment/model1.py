@@ -126,14 +126,12 @@ class Summed:
 
     def __init__(self, direction: Direction, wanted: frozenset[str]) -> None:
         self._direction, self._by_pair = direction, bool(wanted & {"null", "word"})
-        self._swept: tuple[Real, Totals] | None = direction.sweep()
-        self.log_z = torch.from_numpy(self._swept[1].log_z)
+        self._real, self._found = direction.sweep()
+        self.log_z = torch.from_numpy(self._found.log_z)
 
     def counts(self, scale: Tensor) -> Tables:  # (B,)
         """Expected uses of each weight; of those by pair only if they are wanted, which is seldom."""
-        one = self._direction
-        real, found = self._swept or one.sweep()
-        self._swept = None  # large, and seldom asked for twice
+        one, real, found = self._direction, self._real, self._found
         rows, weigh = one.where.rows, np.where(found.log_z > -np.inf, scale.numpy(), 0.0)
         table, hard = table_counts(real, one.cells, rows, one.turned, found, weigh), found.trouble
         more = np.empty(0)
