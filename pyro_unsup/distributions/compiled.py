@@ -69,7 +69,9 @@ def kernel_of(dist: Structure) -> Any:
 def by_weights(dist: Structure, kernel: Any, function: str) -> bool:
     """Whether a function of a kernel that starts from weights applies: all examples share them."""
     takes = getattr(kernel, "TAKES", ())
-    return hasattr(kernel, function) and dist.one_set and all(name in takes for name in dist.extra)
+    if dist.extra and (dist.draws or any(name not in takes for name in dist.extra)):
+        return False  # what is added may differ from draw to draw
+    return hasattr(kernel, function) and dist.one_set
 
 
 def by_potentials(dist: Structure, kernel: Any, function: str) -> bool:
@@ -221,7 +223,7 @@ def _stacked(each: list[Tensor], draws: torch.Size) -> Tensor:  # draws of (*res
 
 def _fit(found: Tensor, like: Tensor, dist: Structure, name: str) -> Tensor:
     """A gradient in the shape of what it is the gradient of, axes that were broadcast being summed."""
-    if not dist.draws:
+    if not dist.draws and found.numel() == like.numel():
         return found.reshape(like.shape).to(like.dtype)
     if name in dist.weights or name in dist.shared_groups:  # they have an axis for examples, of size 1
         found = found.unsqueeze(len(dist.draws))

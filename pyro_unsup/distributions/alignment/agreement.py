@@ -17,7 +17,7 @@ from ..semiring import Sum
 from ..structure import Potentials, Structure
 from .grid import Grid
 from .hmm import AlignmentHMM
-from .model1 import Alignment
+from .model1 import Alignment, check_links
 
 WAYS = ("forward", "backward")
 Self = TypeVar("Self", bound="Agreement")
@@ -99,13 +99,12 @@ class Agreement(Structure):
     def _links(self) -> Tensor:  # (*draws, cells, 2)
         """Added potentials."""
         x = self.extra["links"]
-        try:
-            return x.expand(*x.shape[:-2], self.grid.cells, 2)
-        except RuntimeError:
-            raise StructureError(
-                f"there are links of shape {(self.grid.cells, 2)}, which do not fit potentials of shape "
-                f"{tuple(x.shape)}"
-            ) from None
+        return x.expand(*x.shape[:-2], self.grid.cells, 2)
+
+    def with_potentials(self: Self, **more: Tensor) -> Self:
+        new = super().with_potentials(**more)
+        check_links(new.extra, (self.grid.cells, 2))
+        return new
 
     def _all_weights(self) -> dict[str, Tensor]:
         return {f"{way}.{n}": w for way, one in zip(WAYS, self._ways, strict=True) for n, w in one.weights.items()}
@@ -251,8 +250,10 @@ class HMMAgreement(Agreement):
         super().__init__(forward, backward, shared)
 
     def _slope(self, one: Alignment, value: Tensor, expected: Tensor, possible: Tensor) -> Tensor:
-        own = one.with_weights({"translation": one.weights["translation"].detach()}).log_partition(value)
-        return self._weighed(expected, one.translations(value)) + torch.where(possible, own, 0.0)
+        own = one.with_weights({"translation": one.weights["translation"].detach()})
+        own.extra = {name: x.detach() for name, x in one.extra.items()}
+        links = one.translations(value) + one.extra.get("links", 0.0)
+        return self._weighed(expected, links) + torch.where(possible, own.log_partition(value), 0.0)
 
 
 class AgreementPosterior(Posterior):

@@ -150,6 +150,11 @@ class Alignment(Structure):
     def _null(self) -> Tensor:  # (cells,) bool
         return self.grid.null(self.turned)
 
+    def with_potentials(self: Self, **more: Tensor) -> Self:
+        new = super().with_potentials(**more)
+        check_links(new.extra, (self.grid.cells,))
+        return new
+
     # -- data
 
     def check_value(self, value: Tensor) -> None:
@@ -222,3 +227,11 @@ class Alignment(Structure):
             "an alignment cannot draw words: a value says which cells of the table weigh the words of a pair, and a "
             "drawn word would need cells of its own. Draw links for given pairs with posterior(value).sample()"
         )
+
+
+def check_links(extra: Potentials, shape: tuple[int, ...]) -> None:
+    """Raise unless added potentials fit links of this shape."""
+    found = extra["links"].shape if "links" in extra else shape
+    own = found[max(len(found) - len(shape), 0) :]
+    if any(n not in (1, size) for n, size in zip(reversed(own), reversed(shape), strict=False)):
+        raise StructureError(f"there are links of shape {shape}, which do not fit potentials of shape {tuple(found)}")

@@ -9,29 +9,31 @@ import torch
 from torch import Tensor
 
 from .cells import count_agreed
-from .model1 import Direction, agreed_counts
+from .model1 import Direction, Summed, agreed_counts
 from .rows import Rows, in_row_shards
 
 Array = np.ndarray[Any, Any]
 Tables = dict[str, Tensor]
 
-#: Added potentials are not taken beside the weights.
-TAKES: tuple[str, ...] = ()
+TAKES = ("links",)
 
 WAYS = ("forward", "backward")
 
 
-def sums(dist: Any, weights: Tables, value: Tensor, wanted: frozenset[str]) -> Agreed:
-    """log Z of both directions together; and merged counts by another sweep, from weights."""
+def sums(dist: Any, weights: Tables, value: Tensor, wanted: frozenset[str]) -> Agreed | WeighedAgreement:
+    """log Z of both directions together, and merged counts by another sweep, from weights; and from log-potentials of
+    links, (cells, 2), if there are any."""
     ways = (dist.forward, dist.backward)
-    both = [Direction.of(one, own_weights(weights, k), value) for k, one in enumerate(ways)]
-    return Agreed((both[0], both[1]), dist.shared, wanted)
+    one, other = (Direction.of(way, own_weights(weights, k, len(value)), value) for k, way in enumerate(ways))
+    return (WeighedAgreement if "links" in weights else Agreed)((one, other), dist.shared, wanted)
 
 
-def own_weights(weights: Tables, way: int) -> Tables:
-    """Those of one direction."""
+def own_weights(weights: Tables, way: int, cells: int) -> Tables:
+    """Those of one direction, and what is added to its links."""
     start = f"{WAYS[way]}."
-    return {name.removeprefix(start): w for name, w in weights.items() if name.startswith(start)}
+    found = {name.removeprefix(start): w for name, w in weights.items() if name.startswith(start)}
+    more = {"links": weights["links"].expand(cells, 2)[:, way]} if "links" in weights else {}
+    return {**found, **more}
 
 
 class Agreed:
@@ -55,23 +57,58 @@ class Agreed:
             more = merged_counts((p[0], p[1]), cells, rows, self._shared, np.where(hard, weigh, 0.0), sizes)
             tables = (tables[0] + more[0], tables[1] + more[1])
         counts = {f"{way}.translation": torch.from_numpy(x) for way, x in zip(WAYS, tables, strict=True)}
-        return {**counts, **self._counts_by_pair(weigh)} if self._by_pair else counts
+        if not self._by_pair:
+            return counts
+        forward, backward = (one.posterior(np.arange(len(weigh))) for one in both)
+        return {**counts, **_by_pair(forward, backward, rows, weigh)}
 
-    def _counts_by_pair(self, scale: Array) -> Tables:
-        """Of the weights of a pair, which may be learnt but seldom are."""
-        rows, B = self._both[0].where.rows, len(scale)
-        forward, backward = (one.posterior(np.arange(B)) for one in self._both)
-        sizes = np.diff(rows.starts)
-        owner, null = np.repeat(rows.pair, sizes), np.repeat(rows.null, sizes)
-        links = ~null
-        links[rows.starts[:-1]] = False
-        # Along the edges there are the null words, of one direction each: the other has a probability of 0 there.
-        word = scale * np.bincount(owner[links], (forward * backward)[links], B)
-        alone = [scale * np.bincount(owner[~links], p[~links], B) for p in (forward, backward)]
-        found = {
-            f"{way}.{name}": x for way, n in zip(WAYS, alone, strict=True) for name, x in (("null", n), ("word", word))
-        }
-        return {name: torch.from_numpy(x) for name, x in found.items()}
+
+class WeighedAgreement:
+    """The same with something added to the potentials of links: then every cell has an expectation of its own."""
+
+    def __init__(self, both: tuple[Direction, Direction], shared: int, wanted: frozenset[str]) -> None:
+        self._both, self._shared, self._links = both, shared, "links" in wanted
+        self._by_pair = any(name.endswith((".null", ".word")) for name in wanted)
+        self._each = [Summed(one.apart(), frozenset()) for one in both]
+        self.log_z = self._each[0].log_z + self._each[1].log_z
+
+    def counts(self, scale: Tensor) -> Tables:  # (B,)
+        one, other = self._both
+        weigh = np.where(self.log_z.numpy() > -np.inf, scale.numpy(), 0.0)
+        forward, backward = (each.counts(torch.ones_like(self.log_z))["translation"].numpy() for each in self._each)
+        sizes, rows = (len(one.table), len(other.table)), one.where.rows
+        tables = merged_counts((forward, backward), one.cells, rows, self._shared, weigh, sizes)
+        counts = {f"{way}.translation": torch.from_numpy(x) for way, x in zip(WAYS, tables, strict=True)}
+        if self._by_pair:
+            counts |= _by_pair(forward, backward, rows, weigh)
+        return {**counts, "links": merged_links(forward, backward, rows, weigh)} if self._links else counts
+
+
+def merged_links(forward: Array, backward: Array, rows: Rows, scale: Array) -> Tensor:  # (cells, 2)
+    """How often each link counts, forward and backward."""
+    links, owner = _inner(rows)
+    each = [np.where(links, forward * backward, p) * scale[owner] for p in (forward, backward)]
+    return torch.from_numpy(np.stack(each, -1))
+
+
+def _by_pair(forward: Array, backward: Array, rows: Rows, scale: Array) -> Tables:  # (cells,), (cells,)
+    """Counts of the weights of a pair, which may be learnt but seldom are."""
+    (links, owner), B = _inner(rows), len(scale)
+    # Along the edges there are the null words, of one direction each: the other has a probability of 0 there.
+    word = torch.from_numpy(scale * np.bincount(owner[links], (forward * backward)[links], B))
+    found = {}
+    for way, p in zip(WAYS, (forward, backward), strict=True):
+        found[f"{way}.null"] = torch.from_numpy(scale * np.bincount(owner[~links], p[~links], B))
+        found[f"{way}.word"] = word
+    return found
+
+
+def _inner(rows: Rows) -> tuple[Array, Array]:  # (cells,) bool, (cells,)
+    """The cells of two words, and the pair of every cell."""
+    sizes = np.diff(rows.starts)
+    links = ~np.repeat(rows.null, sizes)
+    links[rows.starts[:-1]] = False
+    return links, np.repeat(rows.pair, sizes)
 
 
 def merged_counts(

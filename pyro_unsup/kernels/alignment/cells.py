@@ -33,6 +33,28 @@ def gather(
 
 
 @njit(cache=True, nogil=True)
+def gather_logs(
+    table: Array,  # (C,) logs
+    more: Array,  # (cells,) logs that are added
+    cells: Array,
+    starts: Array,
+    is_null: Array,
+    turned: bool,
+    first: int,
+    last: int,
+    logs: Array,  # (cells,) out, -inf where this direction has no choice
+) -> None:
+    for k in range(first, last):
+        if turned and is_null[k]:
+            logs[starts[k] : starts[k + 1]] = -np.inf
+            continue
+        if not turned:
+            logs[starts[k]] = -np.inf
+        for c in range(starts[k] + (not turned), starts[k + 1]):
+            logs[c] = table[cells[c]] + more[c]
+
+
+@njit(cache=True, nogil=True)
 def count(
     posterior: Array,  # (cells,)
     scale: Array,  # (B,)

@@ -7,7 +7,7 @@ sentences are turned into posteriors in place, pair by pair.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,26 +17,33 @@ from torch import Generator, Tensor
 from ..limits import LIMIT
 from ..plumbing import OnePass, uniform_numbers
 from ..room import room as memory
-from .cells import count, gather
+from .cells import gather
 from .hmm_log import decode_pass, log_pass
 from .hmm_scaled import scaled_pass
-from .rows import Trellises, in_row_shards, in_runs
+from .rows import Trellises, add_up, cell_logs, in_row_shards, in_runs
 
 Array = np.ndarray[Any, Any]
 Tables = dict[str, Tensor]
 
-#: Added potentials are not taken beside the weights: then the pass starts from potentials.
-TAKES: tuple[str, ...] = ()
+TAKES = ("links",)
 
 
 def sums(dist: Any, weights: Tables, value: Tensor, wanted: frozenset[str]) -> OnePass:
-    """log Z and expected counts, from weights."""
-    logs, cells, where = HMMWeights.of(dist, weights), value.contiguous().numpy(), dist.grid.trellises
+    """log Z and expected counts, from weights; and from log-potentials of links, if there are any."""
+    logs, own = weighed(dist, weights, value)
+    cells, where, size = value.contiguous().numpy(), dist.grid.trellises, len(weights["translation"])
 
     def run(scale: Array | None, want: bool) -> tuple[Tensor, Tables]:
-        found = sweep(logs, cells, where, dist.turned, want, scale)
-        counts = _counts(found, cells, where, dist.turned, scale, len(logs.table)) if want else {}
-        return torch.from_numpy(found.log_z), counts
+        found = sweep(logs, own, where, dist.turned, want, scale)
+        log_z = torch.from_numpy(found.log_z)
+        if not want:
+            return log_z, {}
+        weigh, table = possible(found.log_z, scale), np.zeros(size)
+        add_up(found.posterior, weigh, cells, where.rows, dist.turned, table)
+        counts = {"translation": torch.from_numpy(table), **other_counts(found, where, dist.turned, weigh)}
+        if "links" in wanted:
+            counts["links"] = torch.from_numpy(found.posterior * weigh[dist.grid.owner.numpy()])
+        return log_z, counts
 
     return OnePass(run, bool(wanted))
 
@@ -45,7 +52,16 @@ def decode(
     dist: Any, weights: Tables, value: Tensor, draw: bool, generator: Generator | None
 ) -> Tensor:  # (cells,) int8
     """The best links, or a draw, from weights."""
-    return _links(dist, HMMWeights.of(dist, weights), value, draw, generator)
+    return _links(dist, *weighed(dist, weights, value), draw, generator)
+
+
+def weighed(dist: Any, weights: Tables, value: Tensor) -> tuple[HMMWeights, Array]:
+    """Weights and cells; if potentials of links are added, every cell of the grids is one of the table."""
+    logs, cells = HMMWeights.of(dist, weights), value.contiguous().numpy()
+    if "links" not in weights:
+        return logs, cells
+    more = weights["links"].expand(len(cells)).contiguous().numpy()
+    return replace(logs, table=cell_logs(logs.table, more, cells, dist.grid.rows, dist.turned)), np.arange(len(cells))
 
 
 def solve(dist: Any, potentials: Tables, scale: Tensor | None) -> tuple[Tensor, Tables]:
@@ -60,7 +76,7 @@ def solve(dist: Any, potentials: Tables, scale: Tensor | None) -> tuple[Tensor, 
 
 def pick(dist: Any, potentials: Tables, draw: bool, generator: Generator | None) -> Tensor:  # (cells,) int8
     """The best links, or a draw, from potentials."""
-    return _links(dist, _own_cells(dist, potentials), dist.grid.numbers, draw, generator)
+    return _links(dist, _own_cells(dist, potentials), dist.grid.numbers.numpy(), draw, generator)
 
 
 def _own_cells(dist: Any, potentials: Tables) -> HMMWeights:
@@ -68,25 +84,16 @@ def _own_cells(dist: Any, potentials: Tables) -> HMMWeights:
     return HMMWeights.of(dist, {"translation": potentials["links"], **rest})
 
 
-def _links(dist: Any, weights: HMMWeights, value: Tensor, draw: bool, generator: Generator | None) -> Tensor:
+def _links(dist: Any, weights: HMMWeights, cells: Array, draw: bool, generator: Generator | None) -> Tensor:
     """1 for what is chosen, 0 elsewhere; -1 throughout a pair that has no links at all."""
     where: Trellises = dist.grid.trellises
-    words, cells, logs = where.words(dist.turned), value.contiguous().numpy(), weights.logs()
+    words, logs = where.words(dist.turned), weights.logs()
     found = np.zeros(len(cells), np.int8)
     # One number for each pair, then for each word that chooses.
     uniforms = uniform_numbers(draw, len(where.widths) + int(words[-1]), generator=generator)
     place = (logs[0], cells, *where.places, dist.turned, *logs[1:])
     in_runs(lambda first, last: decode_pass(*place, first, last, uniforms, words, found), where)
     return torch.from_numpy(found)
-
-
-def _counts(found: Swept, cells: Array, where: Trellises, turned: bool, scale: Array | None, size: int) -> Tables:
-    """How often each weight is used, pairs weighed by a scale; impossible ones not at all."""
-    rows, weigh = where.rows, possible(found.log_z, scale)
-    table = np.zeros(size)
-    at = (cells, rows.starts, rows.pair, rows.null, turned)
-    in_row_shards(lambda s, a, b: count(found.posterior, weigh, *at, a, b, table), rows, rows.cuts)
-    return {"translation": torch.from_numpy(table), **other_counts(found, where, turned, weigh)}
 
 
 def possible(log_z: Array, scale: Array | None) -> Array:  # (B,)

@@ -16,9 +16,8 @@ from ..exp_log import exp_below
 from ..parts import in_parts
 from ..plumbing import uniform_numbers
 from ..room import room, zeros
-from .cells import count
 from .model1_log import choose_pass, log_pass
-from .rows import Rows, Trellises, in_row_shards, in_runs
+from .rows import Rows, Trellises, add_up, cell_logs, in_row_shards, in_runs
 from .sweeps import (
     ENOUGH,
     add_columns,
@@ -37,13 +36,12 @@ from .sweeps import (
 Array = np.ndarray[Any, Any]
 Tables = dict[str, Tensor]
 
-#: Added potentials are not taken beside the weights: then the pass starts from potentials.
-TAKES: tuple[str, ...] = ()
+TAKES = ("links",)
 
 
-def sums(dist: Any, weights: Tables, value: Tensor, wanted: frozenset[str]) -> Summed:
-    """log Z, and expected counts by another sweep, from weights."""
-    return Summed(Direction.of(dist, weights, value), wanted)
+def sums(dist: Any, weights: Tables, value: Tensor, wanted: frozenset[str]) -> Summed | WeighedSum:
+    """log Z, and expected counts by another sweep, from weights; and from log-potentials of links, if there are any."""
+    return (WeighedSum if "links" in weights else Summed)(Direction.of(dist, weights, value), wanted)
 
 
 def solve(dist: Any, potentials: Tables, scale: Tensor | None) -> tuple[Tensor, Tables]:
@@ -76,6 +74,7 @@ class Direction:
     :param null: (B,) of choosing the null word.
     :param word: (B,) of choosing any other word.
     :param cells: (cells,) int.
+    :param more: (cells,) log-potentials that are added, or none.
     """
 
     table: Array
@@ -84,13 +83,21 @@ class Direction:
     cells: Array
     where: Trellises
     turned: bool
+    more: Array | None = None
 
     @staticmethod
     def of(dist: Any, weights: Tables, value: Tensor) -> Direction:
         table, none = weights["translation"], torch.zeros(len(dist.grid), dtype=torch.float64)
         given = (table, weights.get("null", none), weights.get("word", none), value)
         logs, null, word, cells = (x.contiguous().numpy() for x in given)
-        return Direction(logs, null, word, cells, dist.grid.trellises, dist.turned)
+        more = weights["links"].expand(len(cells)).contiguous().numpy() if "links" in weights else None
+        return Direction(logs, null, word, cells, dist.grid.trellises, dist.turned, more)
+
+    def apart(self) -> Direction:
+        """The same with every cell of the grids being one of the table, whose weight takes in what is added."""
+        assert self.more is not None
+        table = cell_logs(self.table, self.more, self.cells, self.where.rows, self.turned)
+        return Direction(table, self.null, self.word, np.arange(len(table)), self.where, self.turned)
 
     def sweep(self) -> tuple[Real, Totals]:
         """Weights in real space, and totals. log Z is right throughout."""
@@ -136,15 +143,28 @@ class Summed:
         table, hard = table_counts(real, one.cells, rows, one.turned, found, weigh), found.trouble
         more = np.empty(0)
         if hard.any():
-            more, some = one.posterior(np.flatnonzero(hard)), np.where(hard, weigh, 0.0)
-            where = (one.cells, rows.starts, rows.pair, rows.null, one.turned)
-            in_row_shards(lambda s, a, b: count(more, some, *where, a, b, table), rows, rows.cuts)
+            more = one.posterior(np.flatnonzero(hard))
+            add_up(more, np.where(hard, weigh, 0.0), one.cells, rows, one.turned, table)
         counts = {"translation": torch.from_numpy(table)}
         if self._by_pair:
             null = weigh * _null_counts(one, real, found, more)
             counts["null"] = torch.from_numpy(null)
             counts["word"] = torch.from_numpy(one.where.choosers(one.turned) * weigh - null)
         return counts
+
+
+class WeighedSum:
+    """The same with something added to the potentials of links."""
+
+    def __init__(self, direction: Direction, wanted: frozenset[str]) -> None:
+        self._direction, self._apart = direction, Summed(direction.apart(), wanted)
+        self.log_z = self._apart.log_z
+
+    def counts(self, scale: Tensor) -> Tables:  # (B,)
+        one, found = self._direction, self._apart.counts(scale)
+        links, table = found.pop("translation"), zeros(len(one.table))
+        add_up(links.numpy(), np.ones(len(one.null)), one.cells, one.where.rows, one.turned, table)
+        return {**found, "translation": torch.from_numpy(table), "links": links}
 
 
 def _null_counts(one: Direction, real: Real, found: Totals, hard: Array) -> Array:  # (cells,) -> (B,)

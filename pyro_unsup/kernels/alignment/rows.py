@@ -16,7 +16,9 @@ import numpy as np
 
 from ..parts import on_threads
 from ..plumbing import offsets
+from ..room import room
 from ..threads import even_cuts, threads_for
+from .cells import count, gather_logs
 
 if TYPE_CHECKING:
     from ...distributions.alignment.grid import Grid
@@ -146,6 +148,19 @@ def in_row_shards(work: Callable[[int, int, int], None], rows: Rows, cuts: Array
             work(s, cuts[s], cuts[s + 1])
 
     on_threads(share, threads)
+
+
+def cell_logs(table: Array, more: Array, cells: Array, rows: Rows, turned: bool) -> Array:  # (cells,)
+    """What every cell of the grids weighs, as if each were a cell of the table."""
+    logs, where = room(len(cells)), (cells, rows.starts, rows.null, turned)
+    in_row_shards(lambda s, a, b: gather_logs(table, more, *where, a, b, logs), rows, rows.cuts)
+    return logs
+
+
+def add_up(posterior: Array, scale: Array, cells: Array, rows: Rows, turned: bool, counts: Array) -> None:
+    """Add what is expected of cells to the cells of the table, each pair weighed by its scale."""
+    where = (cells, rows.starts, rows.pair, rows.null, turned)
+    in_row_shards(lambda s, a, b: count(posterior, scale, *where, a, b, counts), rows, rows.cuts)
 
 
 def in_runs(work: Callable[[int, int], Any], where: Trellises) -> list[Any]:
