@@ -213,7 +213,8 @@ def _gradient(dist: Structure, potentials: Potentials, sum_: Sum) -> tuple[Tenso
     leaves = {name: x.detach().clone().requires_grad_() for name, x in potentials.items()}
     with torch.enable_grad():
         total = dist.sum_over(leaves, sum_)
-    found = torch.autograd.grad(total.sum(), list(leaves.values()), allow_unused=True, materialize_grads=True)
+        whole = total.sum()
+    found = torch.autograd.grad(whole, list(leaves.values()), allow_unused=True, materialize_grads=True)
     return total.detach(), dict(zip(leaves, found, strict=True))
 
 

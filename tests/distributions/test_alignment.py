@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from pyro_unsup import StructureError
+from pyro_unsup import StructureError, kernels
 from pyro_unsup.distributions import Alignment
 from pyro_unsup.distributions.alignment.grid import Grid
 
@@ -145,3 +145,58 @@ def test_a_batch_of_tables() -> None:
     assert many.shape == (3, 5)
     for table, total in zip(tables, many, strict=True):
         torch.testing.assert_close(Alignment(table[0], grid).log_prob(value), total)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_every_query_takes_a_batch_of_weights(turned: bool) -> None:
+    grid, value = text(5, 4, 20)
+    tables, null = torch.randn(3, 1, 20), torch.randn(3, 5)
+    many = Alignment(tables, grid, null, turned=turned).posterior(value)
+    for k in range(3):
+        one = Alignment(tables[k, 0], grid, null[k], turned=turned).posterior(value)
+        torch.testing.assert_close(many.log_partition[k], one.log_partition)
+        torch.testing.assert_close(many.marginals[k], one.marginals)
+        torch.testing.assert_close(many.entropy[k], one.entropy)
+        torch.testing.assert_close(many.counts["translation"][k, 0], one.counts["translation"])
+        torch.testing.assert_close(many.counts["null"][k, 0], one.counts["null"])
+        assert torch.equal(many.mode()[k], one.mode())
+        assert torch.equal(many.mbr()[k], one.mbr())
+    assert many.sample((2,)).shape == (2, 3, len(value))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_without_the_kernel(turned: bool) -> None:
+    """The same numbers by the definition: any order of rows, one table a pair too."""
+    grid, value = text(6, 5, 30)
+    mixed, cells = by_word(grid, value, 30, 2)
+    dist = Alignment(torch.randn(240), mixed, torch.randn(6), turned=turned)
+    dist = dist.with_potentials(links=torch.randn(len(cells)))
+    names = ("log_partition", "marginals", "entropy", "counts")
+    found = {name: getattr(dist.posterior(cells), name) for name in names}
+    best = [dist.posterior(cells).mode(), dist.posterior(cells).mbr()]
+    with kernels.switched_off():
+        for name in names:
+            torch.testing.assert_close(getattr(dist.posterior(cells), name), found[name])
+        q = dist.posterior(cells)
+        assert torch.equal(best[0], q.mode())
+        assert torch.equal(best[1], q.mbr())
+        assert bool((dist.score(cells, q.sample()) > -torch.inf).all())
+    some = torch.tensor([4, 0, 4])
+    few, own = dist.select(cells, some)
+    torch.testing.assert_close(few.log_prob(own), dist.log_prob(cells)[some])
+    each = torch.randn(6, 240)
+    alone = [Alignment(w, mixed, turned=turned).log_prob(cells)[b] for b, w in enumerate(each)]
+    torch.testing.assert_close(Alignment(each, mixed, turned=turned).log_prob(cells), torch.stack(alone))
+
+
+def test_potentials_that_do_not_fit() -> None:
+    grid, value = text(2, 3, 5)
+    with pytest.raises(
+        StructureError, match=r"there are links of shape .*, which do not fit potentials of shape \(3,\)"
+    ):
+        Alignment(torch.zeros(5), grid).with_potentials(links=torch.zeros(3))
+    table = torch.randn(5).requires_grad_()
+    more = torch.tensor(0.5, requires_grad=True)
+    total = Alignment(table, grid).with_potentials(links=more).log_prob(value)
+    torch.testing.assert_close(total, Alignment(table, grid).log_prob(value) + 0.5 * grid.target_lengths)
+    assert float(torch.autograd.grad(total.sum(), more)[0]) == pytest.approx(float(grid.target_lengths.sum()))
