@@ -1,9 +1,6 @@
 """Structured distributions: hidden structure summed out exactly, one structure a file."""
 
-from .agreement import Agreement
-from .alignment import Alignment
-from .alignment_hmm import AlignmentHMM
-from .alignment_hmm_agreement import HMMAgreement
+from .alignment import Agreement, Alignment, AlignmentHMM, HMMAgreement
 from .bracketing import Bracketing
 from .categorical import Categorical
 from .chain import Chain

@@ -73,7 +73,9 @@ def kernel_of(dist: Structure) -> Any:
 def by_weights(dist: Structure, kernel: Any, function: str) -> bool:
     """Whether a function of a kernel that starts from weights applies: all examples share them."""
     takes = getattr(kernel, "TAKES", ())
-    return hasattr(kernel, function) and dist.one_set and all(name in takes for name in dist.extra)
+    if dist.extra and (dist.draws or any(name not in takes for name in dist.extra)):
+        return False  # what is added may differ from draw to draw
+    return hasattr(kernel, function) and dist.one_set
 
 
 def by_potentials(dist: Structure, kernel: Any, function: str) -> bool:
@@ -105,11 +107,12 @@ class _WeightSum(torch.autograd.Function):
     def forward(
         ctx: Any, dist: Structure, kernel: Any, value: Tensor, names: tuple[str, ...], *inputs: Tensor
     ) -> Tensor:
-        ctx.dist, ctx.value, ctx.names = dist, value, names
+        # Torch lets go of inputs after a backward pass. Nothing else that is large is kept: a trace of Pyro's lives on.
+        ctx.dist, ctx.kernel, ctx.value, ctx.names = dist.hollow(), kernel, value, names
         ctx.save_for_backward(*inputs)
         wanted = frozenset(name for name, need in zip(names, ctx.needs_input_grad[4:], strict=True) if need)
         found = [kernel.sums(dist, one, value, wanted) for one in weight_sets(dist)]
-        ctx.passes = found if wanted else []
+        ctx.wanted, ctx.passes = wanted, found if wanted else None
         return _stacked([one.log_z for one in found], dist.draws).to(inputs[0].dtype)
 
     @staticmethod
@@ -119,9 +122,10 @@ class _WeightSum(torch.autograd.Function):
             return None, None, None, None, *_again(ctx, _defined_weights, grad)
         dist: Structure = ctx.dist
         with plain_torch():
+            passes, ctx.passes = ctx.passes or _passes(ctx, list(inputs)), None  # seldom asked for twice
             counts = [
                 one.counts(scale)
-                for one, scale in zip(ctx.passes, grad.reshape(-1, len(dist.rows)).double(), strict=True)
+                for one, scale in zip(passes, grad.reshape(dist.draws.numel(), len(dist.rows)).double(), strict=True)
             ]
             found = [
                 _fit(_stacked([c[name] for c in counts], dist.draws), w, dist, name) if need else None
@@ -130,16 +134,21 @@ class _WeightSum(torch.autograd.Function):
         return None, None, None, None, *found
 
 
+def _passes(ctx: Any, inputs: list[Tensor]) -> list[Pass]:
+    dist = _filled(ctx, inputs)
+    return [ctx.kernel.sums(dist, one, ctx.value, ctx.wanted) for one in weight_sets(dist)]
+
+
 class _PotentialSum(torch.autograd.Function):
     """log Z from potentials. Marginals are its gradient."""
 
     @staticmethod
     def forward(ctx: Any, dist: Structure, kernel: Any, names: tuple[str, ...], *inputs: Tensor) -> Tensor:
-        ctx.dist, ctx.kernel, ctx.names = dist, kernel, names
+        ctx.dist, ctx.kernel, ctx.names = dist.hollow(), kernel, names
         ctx.save_for_backward(*inputs)
         sets = list(potential_sets(dist, dict(zip(names, inputs, strict=True))))
         found = [kernel.solve(dist, one, None) for one in sets]
-        ctx.found = found if any(ctx.needs_input_grad) else []
+        ctx.found = found if any(ctx.needs_input_grad) else None
         return _stacked([log_z for log_z, _ in found], dist.draws).to(inputs[0].dtype)
 
     @staticmethod
@@ -149,11 +158,14 @@ class _PotentialSum(torch.autograd.Function):
             return None, None, None, *_again(ctx, _defined_potentials, grad)
         grads: list[Tensor | None] = []
         with plain_torch():
-            scales = grad.reshape(-1, len(dist.rows)).double()
-            sets = potential_sets(dist, dict(zip(ctx.names, inputs, strict=True))) if dist.shared_groups else iter(())
+            scales = grad.reshape(dist.draws.numel(), len(dist.rows)).double()
+            given = dict(zip(ctx.names, inputs, strict=True))
+            again = [] if ctx.found else [ctx.kernel.solve(dist, one, None) for one in potential_sets(dist, given)]
+            solved, ctx.found = ctx.found or again, None  # seldom asked for twice
+            sets = potential_sets(dist, given) if dist.shared_groups else iter(())
             shared = [
                 _shared_counts(dist, ctx.kernel, one, marginals, scale)
-                for one, (_, marginals), scale in zip(sets, ctx.found, scales, strict=False)
+                for one, (_, marginals), scale in zip(sets, solved, scales, strict=False)
             ]
             for name, x, need in zip(ctx.names, inputs, needs, strict=True):
                 if not need:
@@ -162,9 +174,7 @@ class _PotentialSum(torch.autograd.Function):
                     grads.append(_fit(_stacked([one[name] for one in shared], dist.draws), x, dist, name))
                 else:
                     owner = dist.owner(name)
-                    each = [
-                        _times(found[name], scale[owner]) for (_, found), scale in zip(ctx.found, scales, strict=True)
-                    ]
+                    each = [_times(found[name], scale[owner]) for (_, found), scale in zip(solved, scales, strict=True)]
                     grads.append(_fit(_stacked(each, dist.draws), x, dist, name))
         return None, None, None, *grads
 
@@ -217,7 +227,7 @@ def _stacked(each: list[Tensor], draws: torch.Size) -> Tensor:  # draws of (*res
 
 def _fit(found: Tensor, like: Tensor, dist: Structure, name: str) -> Tensor:
     """A gradient in the shape of what it is the gradient of, axes that were broadcast being summed."""
-    if not dist.draws:
+    if not dist.draws and found.numel() == like.numel():
         return found.reshape(like.shape).to(like.dtype)
     if name in dist.weights or name in dist.shared_groups:  # they have an axis for examples, of size 1
         found = found.unsqueeze(len(dist.draws))
@@ -231,14 +241,16 @@ def _times(x: Tensor, scale: Tensor) -> Tensor:  # (rows, *rest), (rows,)
     return x * scale.reshape(-1, *(1,) * (x.dim() - 1))
 
 
-def _defined_weights(ctx: Any, inputs: list[Tensor]) -> Tensor:
-    from .semiring import LOG
+def _filled(ctx: Any, inputs: list[Tensor]) -> Structure:
+    """The distribution with its numbers."""
+    found = dict(zip(ctx.names, inputs, strict=True))
+    new: Structure = ctx.dist.with_weights({name: found[name] for name in ctx.dist.weights})
+    new.extra = {name: found[name] for name in ctx.dist.extra}
+    return new
 
-    dist, found = ctx.dist, dict(zip(ctx.names, inputs, strict=True))
-    new = dist.with_weights({name: found[name] for name in dist.weights})
-    new.extra = {name: found[name] for name in dist.extra}
-    total: Tensor = new.sum_over(new.potentials_of(ctx.value), LOG)
-    return total
+
+def _defined_weights(ctx: Any, inputs: list[Tensor]) -> Tensor:
+    return _filled(ctx, inputs).defined(ctx.value)
 
 
 def _defined_potentials(ctx: Any, inputs: list[Tensor]) -> Tensor:

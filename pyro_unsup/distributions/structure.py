@@ -267,6 +267,13 @@ class Structure(TorchDistribution):
         new.extra = {name: x.detach() for name, x in self.extra.items()}
         return new
 
+    def hollow(self: Self) -> Self:
+        """The same distribution without its numbers, which may be large; :meth:`with_weights` takes them in again."""
+        new = copy(self)
+        new.weights = {name: w.new_empty(0) for name, w in self.weights.items()}
+        new.extra = {name: x.new_empty(0) for name, x in self.extra.items()}
+        return new
+
     def select(self: Self, value: Tensor, examples: Tensor) -> tuple[Self, Tensor]:
         """The distribution of some examples, in their order, and their values."""
         new = copy(self)
@@ -325,7 +332,11 @@ class Structure(TorchDistribution):
     def log_partition(self, value: Tensor) -> Tensor:  # flat -> (*draws, B)
         """log Z: by the kernel if there is one for this case, else by the definition."""
         found = compiled_sum(self, value)
-        return self.sum_over(self.potentials_of(value), LOG) if found is None else found
+        return self.defined(value) if found is None else found
+
+    def defined(self, value: Tensor) -> Tensor:  # flat -> (*draws, B)
+        """log Z by the definition, on any device, with gradients of any order."""
+        return self.sum_over(self.potentials_of(value), LOG)
 
     def potentials_of(self, value: Tensor) -> Potentials:
         """Potentials, with those that were added."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..distributions import Alignment, AlignmentHMM, HMMAgreement
-from ..distributions.alignment_hmm_jumps import again
+from ..distributions.alignment.jumps import again
 from ..errors import StructureError
 from ..tables import Axis, Declaration, Layout, declare
 from .aligner import Aligner
@@ -122,15 +122,16 @@ class HMMAligner(Aligner):
     def _by_jumps(self, one: Alignment, way: str) -> AlignmentHMM:
         jump = declare(self._own[f"jump_{way}"])
         null, word = self._links(one, way)
-        return AlignmentHMM(one.translation, one.grid, jump, again(jump), null=null, word=word, turned=one.turned)
+        table = one.weights["translation"]
+        return AlignmentHMM(table, one.grid, jump, again(jump), null=null, word=word, turned=one.turned)
 
-    def _links(self, one: Alignment, way: str) -> tuple[Tensor, Tensor]:  # (*batch, B), (*batch, B)
+    def _links(self, one: Alignment, way: str) -> tuple[Tensor, Tensor]:  # (B,) or (*draws, 1, B) each
         """Log-probability of no link and of a link, by pair."""
         if self.learns_null:
             choice = declare(self._own[f"null_{way}"])
-            null, word = (choice[..., k].broadcast_to(*choice.shape[:-2], len(one.grid)) for k in (0, 1))
+            null, word = (choice[..., k, None].expand(*choice.shape[:-1], len(one.grid)) for k in (0, 1))
             return null, word
-        sizes = (one.grid.target_lengths if one.turned else one.grid.source_lengths).to(one.translation.dtype)
+        sizes = one.grid.chosen(one.turned).to(one.weights["translation"].dtype)
         alone = 1 / (sizes + 1) if self.null is None else torch.full_like(sizes, self.null)
         return alone.log(), (1 - alone).log()
 

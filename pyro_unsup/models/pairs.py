@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..distributions.alignment_grid import Grid
+from ..distributions.alignment.grid import Grid
 from ..errors import StructureError
 
 

@@ -14,8 +14,7 @@ from torch import Tensor
 
 from pyro_unsup import Categorical
 from pyro_unsup.distributions import Alignment, Structure
-from pyro_unsup.distributions.alignment_grid import Grid
-from pyro_unsup.distributions.alignment_sum import reference_log_partition
+from pyro_unsup.distributions.alignment.grid import Grid
 
 from .contract import Case, Enumerated, Instance, Table
 
@@ -80,8 +79,7 @@ def alignment_instances(draw: Any, spreads: tuple[float, ...]) -> Instance:
 
 def reference(instance: Instance, sum_: Any) -> Tensor:
     dist = instance.dist
-    assert isinstance(dist, Alignment)
-    return reference_log_partition(dist._parts, instance.value, dist.grid, dist.turned, sum_)
+    return dist.sum_over(dist.potentials_of(instance.value), sum_)
 
 
 def trace_enum(instance: Instance) -> float:

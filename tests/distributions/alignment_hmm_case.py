@@ -14,9 +14,8 @@ from torch import Tensor
 
 from pyro_unsup import Categorical
 from pyro_unsup.distributions import AlignmentHMM, Structure
-from pyro_unsup.distributions.alignment_grid import Grid
-from pyro_unsup.distributions.alignment_hmm_jumps import rooms
-from pyro_unsup.distributions.alignment_hmm_sum import reference_log_partition
+from pyro_unsup.distributions.alignment.grid import Grid
+from pyro_unsup.distributions.alignment.jumps import rooms
 
 from .alignment_case import options
 from .contract import Case, Enumerated, Instance, Table
@@ -111,8 +110,7 @@ def instances(draw: Any, spreads: tuple[float, ...]) -> Instance:
 
 def reference(instance: Instance, sum_: Any) -> Tensor:
     dist = instance.dist
-    assert isinstance(dist, AlignmentHMM)
-    return reference_log_partition(dist._all, instance.value, dist.grid, dist.turned, sum_)
+    return dist.sum_over(dist.potentials_of(instance.value), sum_)
 
 
 def trace_enum(instance: Instance) -> float:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from pyro_unsup import StructureError
 from pyro_unsup.distributions import Agreement, Alignment, AlignmentHMM, HMMAgreement, Structure
-from pyro_unsup.distributions.alignment_grid import Grid
+from pyro_unsup.distributions.alignment.grid import Grid
 
 SHARED = 5
 
@@ -123,10 +123,9 @@ def test_posterior_is_that_of_the_two_side_by_side() -> None:
         assert torch.equal(posterior.marginals[:, way], alone.marginals)
         assert torch.equal(posterior.mode()[:, way], alone.mode())
         assert torch.equal(posterior.mbr()[:, way], alone.mbr())
-    assert torch.equal(
-        posterior.entropy, dist.forward.posterior(value).entropy + dist.backward.posterior(value).entropy
-    )
-    draw = posterior.sample(torch.Generator().manual_seed(0))
+    each = [one.posterior(value).entropy for one in (dist.forward, dist.backward)]
+    torch.testing.assert_close(posterior.entropy, each[0] + each[1])
+    draw = posterior.sample(generator=torch.Generator().manual_seed(0))
     assert draw.shape == (len(value), 2)
     both = dist.forward.score(value, draw[:, 0]) + dist.backward.score(value, draw[:, 1])
     assert torch.equal(dist.score(value, draw), both)
@@ -168,3 +167,35 @@ def test_null_words_among_the_shared_cells_are_refused(kind: type[Agreement]) ->
     ways = [one(torch.zeros(1), grid, *more, turned=turned) for turned in (False, True)]
     with pytest.raises(StructureError, match="null words come after the 1 that both tables share, actual cell 0: put"):
         kind(*ways, shared=1).log_prob(torch.zeros(grid.cells, dtype=torch.int32))
+
+
+@pytest.mark.parametrize("kind", [Agreement, HMMAgreement])
+@pytest.mark.parametrize("holes", [0.0, 0.3])
+def test_counts_with_potentials_by_the_kernel_and_by_the_definition(kind: type[Agreement], holes: float) -> None:
+    dist, value = instance(1.0)
+    if kind is HMMAgreement:
+        w, grid = dist.weights, dist.grid
+        ways = [
+            AlignmentHMM(
+                w[f"{way}.translation"], grid, torch.randn(3, 5), null=w[f"{way}.null"], turned=way == "backward"
+            )
+            for way in ("forward", "backward")
+        ]
+        dist = kind(*ways, SHARED)
+    more = torch.randn(len(value), 2).masked_fill(torch.rand(len(value), 2) < holes, -torch.inf).requires_grad_()
+    weights = {name: w.clone().requires_grad_() for name, w in dist.weights.items()}
+    scale = torch.tensor([1.0, 2.0, -0.5, 3.0])
+    found = []
+    for way in (Agreement.log_partition, Agreement.defined):
+        for added in ({"links": more}, {}):
+            one = dist.with_weights(weights).with_potentials(**added).with_temperature(2.0)
+            total = way(one, value)
+            inputs = [*weights.values(), *added.values()]
+            found.append((total.detach(), torch.autograd.grad(total, inputs, scale, allow_unused=True)))
+    for kernel, definition in zip(found[:2], found[2:], strict=True):
+        torch.testing.assert_close(kernel[0], definition[0])
+        for a, b in zip(kernel[1], definition[1], strict=True):
+            torch.testing.assert_close(torch.zeros(()) if a is None else a, torch.zeros(()) if b is None else b)
+    some = torch.tensor([2, 0])
+    small, own = dist.with_potentials(links=more.detach()).select(value, some)
+    torch.testing.assert_close(small.log_prob(own), dist.with_potentials(links=more).log_prob(value)[some])

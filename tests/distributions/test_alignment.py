@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from pyro_unsup import StructureError
+from pyro_unsup import StructureError, kernels
 from pyro_unsup.distributions import Alignment
-from pyro_unsup.distributions.alignment_grid import Grid
-from pyro_unsup.distributions.alignment_sum import reference_log_partition
+from pyro_unsup.distributions.alignment.grid import Grid
 
 
 def text(pairs: int, longest: int, cells: int, seed: int = 0) -> tuple[Grid, torch.Tensor]:
@@ -45,16 +44,12 @@ def test_shards_and_threads_change_nothing(turned: bool, monkeypatch: pytest.Mon
         total = Alignment(table, mixed, turned=turned).log_prob(cells)
         grad = torch.autograd.grad(total, table, torch.arange(60.0))[0]
         found[shards, threads] = (total.detach(), grad)
-        torch.testing.assert_close(total, reference_log_partition_of(table, mixed, cells, turned))
+        torch.testing.assert_close(total, Alignment(table, mixed, turned=turned).defined(cells))
     torch.set_num_threads(1)
     for shards in (1, 4):
         assert all(torch.equal(a, b) for a, b in zip(found[shards, 1], found[shards, 2], strict=True))
     for one, four in zip(found[1, 1], found[4, 1], strict=True):
         torch.testing.assert_close(one, four, rtol=1e-13, atol=1e-13)
-
-
-def reference_log_partition_of(table: torch.Tensor, grid: Grid, value: torch.Tensor, turned: bool) -> torch.Tensor:
-    return reference_log_partition(Alignment(table, grid)._parts, value, grid, turned)
 
 
 def test_some_pairs_of_many() -> None:
@@ -90,7 +85,7 @@ def test_long_sentences_of_rare_words(turned: bool, scale: float) -> None:
     choice = torch.randn(2, 6, generator=g)
     dist = Alignment(table, grid, choice[0], choice[1], turned=turned)
     total = dist.log_prob(value + 1)
-    expected = reference_log_partition(dist._parts, value + 1, grid, turned)
+    expected = dist.defined(value + 1)
     torch.testing.assert_close(total, expected, rtol=1e-13, atol=1e-12)
     weigh = torch.randn(6, generator=g)
     grads = (torch.autograd.grad(x, table, weigh)[0] for x in (total, expected))
@@ -116,19 +111,19 @@ def test_errors_say_what_was_expected() -> None:
     grid = Grid(torch.tensor([1]), torch.tensor([2]))
     dist = Alignment(torch.zeros(3), grid)
     good = torch.zeros(6, dtype=torch.int32)
-    with pytest.raises(StructureError, match=r"shape \(6,\), actual \(5,\)"):
+    with pytest.raises(StructureError, match=r"cells of shape \(6,\), all examples end to end; actual shape \(5,\)"):
         dist.log_prob(good[:5])
-    with pytest.raises(StructureError, match=r"cells must be integers, actual dtype = torch\.float64"):
+    with pytest.raises(StructureError, match=r"cells must be integers, actual dtype torch\.float64"):
         dist.log_prob(good.double())
     with pytest.raises(StructureError, match=r"cells must lie in 0 .. 2 \(the table has 3\), actual range -1 .. 0"):
         dist.log_prob(good - torch.tensor([0, 0, 0, 0, 0, 1], dtype=torch.int32))
     with pytest.raises(StructureError, match="translation holds NaN"):
         Alignment(torch.tensor([torch.nan]), grid).log_prob(good)
-    with pytest.raises(StructureError, match=r"null should have 1 log-weights, one a pair.*actual shape \(2,\)"):
+    with pytest.raises(StructureError, match=r"null should end in shape \(1\).*actual shape \(2,\)"):
         Alignment(torch.zeros(3), grid, torch.zeros(2))
     with pytest.raises(StructureError, match=r"one floating dtype: translation has torch\.float64, word has torch\.fl"):
         Alignment(torch.zeros(3), grid, word=torch.zeros(1, dtype=torch.float32)).log_prob(good)
-    with pytest.raises(StructureError, match="last batch axis of translation should be 1"):
+    with pytest.raises(StructureError, match="last batch axis of the weights should be 1"):
         Alignment(torch.zeros(2, 3), grid)
     with pytest.raises(StructureError, match="1 source sentences but 2 target sentences"):
         Grid(torch.tensor([1]), torch.tensor([1, 2]))
@@ -150,5 +145,58 @@ def test_a_batch_of_tables() -> None:
     assert many.shape == (3, 5)
     for table, total in zip(tables, many, strict=True):
         torch.testing.assert_close(Alignment(table[0], grid).log_prob(value), total)
-    with pytest.raises(StructureError, match=r"one set of weights, actual batch \(3,\)"):
-        Alignment(tables, grid).posterior(value)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_every_query_takes_a_batch_of_weights(turned: bool) -> None:
+    grid, value = text(5, 4, 20)
+    tables, null = torch.randn(3, 1, 20), torch.randn(3, 5)
+    many = Alignment(tables, grid, null, turned=turned).posterior(value)
+    for k in range(3):
+        one = Alignment(tables[k, 0], grid, null[k], turned=turned).posterior(value)
+        torch.testing.assert_close(many.log_partition[k], one.log_partition)
+        torch.testing.assert_close(many.marginals[k], one.marginals)
+        torch.testing.assert_close(many.entropy[k], one.entropy)
+        torch.testing.assert_close(many.counts["translation"][k, 0], one.counts["translation"])
+        torch.testing.assert_close(many.counts["null"][k, 0], one.counts["null"])
+        assert torch.equal(many.mode()[k], one.mode())
+        assert torch.equal(many.mbr()[k], one.mbr())
+    assert many.sample((2,)).shape == (2, 3, len(value))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_without_the_kernel(turned: bool) -> None:
+    """The same numbers by the definition: any order of rows, one table a pair too."""
+    grid, value = text(6, 5, 30)
+    mixed, cells = by_word(grid, value, 30, 2)
+    dist = Alignment(torch.randn(240), mixed, torch.randn(6), turned=turned)
+    dist = dist.with_potentials(links=torch.randn(len(cells)))
+    names = ("log_partition", "marginals", "entropy", "counts")
+    found = {name: getattr(dist.posterior(cells), name) for name in names}
+    best = [dist.posterior(cells).mode(), dist.posterior(cells).mbr()]
+    with kernels.switched_off():
+        for name in names:
+            torch.testing.assert_close(getattr(dist.posterior(cells), name), found[name])
+        q = dist.posterior(cells)
+        assert torch.equal(best[0], q.mode())
+        assert torch.equal(best[1], q.mbr())
+        assert bool((dist.score(cells, q.sample()) > -torch.inf).all())
+    some = torch.tensor([4, 0, 4])
+    few, own = dist.select(cells, some)
+    torch.testing.assert_close(few.log_prob(own), dist.log_prob(cells)[some])
+    each = torch.randn(6, 240)
+    alone = [Alignment(w, mixed, turned=turned).log_prob(cells)[b] for b, w in enumerate(each)]
+    torch.testing.assert_close(Alignment(each, mixed, turned=turned).log_prob(cells), torch.stack(alone))
+
+
+def test_potentials_that_do_not_fit() -> None:
+    grid, value = text(2, 3, 5)
+    with pytest.raises(
+        StructureError, match=r"there are links of shape .*, which do not fit potentials of shape \(3,\)"
+    ):
+        Alignment(torch.zeros(5), grid).with_potentials(links=torch.zeros(3))
+    table = torch.randn(5).requires_grad_()
+    more = torch.tensor(0.5, requires_grad=True)
+    total = Alignment(table, grid).with_potentials(links=more).log_prob(value)
+    torch.testing.assert_close(total, Alignment(table, grid).log_prob(value) + 0.5 * grid.target_lengths)
+    assert float(torch.autograd.grad(total.sum(), more)[0]) == pytest.approx(float(grid.target_lengths.sum()))

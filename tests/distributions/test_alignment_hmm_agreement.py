@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from pyro_unsup import StructureError
 from pyro_unsup.distributions import AlignmentHMM, HMMAgreement
-from pyro_unsup.distributions.alignment_grid import Grid
+from pyro_unsup.distributions.alignment.grid import Grid
 
 SHARED = 5
 
@@ -84,12 +83,12 @@ def test_posterior_is_that_of_the_two_side_by_side() -> None:
         assert torch.equal(posterior.marginals[:, way], alone.marginals)
         assert torch.equal(posterior.mode()[:, way], alone.mode())
         assert torch.equal(posterior.mbr()[:, way], alone.mbr())
-    draw = posterior.sample(torch.Generator().manual_seed(0))
+    draw = posterior.sample(generator=torch.Generator().manual_seed(0))
     assert bool((dist.score(value, draw) <= posterior.log_partition + 1e-9).all())
     assert bool((posterior.entropy >= 0).all())
 
 
-def test_a_heuristic_of_one_set_of_weights() -> None:
+def test_a_heuristic() -> None:
     dist, value = instance(1.0)
     assert dist.exact is False
     assert type(dist.expand((3, 5))) is HMMAgreement
@@ -99,6 +98,23 @@ def test_a_heuristic_of_one_set_of_weights() -> None:
     grad = torch.autograd.grad(single.log_prob(value).sum(), single.weights["forward.jump"])[0]
     expected = merged(dist, value, torch.ones(5))["forward.jump"]
     torch.testing.assert_close(grad.double(), expected, rtol=1e-4, atol=1e-4)
-    many = dist.with_weights({"forward.jump": torch.zeros(2, 1, 3, 5)})
-    with pytest.raises(StructureError, match=r"agreement wants one set of weights, actual \(2,\)"):
-        many.log_prob(value)
+
+
+def test_a_batch_of_weights() -> None:
+    """One set a particle. Their counts are those of each alone."""
+    dist, value = instance(1.0)
+    jumps = torch.randn(2, 1, 3, 5, requires_grad=True)
+    table = dist.weights["forward.translation"].clone().requires_grad_()
+    many = dist.with_weights({"forward.jump": jumps, "forward.translation": table})
+    total = many.log_prob(value)
+    assert total.shape == (2, 5)
+    grads = torch.autograd.grad(total.sum(), [jumps, table])
+    alone = [dist.with_weights({"forward.jump": jump.squeeze(0).detach()}) for jump in jumps]
+    torch.testing.assert_close(total.detach(), torch.stack([one.log_prob(value) for one in alone]))
+    counts = [one.posterior(value).counts for one in alone]
+    torch.testing.assert_close(grads[0], torch.stack([c["forward.jump"] for c in counts]).unsqueeze(1))
+    torch.testing.assert_close(grads[1], counts[0]["forward.translation"] + counts[1]["forward.translation"])
+    posterior = many.posterior(value)
+    assert posterior.marginals.shape == (2, len(value), 2)
+    assert torch.equal(posterior.mode()[1], alone[1].posterior(value).mode())
+    torch.testing.assert_close(posterior.entropy[0], alone[0].posterior(value).entropy)

@@ -32,13 +32,13 @@ def _contract(structure: str) -> tuple[str, ...]:
 
 #: By the beginning of a kernel's name, the longest that fits: where it is tested.
 KERNELS: dict[str, tuple[str, ...]] = {
-    "alignment": (
+    "alignment/": (
         *_contract("alignment"),
         f"{_DISTRIBUTIONS}alignment.py",
         f"{_DISTRIBUTIONS}agreement.py",
         "tests/models/test_aligner.py",
     ),
-    "alignment_hmm": (
+    "alignment/hmm": (
         *_contract("alignment by jumps"),
         f"{_DISTRIBUTIONS}alignment_hmm.py",
         f"{_DISTRIBUTIONS}alignment_hmm_agreement.py",
@@ -90,11 +90,13 @@ class Target:
 
 def targets(area: str) -> Iterator[Target]:
     """The modules of an area of the package."""
-    for path in sorted((ROOT / "pyro_unsup" / area).glob("*.py")):
+    folder = ROOT / "pyro_unsup" / area
+    for path in sorted(folder.glob("**/*.py" if area == "kernels" else "*.py")):
         if path.stem == "__init__":
             continue
         if area == "kernels":
-            tests = KERNELS[max((name for name in KERNELS if path.stem.startswith(name)), key=len)]
+            name = path.relative_to(folder).with_suffix("").as_posix()
+            tests = KERNELS[max((beginning for beginning in KERNELS if name.startswith(beginning)), key=len)]
             yield Target(path, tests, "compiled anew" if path.stem.startswith(COMPILED) else "plain")
         else:
             yield Target(path, (f"tests/{area}",), "as they are", f"tests/{area}/test_{path.stem}.py")

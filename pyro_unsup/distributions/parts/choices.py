@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Size, Tensor
 
-from ..alignment_grid import Grid
 from ..segments import row_index
 from .base import Parts, Test
+
+if TYPE_CHECKING:
+    from ..alignment.grid import Grid
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ...data import Bitext, Corpus, Links
 from ...distributions import Alignment
-from ...distributions.alignment_grid import Grid
+from ...distributions.alignment.grid import Grid
 from ...errors import UnsupError
 from ...evaluate import above_threshold, alignment_report, competitive, link_rows, symmetrise
 from ...evaluate.symmetrisation import Combine, Symmetrise
@@ -172,7 +172,7 @@ def _floored(
         both = _unknown(source, model.source_words, bitext.source, some, grid.pair[row], down)
         both &= _unknown(target, model.target_words, bitext.target, some, grid.pair[row], column)
     for one, value in _directions(fit, model, pairs):
-        weights, size = one.translation.double().clamp(min=NEVER_MET), one.translation.shape[-1]
+        weights, size = one.weights["translation"].double().clamp(min=NEVER_MET), one.sizes["C"]
         if bool(absent.any()):
             weights = torch.cat([weights, weights.new_tensor([UNKNOWN_BOTH, UNKNOWN_NULL, NEVER_MET])])
             kind = torch.where(edge, size + 1, torch.where(both, size, size + 2))

@@ -1,4 +1,4 @@
-"""Sweeps over the rows of grids of words, in scaled real space (:mod:`.alignment`).
+"""Sweeps over the rows of grids of words, in scaled real space (:mod:`.model1`).
 
 What a word's choices add up to is a plain sum of weights. Weights are at most 1, so nothing overflows; what underflows
 was below ``tiny`` (the smallest normal number). Hence a total above a limit has lost far less than the rounding error,
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from .limits import FAST, LIMIT
+from ..limits import FAST, LIMIT
 
 Array = np.ndarray[Any, Any]
 

@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 from torch import Tensor
 
-from ..errors import StructureError
-from .ragged import check_lengths, offsets_of
+from ...errors import StructureError
+from ..ragged import Rows as Ragged
+from ..ragged import check_lengths, offsets_of
 
 if TYPE_CHECKING:
-    from ..kernels.alignment import Rows
+    from ...kernels.alignment.rows import Rows, Trellises
 
+T = TypeVar("T")
 
 #: Rows lie pair by pair, in one shard.
 NOT_GIVEN = torch.empty(0)
+#: What refers to values, and what is as large as they are and quickly made again: it stays in its process.
+_LEFT = {"fitting", "_by_way", "numbers", "owner"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +33,8 @@ class Grid:
     unless told otherwise: any order of all rows will do, and that of the vocabulary is by far the fastest for a large
     table (rows that use the same part of it are neighbours then).
 
+    In one direction target words choose among source words. ``turned``, source words choose among target words.
+
     :param source_lengths: (B,) I of each pair.
     :param target_lengths: (B,) J of each pair.
     :param pair: (rows,) the pair that each row belongs to.
@@ -37,10 +43,12 @@ class Grid:
         of its own.
 
     >>> import torch
-    >>> from pyro_unsup.distributions.alignment_grid import Grid
+    >>> from pyro_unsup.distributions.alignment.grid import Grid
     >>> grid = Grid(torch.tensor([1, 2]), torch.tensor([2, 1]))
     >>> grid.place.tolist(), grid.starts.tolist()
     ([0, 1, 0, 1, 2], [0, 3, 6, 8, 10, 12])
+    >>> grid.choices(turned=False).tolist()  # the cells of each target word; 12 is none
+    [[1, 4, 12], [2, 5, 12], [7, 9, 11]]
     """
 
     source_lengths: Tensor
@@ -74,11 +82,9 @@ class Grid:
         return len(self.source_lengths)
 
     def __getstate__(self) -> dict[str, object]:
-        # What refers to values, and what is as large as they are and quickly made again.
-        left = {"fitting", "_used", "numbers", "links_first"}
-        return {key: value for key, value in self.__dict__.items() if key not in left}
+        return {key: value for key, value in self.__dict__.items() if key not in _LEFT}
 
-    @property
+    @cached_property
     def cells(self) -> int:
         """How many cells there are in all."""
         return int(((self.source_lengths + 1) * (self.target_lengths + 1)).sum())
@@ -96,24 +102,21 @@ class Grid:
     @cached_property
     def rows(self) -> Rows:
         """The same for the kernels."""
-        from ..kernels.alignment import Rows
+        from ...kernels.alignment.rows import Rows
 
-        null = (self.place == 0).numpy()
-        return Rows(self.starts.numpy(), self.pair.numpy(), null, self.targets.numpy(), self.cuts.numpy())
+        return Rows.of(self)
+
+    @cached_property
+    def trellises(self) -> Trellises:
+        """The rows of each pair, for the kernels."""
+        from ...kernels.alignment.rows import Trellises
+
+        return Trellises.of(self)
 
     @cached_property
     def fitting(self) -> dict[bool, tuple[Callable[[], Tensor | None], int, int]]:
         """Which value was found to fit a table of which size, by direction: it need not be looked at in every sweep."""
         return {}
-
-    def used(self, turned: bool) -> Tensor:  # (cells,) bool
-        """The cells that one direction uses: all but those of the other's null words."""
-        known = self.__dict__.setdefault("_used", {})
-        if turned not in known:
-            row, column = self.parts()
-            known[turned] = (self.place[row] if turned else column) > 0
-        found: Tensor = known[turned]
-        return found
 
     @cached_property
     def numbers(self) -> Tensor:  # (cells,) int32
@@ -121,17 +124,65 @@ class Grid:
         return torch.arange(self.cells, dtype=torch.int32)
 
     @cached_property
-    def links_first(self) -> tuple[Tensor, Tensor, int]:  # (cells,), (cells,) int32
-        """The cells of two words and then the others; every cell by its place in that order; how many of two words."""
-        links = self.used(False) & self.used(True)
-        order = torch.cat([links.nonzero()[:, 0], (~links).nonzero()[:, 0]])
-        numbers = torch.empty_like(self.numbers).index_copy_(0, order, self.numbers)
-        return order, numbers, int(links.sum())
+    def owner(self) -> Tensor:  # (cells,)
+        """The pair of every cell."""
+        return torch.repeat_interleave(self.pair, self.target_lengths[self.pair] + 1)
 
     def parts(self) -> tuple[Tensor, Tensor]:  # (cells,), (cells,)
         """The row and the column of every cell; column 0 is the null word."""
         row = torch.repeat_interleave(self.target_lengths[self.pair] + 1)
         return row, torch.arange(len(row)) - self.starts[row]
+
+    # -- one direction
+
+    def choosers(self, turned: bool) -> Tensor:  # (B,)
+        """How many words of each pair choose."""
+        return self.source_lengths if turned else self.target_lengths
+
+    def chosen(self, turned: bool) -> Tensor:  # (B,)
+        """Among how many words they choose, the null word left out."""
+        return self.target_lengths if turned else self.source_lengths
+
+    def widest(self, turned: bool) -> int:
+        """The largest of those numbers."""
+        return self._once("widest", turned, lambda: int(self.chosen(turned).max()) if len(self) else 0)
+
+    def used(self, turned: bool) -> Tensor:  # (cells,) bool
+        """The cells that one direction uses: all but those of the other's null words."""
+        return self._once("used", turned, lambda: self._inner(turned))
+
+    def null(self, turned: bool) -> Tensor:  # (cells,) bool
+        """The cells of its own null words."""
+        return self._once("null", turned, lambda: ~self._inner(not turned))
+
+    def _inner(self, turned: bool) -> Tensor:  # (cells,) bool
+        row, column = self.parts()
+        return (self.place[row] if turned else column) > 0
+
+    def choices(self, turned: bool) -> Tensor:  # (words that choose, widest + 1)
+        """The cells that each word may choose, the null word first, then words as they stand in their sentence.
+
+        Words that choose come pair by pair. Where there is no choice, the number of all cells stands.
+        """
+        return self._once("choices", turned, lambda: self._choices(turned))
+
+    def _choices(self, turned: bool) -> Tensor:
+        order, first = self._by_pair
+        words, size = Ragged(self.choosers(turned)), self.chosen(turned)
+        pair, t = words.owner.unsqueeze(-1), words.position.unsqueeze(-1) + 1
+        other = torch.arange(self.widest(turned) + 1)
+        there = other <= size[pair]
+        down, across = (t, other) if turned else (torch.minimum(other, size[pair]), t)
+        return torch.where(there, self.starts[order[first[pair] + down]] + across, self.cells)
+
+    def _once(self, what: str, turned: bool, make: Callable[[], T]) -> T:
+        known = self.__dict__.setdefault("_by_way", {})
+        if (what, turned) not in known:
+            known[what, turned] = make()
+        found: T = known[what, turned]
+        return found
+
+    # -- some pairs
 
     @cached_property
     def _by_pair(self) -> tuple[Tensor, Tensor]:  # (rows,), (B,)

@@ -1,6 +1,6 @@
 """The links of a pair of sentences in log space: sums that real numbers cannot hold, best links, and draws.
 
-The messages are those of :mod:`.alignment_hmm_scaled`, with every jump spelled out: O(S) for each pair of words.
+The messages are those of :mod:`.hmm_scaled`, with every jump spelled out: O(S) for each pair of words.
 """
 
 from __future__ import annotations
@@ -10,30 +10,11 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from .alignment_hmm_scaled import load, room_of, store
-from .log_sum import log_sum
+from ..log_sum import log_sum
+from .cells import load_logs, pick_one, store
+from .hmm_scaled import room_of
 
 Array = np.ndarray[Any, Any]
-
-
-@njit(cache=True, nogil=True)
-def _load_logs(
-    table: Array,  # (C,)
-    cells: Array,  # (cells,)
-    starts: Array,
-    rows: Array,  # (I + 1,)
-    turned: bool,
-    null: float,
-    word: float,
-    e: Array,  # (T, S + 1) out
-) -> None:
-    """The log-weight of every choice of every word."""
-    T, S = e.shape[0], e.shape[1] - 1
-    which = np.empty((T, S + 1), np.int64)
-    load(cells, starts, rows, turned, which)
-    for t in range(T):
-        for s in range(S + 1):
-            e[t, s] = table[which[t, s]] + (word if s else null)
 
 
 @njit(cache=True, nogil=True)
@@ -112,7 +93,7 @@ def log_pass(
         height, width = len(rows) - 1, widths[b]
         T, S = (height, width) if turned else (width, height)
         e, by, out = np.empty((T, S + 1)), np.empty((S + 1, S + 1)), np.empty(S + 1)
-        _load_logs(table, cells, starts, rows, turned, null[b], word[b], e)
+        load_logs(table, cells, starts, rows, turned, null[b], word[b], e)
         _load_jumps(jump, room, share, by, out)
         ahead, arrive = np.empty((T + 1, S + 1)), np.empty((T, S + 1))
         _forward(e, by, ahead, arrive)
@@ -177,7 +158,7 @@ def decode_pass(
         height, width = len(rows) - 1, widths[b]
         T, S = (height, width) if turned else (width, height)
         e, by, out = np.empty((T, S + 1)), np.empty((S + 1, S + 1)), np.empty(S + 1)
-        _load_logs(table, cells, starts, rows, turned, null[b], word[b], e)
+        load_logs(table, cells, starts, rows, turned, null[b], word[b], e)
         _load_jumps(jump, room, share, by, out)
         ahead, arrive = np.empty((T + 1, S + 1)), np.empty((T, S + 1))
         chosen = np.zeros((T, S + 1), found.dtype)
@@ -190,12 +171,12 @@ def decode_pass(
             for k in rows:
                 found[starts[k] : starts[k + 1]] = -1
             continue
-        at = _pick(final, uniforms[b]) if draw else final.argmax()
+        at = pick_one(final, uniforms[b]) if draw else final.argmax()
         options = np.empty(S + 2)  # no link, then the places that a link may have jumped from
         for t in range(T - 1, -1, -1):
             options[0] = e[t, 0] + ahead[t, at]
             options[1:] = e[t, at] + by[:, at] + ahead[t]  # none lead to 0
-            k = _pick(options, uniforms[len(widths) + words[b] + t]) if draw else options.argmax()
+            k = pick_one(options, uniforms[len(widths) + words[b] + t]) if draw else options.argmax()
             chosen[t, at if k else 0] = 1
             at = k - 1 if k else at
         store(chosen, starts, rows, turned, found)
@@ -213,18 +194,3 @@ def _best_forward(e: Array, by: Array, ahead: Array) -> None:
                 for i in range(S + 1):
                     best = max(best, e[t, m] + by[i, m] + ahead[t, i])
             ahead[t + 1, m] = best
-
-
-@njit(cache=True, nogil=True)
-def _pick(logs: Array, u: float) -> int:
-    """One of some choices, in proportion to their weights."""
-    weights = np.exp(logs - logs.max())
-    rest = u * weights.sum()
-    best = 0
-    for k in range(len(weights)):
-        if weights[k] > 0:
-            best = k
-            rest -= weights[k]
-            if rest < 0:
-                break
-    return best

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from .limits import FAST
+from ..limits import FAST
+from .cells import load, store
 
 Array = np.ndarray[Any, Any]
 
@@ -28,43 +29,6 @@ def room_of(place: int, size: int, W: int) -> int:
     if place == -1:
         return (W + 1) * (W + 1) + W + min(size + 1, W) - 1
     return min(place - 1, W) * (W + 1) + min(size - place, W)
-
-
-@njit(cache=True, nogil=True)
-def load(
-    emit: Array,  # (cells,) one number a cell
-    starts: Array,  # (rows + 1,)
-    rows: Array,  # (I + 1,) the rows of one pair, that of the null word first
-    turned: bool,
-    into: Array,  # (T, S + 1) out: the same by the word that chooses and what it chooses
-) -> None:
-    T, S = into.shape[0], into.shape[1] - 1
-    if turned:
-        for t in range(T):
-            at = starts[rows[t + 1]]
-            for s in range(S + 1):
-                into[t, s] = emit[at + s]
-    else:
-        for s in range(S + 1):
-            at = starts[rows[s]] + 1
-            for t in range(T):
-                into[t, s] = emit[at + t]
-
-
-@njit(cache=True, nogil=True)
-def store(into: Array, starts: Array, rows: Array, turned: bool, emit: Array) -> None:
-    """The way back; cells that this direction has no use for stay as they are."""
-    T, S = into.shape[0], into.shape[1] - 1
-    if turned:
-        for t in range(T):
-            at = starts[rows[t + 1]]
-            for s in range(S + 1):
-                emit[at + s] = into[t, s]
-    else:
-        for s in range(S + 1):
-            at = starts[rows[s]] + 1
-            for t in range(T):
-                emit[at + t] = into[t, s]
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)

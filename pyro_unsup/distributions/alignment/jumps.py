@@ -18,7 +18,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from ..errors import StructureError
+from ...errors import StructureError
 
 
 def reach_of(jump: Tensor) -> int:  # (*batch, 3, 2 W + 1)
@@ -33,7 +33,7 @@ def reach_of(jump: Tensor) -> int:  # (*batch, 3, 2 W + 1)
 def rooms(reach: int) -> int:
     """How many cases of room there are.
 
-    >>> from pyro_unsup.distributions.alignment_hmm_jumps import rooms
+    >>> from pyro_unsup.distributions.alignment.jumps import rooms
     >>> rooms(5)
     46
     """
@@ -44,10 +44,10 @@ def rooms(reach: int) -> int:
 class Jumps:
     """All jumps in sentences of some sizes: which weight, which room, how many share it, and whether there is one.
 
-    :param weight: (*shape) among the 3 (2 W + 1).
-    :param room: (*shape) among the cases of room.
-    :param many: (*shape) how many places share the weight.
-    :param there: (*shape) bool.
+    :param weight: (B, *places) among the 3 (2 W + 1).
+    :param room: (B, *places) among the cases of room.
+    :param many: (B, *places) how many places share the weight.
+    :param there: (B, *places) bool.
     """
 
     weight: Tensor
@@ -57,13 +57,21 @@ class Jumps:
 
     def logs(
         self,
-        jump: Tensor,  # (*batch, 3, 2 W + 1)
-        room: Tensor,  # (*batch, rooms)
-        share: Tensor,  # (*batch, most)
-    ) -> Tensor:  # (*batch, *shape)
+        jump: Tensor,  # (*draws, 1 or B, 3, 2 W + 1)
+        room: Tensor,  # (*draws, 1 or B, rooms)
+        share: Tensor,  # (*draws, 1 or B, most)
+    ) -> Tensor:  # (*draws, B, *places)
         """The log-weight of each."""
-        found = jump.flatten(-2)[..., self.weight] + room[..., self.room] + share[..., self.many - 1]
-        return torch.where(self.there, found, -torch.inf)
+        found = _each(jump.flatten(-2), self.weight) + _each(room, self.room) + _each(share, self.many - 1)
+        return torch.where(self.there.to(found.device), found, -torch.inf)
+
+
+def _each(table: Tensor, index: Tensor) -> Tensor:  # (*draws, 1 or B, n), (B, *places) -> (*draws, B, *places)
+    """Numbers from the table of each pair, or from the one that all share."""
+    lead, B = table.shape[:-2], len(index)
+    where = index.flatten(1).to(table.device).expand(*lead, B, -1)
+    found: Tensor = table.expand(*lead, B, -1).gather(-1, where).unflatten(-1, index.shape[1:])
+    return found
 
 
 def jumps_within(sizes: Tensor, reach: int, most: int) -> Jumps:  # (B,) -> (B, most + 1, most)
@@ -87,12 +95,12 @@ def jumps_to_the_end(sizes: Tensor, reach: int, most: int) -> Jumps:  # (B,) -> 
     there = offset > 0
     many = torch.where(offset >= W, size - W + 2, 1)
     room = ((W + 1) ** 2 + W + (size + 1).clamp(max=W) - 1).expand(there.shape)
-    return Jumps(2 * (2 * W + 1) + offset.clamp(1, W) + W, room, many.clamp(min=1), there)
+    return Jumps(2 * (2 * W + 1) + offset.clamp(1, W) + W, room, many.clamp(min=1).expand(there.shape), there)
 
 
-def evenly(most: int, dtype: torch.dtype) -> Tensor:  # (most,)
+def evenly(most: int, like: Tensor) -> Tensor:  # (most,)
     """The log-weight of one of n places that share a weight evenly, for n from 1 on."""
-    return -torch.arange(1, most + 1, dtype=torch.float64).log().to(dtype)
+    return -torch.arange(1, most + 1, dtype=torch.float64).log().to(like)
 
 
 def again(jump: Tensor) -> Tensor:  # (*batch, 3, 2 W + 1) -> (*batch, rooms)

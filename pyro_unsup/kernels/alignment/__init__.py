@@ -1,0 +1,1 @@
+"""Word alignment on CPU, over grids of words that lie flat."""
