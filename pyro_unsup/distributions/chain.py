@@ -78,7 +78,7 @@ class Chain(Structure):
             raise StructureError(f"a flat chain needs lengths of shape (B,), actual shape {tuple(lengths.shape)}")
         self.is_flat, self._shape = flat, lengths.shape
         self._form: tuple[Size, int] | None = None  # of the padded values that were laid flat: batch, and longest
-        stops = transition.dim() > 0 and start.dim() > 0 and transition.shape[-1] == start.shape[-1] + 1
+        stops = transition.dim() > 1 and transition.shape[-1] == transition.shape[-2] + 1
         new = "K+1" if stops else "K"
         axes = {"start": "K", "transition": f"K {new}", "emission": "K V"}
         if second is not None:
@@ -90,6 +90,12 @@ class Chain(Structure):
     @property
     def examples(self) -> Size:
         return Size([len(self.rows)]) if self.is_flat else self._shape  # padded values have any number of batch axes
+
+    def _misfit(self, name: str, axes: tuple[str, ...], known: Mapping[str, int]) -> StructureError:
+        error = super()._misfit(name, axes, known)
+        if name not in ("transition", "second"):
+            return error
+        return StructureError(f"{error}. Its last axis is K, or K + 1 in all tables with a stop event")
 
     @property
     def second_order(self) -> bool:
