@@ -195,12 +195,6 @@ class Bracketing(Structure):
         width = self.span_cells.width.clamp(min=2)
         return {"split": {"constituents": -(width - 1).to(self.weights["yields"]).log()}}
 
-    def select(self, value: Tensor, examples: Tensor) -> tuple[Bracketing, Tensor]:
-        places = torch.isin(self.span_cells.owner, examples).nonzero()[:, 0]
-        new, _ = super().select(value, examples)
-        new._event_shape = Size([len(places), 2])
-        return new, value[places.to(value.device)]
-
     def sample(self, sample_shape: object = ()) -> Tensor:
         raise StructureError(
             "a bracketing cannot draw sentences: every span draws its own yield and context, and those of overlapping "

@@ -236,13 +236,22 @@ class Chain(Structure):
         words = new._flatten(value)
         new._event_shape = words.shape
         if "states" in self.extra:
-            wide = self.extra["states"].expand(*value.shape, self.sizes["K"])
+            shape = (*value.shape, self.sizes["K"])
+            try:
+                wide = self.extra["states"].expand(shape)
+            except RuntimeError:
+                raise StructureError(
+                    f"there are states of shape {shape}, which do not fit potentials of shape "
+                    f"{tuple(self.extra['states'].shape)}"
+                ) from None
             new.extra = {**self.extra, "states": new._flatten(wide)}
         new.check_value(words)
         return new, words
 
     def select(self, value: Tensor, examples: Tensor) -> tuple[Chain, Tensor]:
-        new, value = super().select(value, examples)
+        """The chain of some sequences, lying flat."""
+        dist, value = (self, value) if self.is_flat else self.laid_flat(value)
+        new, value = super(Chain, dist).select(value, examples)
         new._form = None
         return new, value
 

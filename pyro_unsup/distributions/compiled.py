@@ -67,9 +67,12 @@ def kernel_of(dist: Structure) -> Any:
 
 
 def by_weights(dist: Structure, kernel: Any, function: str) -> bool:
-    """Whether a function of a kernel that starts from weights applies: all examples share them."""
+    """Whether a function of a kernel that starts from weights applies: all examples share them, and every part that it
+    takes more potential for has its own."""
     takes = getattr(kernel, "TAKES", ())
-    return hasattr(kernel, function) and dist.one_set and all(name in takes for name in dist.extra)
+    if not (hasattr(kernel, function) and dist.one_set and all(name in takes for name in dist.extra)):
+        return False
+    return all(x.shape == (len(dist.owner(name)),) for name, x in dist.extra.items())  # others are to be broadcast
 
 
 def by_potentials(dist: Structure, kernel: Any, function: str) -> bool:

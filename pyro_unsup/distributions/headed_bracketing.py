@@ -168,9 +168,8 @@ class HeadedBracketing(Dependency, Bracketing):
         Bracketing.check_value(self, self.spans)
 
     def select(self, value: Tensor, examples: Tensor) -> tuple[HeadedBracketing, Tensor]:
-        new, value = Structure.select(self, value, examples)
-        places = torch.isin(self.span_cells.owner, examples).nonzero()[:, 0]
-        new.spans = self.spans[places.to(self.spans.device)]
+        new, value = super().select(value, examples)
+        new.spans = self.rows_of("constituents", self.spans, examples, 0)
         return new, value
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
