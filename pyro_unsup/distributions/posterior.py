@@ -101,6 +101,9 @@ class Posterior:
     def sample(self, sample_shape: Any = (), generator: Generator | None = None) -> Tensor:
         """Exact draws of the structure, (*sample_shape, *draws, ...)."""
         shape = Size(sample_shape)
+        if shape.numel() == 0:
+            one = self._decode(False, None)
+            return self.prior.shaped(one.new_empty(*shape, *one.shape), -1)
         drawn = [self._decode(True, generator) for _ in range(shape.numel())]
         found = torch.stack(drawn).reshape(*shape, *drawn[0].shape) if shape else drawn[0]
         return self.prior.shaped(found, -1)

@@ -237,11 +237,12 @@ class Structure(TorchDistribution):
         return new
 
     def with_temperature(self: Self, temperature: float) -> Self:
-        """Every weight and every added potential to the power of 1 / temperature. What is impossible stays so."""
+        """Every weight and every added potential to the power of 1 / temperature. What is impossible stays so, at an
+        infinite temperature too, where all that is possible weighs the same."""
         if temperature == 1:
             return self
-        new = self.with_weights({name: w / temperature for name, w in self.weights.items()})
-        new.extra = {name: x / temperature for name, x in self.extra.items()}
+        new = self.with_weights({name: heated(w, temperature) for name, w in self.weights.items()})
+        new.extra = {name: heated(x, temperature) for name, x in self.extra.items()}
         return new
 
     def with_potentials(self: Self, **more: Tensor) -> Self:
@@ -458,6 +459,13 @@ class Structure(TorchDistribution):
         raise StructureError(
             f"{type(self).__name__} cannot draw new data. Draw structures of given data with posterior(value).sample()"
         )
+
+
+def heated(logs: Tensor, temperature: float) -> Tensor:
+    """Weights to the power of 1 / temperature, in logs."""
+    if temperature == torch.inf:
+        return torch.where(logs == -torch.inf, logs, 0.0)  # -inf by inf is no number
+    return logs / temperature
 
 
 def as_potentials(found: Tensor, like: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from .parts import Parts
 from .posterior import Posterior
+from .semiring import Sum
 from .structure import Potentials, Structure
 
 
@@ -39,6 +40,18 @@ class Wrapped(Structure):
     @property
     def support(self) -> Any:
         return self.base.support
+
+    def potentials(self, value: Tensor) -> Potentials:
+        return self.base.potentials(value)
+
+    def total(self, potentials: Potentials, sum_: Sum) -> Tensor:
+        return self.base.total(potentials, sum_)
+
+    def to_structure(self, parts: Tensor) -> Tensor:
+        return self.base.to_structure(parts)
+
+    def to_parts(self, structure: Tensor) -> Tensor:
+        return self.base.to_parts(structure)
 
     def with_weights(self, weights: Mapping[str, Tensor]) -> Wrapped:  # type: ignore[override]
         return self.around(self.base.with_weights(weights))

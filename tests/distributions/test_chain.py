@@ -12,7 +12,6 @@ from scipy import stats
 from torch import Tensor
 
 from pyro_unsup import Chain, StructureError
-from pyro_unsup.distributions.ragged import pad
 from pyro_unsup.testing.contract import defined
 
 
@@ -162,7 +161,9 @@ def test_an_impossible_sentence_has_no_counts_and_no_nan() -> None:
 def test_errors_say_what_was_expected() -> None:
     w = weights(2, 3)
     one = torch.tensor([2])
-    with pytest.raises(StructureError, match=r"transition should end in shape \(K, K\), where K = 2; actual shape \(3, 3\)"):
+    with pytest.raises(
+        StructureError, match=r"transition should end in shape \(K, K\), where K = 2; actual shape \(3, 3\)"
+    ):
         Chain(w["start"], torch.zeros(3, 3), w["emission"], one)
     with pytest.raises(StructureError, match=r"K = 2; actual shape \(2, 5\)\. Its last axis is K, or K \+ 1"):
         Chain(w["start"], torch.zeros(2, 5), w["emission"], one)

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from pyro_unsup import StructureError
 from pyro_unsup.distributions import Mixture
-from pyro_unsup.testing.contract import defined
 from pyro_unsup.kernels import mixture as kernel
 from pyro_unsup.kernels import threads
+from pyro_unsup.testing.contract import defined
 
 
 def random(lengths: list[int], K: int = 3, V: int = 20, dtype: torch.dtype = torch.float64) -> tuple[Mixture, Tensor]:

@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from pyro_unsup.distributions.bracketing_sum import spans_of
+from pyro_unsup.distributions.alignment.grid import Grid
 from torch import Tensor
 
 import pyro_unsup as pu
 from pyro_unsup import components as c
 from pyro_unsup.distributions import Alignment, Bracketing, Dependency, Mixture, Segmentation
-from pyro_unsup.distributions.alignment_grid import Grid
+from pyro_unsup.distributions.cells import spans_of
 from pyro_unsup.distributions.parts import Labels, Parts
 from pyro_unsup.handlers import component
 from pyro_unsup.handlers.parts import Component
