@@ -157,7 +157,8 @@ class Bracketing(Structure):
 
         def chart(flat: Tensor) -> Tensor:  # (*draws, spans) -> (*draws, B, N, N) by start and width
             empty = flat.new_zeros(*flat.shape[:-1], B * N * N)
-            return empty.index_copy(-1, place, flat).unflatten(-1, (B, N, N))
+            full: Tensor = empty.index_copy(-1, place, flat).unflatten(-1, (B, N, N))
+            return full
 
         weight = chart(inside - outside)
         forced = chart(must & ~cells.always.to(must.device))

@@ -236,12 +236,12 @@ class Chain(Structure):
         words = new._flatten(value)
         new._event_shape = words.shape
         if "states" in self.extra:
-            shape = (*value.shape, self.sizes["K"])
+            whole = (*value.shape, self.sizes["K"])
             try:
-                wide = self.extra["states"].expand(shape)
+                wide = self.extra["states"].expand(whole)
             except RuntimeError:
                 raise StructureError(
-                    f"there are states of shape {shape}, which do not fit potentials of shape "
+                    f"there are states of shape {whole}, which do not fit potentials of shape "
                     f"{tuple(self.extra['states'].shape)}"
                 ) from None
             new.extra = {**self.extra, "states": new._flatten(wide)}
@@ -256,6 +256,7 @@ class Chain(Structure):
         return new, value
 
     def _flatten(self, padded: Tensor) -> Tensor:  # (*examples, T, *rest) -> (tokens, *rest)
+        assert self._form is not None
         shape, T = self._form
         return flatten(padded.reshape(shape.numel(), T, *padded.shape[len(shape) + 1 :]), self.rows.lengths)
 

@@ -19,7 +19,7 @@ from .structure import Potentials, Structure
 ORDERS = ("right", "left")
 
 
-class HeadedBracketing(Dependency, Bracketing):
+class HeadedBracketing(Dependency, Bracketing):  # type: ignore[misc]  # its parts are arcs
     """Sentences of tags under a hidden headed binary tree, the tree summed out: the product of :class:`.Dependency` and
     :class:`.Bracketing` (the dependency model with valence times the constituent-context model).
 

@@ -308,7 +308,7 @@ class Structure(TorchDistribution):
 
     @constraints.dependent_property(is_discrete=True, event_dim=1)
     def support(self) -> constraints.Constraint:
-        return constraints.independent(constraints.integer, len(self.event_shape))
+        return constraints.independent(constraints.integer, len(self.event_shape))  # type: ignore[attr-defined]
 
     def log_prob(self, value: Tensor) -> Tensor:  # event_shape -> batch_shape
         dist, value = self.laid_flat(value)
@@ -372,10 +372,10 @@ class Structure(TorchDistribution):
     def table(self, name: str) -> Tensor:  # (*draws, 1 or B, *axes)
         """Log-weights with all batch axes, some of them of size 1."""
         w, own, n = self.weights[name], len(self.table_axes[name]), len(self.examples)
-        batch, axes = w.shape[: w.dim() - own], w.shape[w.dim() - own :]
-        batch = (*(1,) * (n - len(batch)), *batch)
-        draws, each = batch[: len(batch) - n], batch[len(batch) - n :]
-        draws = (*(1,) * (len(self.draws) - len(draws)), *draws)
+        given, axes = tuple(w.shape[: w.dim() - own]), w.shape[w.dim() - own :]
+        batch = (*(1,) * (n - len(given)), *given)
+        each = batch[len(batch) - n :]
+        draws = (*(1,) * (len(self.draws) + n - len(batch)), *batch[: len(batch) - n])
         if all(k == 1 for k in each):
             return w.reshape(*draws, 1, *axes)
         return w.reshape(*draws, *each, *axes).expand(*draws, *self.examples, *axes).reshape(*draws, -1, *axes)
@@ -387,7 +387,7 @@ class Structure(TorchDistribution):
         :param owner: (*parts) the example of each.
         :param index: (*parts) for the first axes of the table.
         """
-        draws = (slice(None),) * len(self.draws)
+        draws: tuple[Any, ...] = (slice(None),) * len(self.draws)
         if table.shape[len(self.draws)] == 1:
             return table.squeeze(len(self.draws))[(*draws, *index)]
         return table[(*draws, owner.to(table.device), *index)]

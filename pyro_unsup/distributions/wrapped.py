@@ -53,16 +53,16 @@ class Wrapped(Structure):
     def to_parts(self, structure: Tensor) -> Tensor:
         return self.base.to_parts(structure)
 
-    def with_weights(self, weights: Mapping[str, Tensor]) -> Wrapped:  # type: ignore[override]
+    def with_weights(self, weights: Mapping[str, Tensor]) -> Wrapped:
         return self.around(self.base.with_weights(weights))
 
-    def with_temperature(self, temperature: float) -> Wrapped:  # type: ignore[override]
+    def with_temperature(self, temperature: float) -> Wrapped:
         return self.around(self.base.with_temperature(temperature))
 
-    def with_potentials(self, **more: Tensor) -> Wrapped:  # type: ignore[override]
+    def with_potentials(self, **more: Tensor) -> Wrapped:
         return self.around(self.base.with_potentials(**more))
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Wrapped:  # type: ignore[override]
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Wrapped:
         return self.around(self.base.expand(batch_shape))
 
     def references(self) -> dict[str, Potentials]:

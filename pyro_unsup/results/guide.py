@@ -17,8 +17,8 @@ from torch import Tensor
 from ..distributions import Structure
 from ..distributions.hidden import Hidden
 from ..errors import UnsupError
-from ..handlers import constrain
 from ..handlers.component import build
+from ..handlers.constrain import constrain
 from ..handlers.parts import Component, named
 from ..tables import Declaration
 from .table_posterior import table_posterior

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..distributions import Structure
 from ..errors import UnsupError
-from ..handlers import given
+from ..handlers.given import given
 
 if TYPE_CHECKING:
     from .samples import Samples
