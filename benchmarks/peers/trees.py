@@ -34,7 +34,7 @@ def our_brackets(data: Arrays) -> Job:
     import torch
 
     from pyro_unsup.distributions import Bracketing
-    from pyro_unsup.distributions.bracketing_sum import spans_of
+    from pyro_unsup.distributions.cells import spans_of
 
     lengths, tags = torch.from_numpy(data["lengths"]), torch.from_numpy(data["tags"])
     span = torch.from_numpy(data["span"])

@@ -154,7 +154,8 @@ class Bracketing(Structure):
 
         def chart(flat: Tensor) -> Tensor:  # (*draws, spans) -> (*draws, B, N, N) by start and width
             empty = flat.new_zeros(*flat.shape[:-1], B * N * N)
-            return empty.index_copy(-1, place, flat).unflatten(-1, (B, N, N))
+            full: Tensor = empty.index_copy(-1, place, flat).unflatten(-1, (B, N, N))
+            return full
 
         weight = chart(inside - outside)
         forced = must & ~cells.always.to(must.device)
@@ -193,12 +194,6 @@ class Bracketing(Structure):
         """``"split"``: a sentence is split at a random place, and so is each part."""
         width = self.span_cells.width.clamp(min=2)
         return {"split": {"constituents": -(width - 1).to(self.weights["yields"]).log()}}
-
-    def select(self, value: Tensor, examples: Tensor) -> tuple[Bracketing, Tensor]:
-        places = torch.isin(self.span_cells.owner, examples).nonzero()[:, 0]
-        new, _ = super().select(value, examples)
-        new._event_shape = Size([len(places), 2])
-        return new, value[places.to(value.device)]
 
     def sample(self, sample_shape: object = ()) -> Tensor:
         raise StructureError(

@@ -78,7 +78,7 @@ class Chain(Structure):
             raise StructureError(f"a flat chain needs lengths of shape (B,), actual shape {tuple(lengths.shape)}")
         self.is_flat, self._shape = flat, lengths.shape
         self._form: tuple[Size, int] | None = None  # of the padded values that were laid flat: batch, and longest
-        stops = transition.dim() > 0 and start.dim() > 0 and transition.shape[-1] == start.shape[-1] + 1
+        stops = transition.dim() > 1 and transition.shape[-1] == transition.shape[-2] + 1
         new = "K+1" if stops else "K"
         axes = {"start": "K", "transition": f"K {new}", "emission": "K V"}
         if second is not None:
@@ -90,6 +90,12 @@ class Chain(Structure):
     @property
     def examples(self) -> Size:
         return Size([len(self.rows)]) if self.is_flat else self._shape  # padded values have any number of batch axes
+
+    def _misfit(self, name: str, axes: tuple[str, ...], known: Mapping[str, int]) -> StructureError:
+        error = super()._misfit(name, axes, known)
+        if name not in ("transition", "second"):
+            return error
+        return StructureError(f"{error}. Its last axis is K, or K + 1 in all tables with a stop event")
 
     @property
     def second_order(self) -> bool:
@@ -230,17 +236,27 @@ class Chain(Structure):
         words = new._flatten(value)
         new._event_shape = words.shape
         if "states" in self.extra:
-            wide = self.extra["states"].expand(*value.shape, self.sizes["K"])
+            whole = (*value.shape, self.sizes["K"])
+            try:
+                wide = self.extra["states"].expand(whole)
+            except RuntimeError:
+                raise StructureError(
+                    f"there are states of shape {whole}, which do not fit potentials of shape "
+                    f"{tuple(self.extra['states'].shape)}"
+                ) from None
             new.extra = {**self.extra, "states": new._flatten(wide)}
         new.check_value(words)
         return new, words
 
     def select(self, value: Tensor, examples: Tensor) -> tuple[Chain, Tensor]:
-        new, value = super().select(value, examples)
+        """The chain of some sequences, lying flat."""
+        dist, value = (self, value) if self.is_flat else self.laid_flat(value)
+        new, value = super(Chain, dist).select(value, examples)
         new._form = None
         return new, value
 
     def _flatten(self, padded: Tensor) -> Tensor:  # (*examples, T, *rest) -> (tokens, *rest)
+        assert self._form is not None
         shape, T = self._form
         return flatten(padded.reshape(shape.numel(), T, *padded.shape[len(shape) + 1 :]), self.rows.lengths)
 

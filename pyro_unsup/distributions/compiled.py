@@ -71,11 +71,13 @@ def kernel_of(dist: Structure) -> Any:
 
 
 def by_weights(dist: Structure, kernel: Any, function: str) -> bool:
-    """Whether a function of a kernel that starts from weights applies: all examples share them."""
+    """Whether a function of a kernel that starts from weights applies: all examples share them, and every part that it
+    takes more potential for has its own."""
     takes = getattr(kernel, "TAKES", ())
-    if dist.extra and (dist.draws or any(name not in takes for name in dist.extra)):
-        return False  # what is added may differ from draw to draw
-    return hasattr(kernel, function) and dist.one_set
+    if not (hasattr(kernel, function) and dist.one_set) or (dist.extra and dist.draws):
+        return False
+    # What is added may differ from draw to draw, or wait to be broadcast: then it goes into the potentials.
+    return all(name in takes and x.shape == (len(dist.owner(name)),) for name, x in dist.extra.items())
 
 
 def by_potentials(dist: Structure, kernel: Any, function: str) -> bool:

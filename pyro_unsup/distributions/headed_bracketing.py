@@ -19,7 +19,7 @@ from .structure import Potentials, Structure
 ORDERS = ("right", "left")
 
 
-class HeadedBracketing(Dependency, Bracketing):
+class HeadedBracketing(Dependency, Bracketing):  # type: ignore[misc]  # its parts are arcs
     """Sentences of tags under a hidden headed binary tree, the tree summed out: the product of :class:`.Dependency` and
     :class:`.Bracketing` (the dependency model with valence times the constituent-context model).
 
@@ -168,9 +168,8 @@ class HeadedBracketing(Dependency, Bracketing):
         Bracketing.check_value(self, self.spans)
 
     def select(self, value: Tensor, examples: Tensor) -> tuple[HeadedBracketing, Tensor]:
-        new, value = Structure.select(self, value, examples)
-        places = torch.isin(self.span_cells.owner, examples).nonzero()[:, 0]
-        new.spans = self.spans[places.to(self.spans.device)]
+        new, value = super().select(value, examples)
+        new.spans = self.rows_of("constituents", self.spans, examples, 0)
         return new, value
 
     def sample(self, sample_shape: Any = ()) -> Tensor:

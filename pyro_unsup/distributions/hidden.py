@@ -9,7 +9,8 @@ import torch
 from pyro.distributions import TorchDistribution, constraints
 from torch import Size, Tensor
 
-from .structured import Posterior, Structure
+from .posterior import Posterior
+from .structure import Structure
 
 
 class Hidden(TorchDistribution):
@@ -50,7 +51,7 @@ class Hidden(TorchDistribution):
 
     @cached_property
     def _one(self) -> Tensor:  # every kind of structure lies as it likes: only one of them can tell how
-        return self.posterior.sample(torch.Generator().manual_seed(0))
+        return self.posterior.sample(generator=torch.Generator().manual_seed(0))
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Hidden:
         new = Hidden(self.base, self.data)
@@ -60,8 +61,7 @@ class Hidden(TorchDistribution):
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Exact draws, (*sample_shape, *batch, *event)."""
         shape = Size((*sample_shape, *self.batch_shape))
-        draws = [self.posterior.sample() for _ in range(shape.numel())]
-        return torch.stack(draws).reshape(*shape, *draws[0].shape)
+        return self.posterior.sample(shape)
 
     def log_prob(self, structure: Tensor) -> Tensor:  # (*batch, *event) -> (*batch,)
         batch = structure.shape[: structure.dim() - len(self.event_shape)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -115,6 +116,9 @@ class Posterior:
     def sample(self, sample_shape: Any = (), generator: Generator | None = None) -> Tensor:
         """Exact draws of the structure, (*sample_shape, *draws, ...)."""
         shape = Size(sample_shape)
+        if shape.numel() == 0:
+            one = self._decode(False, None)
+            return self.prior.shaped(one.new_empty(*shape, *one.shape), -1)
         drawn = [self._decode(True, generator) for _ in range(shape.numel())]
         found = torch.stack(drawn).reshape(*shape, *drawn[0].shape) if shape else drawn[0]
         return self.prior.shaped(found, -1)
@@ -196,24 +200,32 @@ class Posterior:
 
     def _means(self, priors: list[Structure]) -> list[Tensor]:  # (*draws, B) each
         """The expected log-weight of a structure under each of some distributions over the same structures."""
-        if not self.prior.shared_groups:
+        with torch.no_grad():
             each = [
-                self._wide(one.potentials_of(self.value)) if one is not self.prior else self.potentials
-                for one in priors
+                self.potentials if one is self.prior else self._wide(one.potentials_of(self.value)) for one in priors
             ]
+        if not self.prior.shared_groups:
             return [_expectation(self.prior, self.expected, x) for x in each]
         # Of a table that is used all over an example, the uses in each example are wanted: not for all of them at once.
         pieces = []
         for some in torch.arange(len(self.prior.rows)).split(EXAMPLES_AT_A_TIME):
-            dist, value = self.prior.select(self.value, some)
-            with torch.no_grad():
-                each = [one.select(self.value, some)[0].potentials_of(value) for one in priors]
-            wide = [{name: _for_each(x, name, dist) for name, x in potentials.items()} for potentials in each]
+            dist, _ = self._bare.select(self.value, some)
+            wide = [
+                {name: _for_each(self.prior.rows_of(name, x, some), name, dist) for name, x in potentials.items()}
+                for potentials in each
+            ]
             expected = _gradient(dist, wide[0], LOG)[1]
             pieces.append([_expectation(dist, expected, x) for x in wide])
         if not pieces:
             return [self._log_z for _ in priors]
         return [torch.cat(found, -1) for found in zip(*pieces, strict=True)]
+
+    @cached_property
+    def _bare(self) -> Structure:
+        """The distribution without added potentials, for those who have all potentials at hand."""
+        new = copy(self.prior)
+        new.extra = {}
+        return new
 
     def _wide(self, potentials: Potentials) -> Potentials:
         """Potentials with all axes of draws."""

@@ -38,9 +38,9 @@ class Rows:
 
     def known(self, kind: Callable[[Rows], _Kind]) -> _Kind:
         """Something that is made from these rows, once: distributions over the same data share it."""
-        made: _Kind = self._known.get(kind)
-        if made is None:
-            made = self._known[kind] = kind(self)
+        if kind not in self._known:
+            self._known[kind] = kind(self)
+        made: _Kind = self._known[kind]
         return made
 
     @cached_property
@@ -79,7 +79,8 @@ class Rows:
         """
         shape = (*flat.shape[:lead], len(self) * self.longest, *flat.shape[lead + 1 :])
         padded = flat.new_full(shape, fill).index_copy(lead, self.place.to(flat.device), flat)
-        return padded.unflatten(lead, (len(self), self.longest))
+        found: Tensor = padded.unflatten(lead, (len(self), self.longest))
+        return found
 
     def flatten(self, padded: Tensor, lead: int) -> Tensor:
         """The way back: (*lead, B, longest, *rest) -> (*lead, rows, *rest)."""

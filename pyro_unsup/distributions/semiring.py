@@ -83,7 +83,8 @@ class _Sample(Function):
         # The largest of x + Gumbel noise is at i with probability proportional to exp(x[i]).
         noise = torch.empty_like(choices).exponential_(generator=ctx.generator)
         noise = noise.clamp_(min=torch.finfo(noise.dtype).tiny).log_()
-        chosen = (choices - noise).argmax(-1, keepdim=True)
+        best, chosen = (choices - noise).max(-1, keepdim=True)
+        share = grad[used].unsqueeze(-1).masked_fill(best == -torch.inf, 0.0)  # nothing is possible: no choice
         found = torch.zeros_like(x)
-        found.movedim(ctx.dim, -1)[used] = torch.zeros_like(choices).scatter(-1, chosen, grad[used].unsqueeze(-1))
+        found.movedim(ctx.dim, -1)[used] = torch.zeros_like(choices).scatter(-1, chosen, share)
         return found, None, None

@@ -168,7 +168,7 @@ class Structure(TorchDistribution):
         validate_args: bool | None = None,
     ) -> None:
         self.weights: dict[str, Tensor] = {name: w for name, w in weights.items() if w is not None}
-        self.table_axes = {name: tuple((axes or self.axes)[name].split()) for name in self.weights}
+        self.all_axes = self.axes if axes is None else axes
         self.lengths = check_lengths(lengths)
         self.rows = Rows(self.lengths.reshape(-1))
         self.extra: Potentials = {}
@@ -183,7 +183,11 @@ class Structure(TorchDistribution):
         return Size([len(self.rows)])
 
     def _measure(self) -> None:
-        """Find the size of every axis, or raise if tables do not fit together."""
+        """Find the axes of every table and the size of each, or raise if tables do not fit together."""
+        for name in self.weights:
+            if name not in self.all_axes:
+                raise StructureError(f"{type(self).__name__} has no weights '{name}': it has {sorted(self.all_axes)}")
+        self.table_axes = {name: tuple(self.all_axes[name].split()) for name in self.weights}
         self.sizes: dict[str, int] = {}
         for name, axes in self.table_axes.items():
             shape, extra = self.weights[name].shape, self.weights[name].dim() - len(axes)
@@ -239,11 +243,12 @@ class Structure(TorchDistribution):
         return new
 
     def with_temperature(self: Self, temperature: float) -> Self:
-        """Every weight and every added potential to the power of 1 / temperature. What is impossible stays so."""
+        """Every weight and every added potential to the power of 1 / temperature. What is impossible stays so, at an
+        infinite temperature too, where all that is possible weighs the same."""
         if temperature == 1:
             return self
-        new = self.with_weights({name: w / temperature for name, w in self.weights.items()})
-        new.extra = {name: x / temperature for name, x in self.extra.items()}
+        new = self.with_weights({name: heated(w, temperature) for name, w in self.weights.items()})
+        new.extra = {name: heated(x, temperature) for name, x in self.extra.items()}
         return new
 
     def with_potentials(self: Self, **more: Tensor) -> Self:
@@ -279,18 +284,28 @@ class Structure(TorchDistribution):
         new = copy(self)
         new.lengths = self.rows.lengths[examples]
         new.rows = Rows(new.lengths)
-        places = self.rows.select(examples).to(value.device)
         new.weights = {name: self._own_weights(name, examples) for name in self.weights}
-        new.extra = {
-            name: x.index_select(
-                len(self.draws) if x.dim() > 1 else 0, _rows_of(self.owner(name), examples).to(x.device)
-            )
-            for name, x in self.extra.items()
-        }
+        if self.extra:
+            whole = self.potentials(value)
+            wide = {name: self._fitted(name, x, whole) for name, x in self.extra.items()}
+            new.extra = {name: self.rows_of(name, x, examples) for name, x in wide.items()}
         new._batch_shape = new._weights_batch()
-        found = value.index_select(0, places)
+        found = self.rows_of("value", value, examples, 0)
         new._event_shape = found.shape
         return new, found
+
+    def rows_of(self, group: str, x: Tensor, examples: Tensor, lead: int | None = None) -> Tensor:
+        """The rows of some examples, in their order.
+
+        :param x: (*lead, rows, ...) of a group of parts, of a ``"value"`` or of a ``"structure"``; of a shared group
+            (*lead, 1 or B, ...).
+        :param lead: how many axes come before the rows; those of draws, if it is not given.
+        """
+        lead = len(self.draws) if lead is None else lead
+        if group in self.shared_groups:
+            return x if x.shape[lead] == 1 else x.index_select(lead, examples.to(x.device))
+        each = torch.bincount(self.owner(group), minlength=len(self.rows))  # rows lie example by example
+        return x.index_select(lead, Rows(each).select(examples).to(x.device))
 
     def _own_weights(self, name: str, examples: Tensor) -> Tensor:
         w, own = self.weights[name], len(self.table_axes[name])
@@ -306,7 +321,7 @@ class Structure(TorchDistribution):
 
     @constraints.dependent_property(is_discrete=True, event_dim=1)
     def support(self) -> constraints.Constraint:
-        return constraints.independent(constraints.integer, len(self.event_shape))
+        return constraints.independent(constraints.integer, len(self.event_shape))  # type: ignore[attr-defined]
 
     def log_prob(self, value: Tensor) -> Tensor:  # event_shape -> batch_shape
         dist, value = self.laid_flat(value)
@@ -342,16 +357,21 @@ class Structure(TorchDistribution):
         """Potentials, with those that were added."""
         found = self.potentials(value)
         for name, more in self.extra.items():
-            if name not in found:
-                raise StructureError(f"{type(self).__name__} has no parts '{name}': it has {sorted(found)}")
-            try:
-                found[name] = found[name] + more
-            except RuntimeError:
-                raise StructureError(
-                    f"there are {name} of shape {tuple(found[name].shape)}, which do not fit potentials of shape "
-                    f"{tuple(more.shape)}"
-                ) from None
+            wide = self._fitted(name, more, found)
+            found[name] = found[name] + wide
         return found
+
+    def _fitted(self, group: str, more: Tensor, found: Potentials) -> Tensor:
+        """Added potentials, one for each part of their group."""
+        if group not in found:
+            raise StructureError(f"{type(self).__name__} has no parts '{group}': it has {sorted(found)}")
+        shape = (*self.draws, *found[group].shape[len(self.draws) :])
+        try:
+            return more.to(found[group]).expand(shape)
+        except RuntimeError:
+            raise StructureError(
+                f"there are {group} of shape {shape}, which do not fit potentials of shape {tuple(more.shape)}"
+            ) from None
 
     def sum_over(self, potentials: Potentials, sum_: Sum) -> Tensor:  # (*draws, B)
         """:meth:`total`; 0 for empty examples, and no gradient where no structure is possible."""
@@ -369,10 +389,10 @@ class Structure(TorchDistribution):
     def table(self, name: str) -> Tensor:  # (*draws, 1 or B, *axes)
         """Log-weights with all batch axes, some of them of size 1."""
         w, own, n = self.weights[name], len(self.table_axes[name]), len(self.examples)
-        batch, axes = w.shape[: w.dim() - own], w.shape[w.dim() - own :]
-        batch = (*(1,) * (n - len(batch)), *batch)
-        draws, each = batch[: len(batch) - n], batch[len(batch) - n :]
-        draws = (*(1,) * (len(self.draws) - len(draws)), *draws)
+        given, axes = tuple(w.shape[: w.dim() - own]), w.shape[w.dim() - own :]
+        batch = (*(1,) * (n - len(given)), *given)
+        each = batch[len(batch) - n :]
+        draws = (*(1,) * (len(self.draws) + n - len(batch)), *batch[: len(batch) - n])
         if all(k == 1 for k in each):
             return w.reshape(*draws, 1, *axes)
         return w.reshape(*draws, *each, *axes).expand(*draws, *self.examples, *axes).reshape(*draws, -1, *axes)
@@ -446,7 +466,7 @@ class Structure(TorchDistribution):
                     raise StructureError(f"{name} holds NaN or +inf; log-weights are numbers below +inf, or -inf")
 
     def check_integers(self, value: Tensor, size: int, least: int = 0) -> None:
-        """Raise unless these are whole numbers from ``least`` to ``size`` - 1."""
+        """Raise unless these are whole numbers below ``size``, from 0, or from -1 if that stands for none."""
         if value.is_floating_point() or value.dtype == torch.bool:
             raise StructureError(f"{self.what} must be integers, actual dtype {value.dtype}")
         if not value.numel():
@@ -454,8 +474,9 @@ class Structure(TorchDistribution):
         with plain_torch():
             low, high = (int(x) for x in value.aminmax())
         if low < least or high >= size:
+            none = ", or be -1 for none" if least < 0 else ""
             raise StructureError(
-                f"{self.what} must lie in {least} .. {size - 1} (the table has {size} of them), actual range {low} .. "
+                f"{self.what} must lie in 0 .. {size - 1} (the table has {size} of them){none}, actual range {low} .. "
                 f"{high}"
             )
 
@@ -463,6 +484,13 @@ class Structure(TorchDistribution):
         raise StructureError(
             f"{type(self).__name__} cannot draw new data. Draw structures of given data with posterior(value).sample()"
         )
+
+
+def heated(logs: Tensor, temperature: float) -> Tensor:
+    """Weights to the power of 1 / temperature, in logs."""
+    if temperature == torch.inf:
+        return torch.where(logs == -torch.inf, logs, 0.0)  # -inf by inf is no number
+    return logs / temperature
 
 
 def as_potentials(found: Tensor, like: Tensor) -> Tensor:
@@ -484,11 +512,6 @@ def as_potentials(found: Tensor, like: Tensor) -> Tensor:
     if found.numel() and not float(found.detach().amax()) < torch.inf:
         raise StructureError("the log-potentials of parts hold NaN or +inf; they are numbers below +inf, or -inf")
     return found.to(like)
-
-
-def _rows_of(owner: Tensor, examples: Tensor) -> Tensor:  # (rows,), (n,) -> (their rows,)
-    """The rows of some examples, which come in the order of their numbers."""
-    return torch.isin(owner, examples).nonzero()[:, 0]
 
 
 Builder = Callable[..., Structure]

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from .parts import Parts
 from .posterior import Posterior
+from .semiring import Sum
 from .structure import Potentials, Structure
 
 
@@ -40,16 +41,28 @@ class Wrapped(Structure):
     def support(self) -> Any:
         return self.base.support
 
-    def with_weights(self, weights: Mapping[str, Tensor]) -> Wrapped:  # type: ignore[override]
+    def potentials(self, value: Tensor) -> Potentials:
+        return self.base.potentials(value)
+
+    def total(self, potentials: Potentials, sum_: Sum) -> Tensor:
+        return self.base.total(potentials, sum_)
+
+    def to_structure(self, parts: Tensor) -> Tensor:
+        return self.base.to_structure(parts)
+
+    def to_parts(self, structure: Tensor) -> Tensor:
+        return self.base.to_parts(structure)
+
+    def with_weights(self, weights: Mapping[str, Tensor]) -> Wrapped:
         return self.around(self.base.with_weights(weights))
 
-    def with_temperature(self, temperature: float) -> Wrapped:  # type: ignore[override]
+    def with_temperature(self, temperature: float) -> Wrapped:
         return self.around(self.base.with_temperature(temperature))
 
-    def with_potentials(self, **more: Tensor) -> Wrapped:  # type: ignore[override]
+    def with_potentials(self, **more: Tensor) -> Wrapped:
         return self.around(self.base.with_potentials(**more))
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Wrapped:  # type: ignore[override]
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Wrapped:
         return self.around(self.base.expand(batch_shape))
 
     def references(self) -> dict[str, Potentials]:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..distributions import Posterior, Structure
 from ..distributions.parts import Parts
+from ..distributions.structure import heated
 from ..distributions.wrapped import Wrapped
 from ..errors import StructureError
 from .component import build, described
@@ -41,7 +42,7 @@ class Constrained(Wrapped):
 
     def with_temperature(self, temperature: float) -> Constrained:
         new = self.around(self.base.with_temperature(temperature))
-        new._factors = self._factors / temperature
+        new._factors = heated(self._factors, temperature)
         return new
 
     def log_prob(self, value: Tensor) -> Tensor:

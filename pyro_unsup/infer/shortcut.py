@@ -11,7 +11,7 @@ import torch
 from pyro import poutine
 from pyro.poutine.util import site_is_subsample
 
-from ..distributions.structured import Stretch
+from ..distributions.structure import Stretch
 from ..handlers import Counting, Handled, TemperMessenger
 from ..kernels.running import RunningCounts
 from ..kernels.threads import map_threads

@@ -12,10 +12,11 @@ from torch import Tensor
 from pyro_unsup import StructureError
 from pyro_unsup.distributions import Bracketing
 from pyro_unsup.distributions.bracketing import constituents
-from pyro_unsup.distributions.bracketing_priors import split_marginals, split_node
-from pyro_unsup.distributions.bracketing_sum import reference_log_partition, spans_of
+from pyro_unsup.distributions.bracketing_priors import split_node
+from pyro_unsup.distributions.cells import span_lengths, spans_of
 from pyro_unsup.distributions.semiring import SAMPLE
 from pyro_unsup.kernels import bracketing as kernel
+from pyro_unsup.testing.contract import defined
 
 from .bracketing_case import all_spans, all_trees, enumerate_trees
 
@@ -97,7 +98,7 @@ def test_a_posterior_skewed_towards_random_splits(beta: float) -> None:
 def test_eighty_words_stay_finite(dtype: torch.dtype) -> None:
     n, tiny = 80, math.log(1e-300)
     dist, value = random([n], spread=3.0, dtype=dtype)
-    small = dist.with_weights({"yields": dist.yields + tiny})
+    small = dist.with_weights({"yields": dist.weights["yields"] + tiny})
     a, b = dist.posterior(value), small.posterior(value)
     assert torch.isfinite(a.log_partition).all()
     shift = len(value) * tiny
@@ -153,7 +154,7 @@ def test_many_sentences_and_threads_change_nothing(zeros: float) -> None:
     for name, c in dist.posterior(value).counts.items():
         torch.testing.assert_close(c, counts[name], rtol=1e-11, atol=1e-11)
     size = sum(n * (n + 1) // 2 for n in lengths[:400])
-    expected = reference_log_partition(dist._parts, value[:size], dist.lengths[:400])
+    expected = defined(Bracketing(**dist.weights, lengths=dist.lengths[:400]), value[:size])
     torch.testing.assert_close(log_z[:400], expected, rtol=1e-11, atol=1e-11)
     assert (log_z[dist.lengths == 0] == 0).all()
 
@@ -210,7 +211,7 @@ def test_an_impossible_sentence_has_no_counts_and_no_nan() -> None:
     torch.testing.assert_close(posterior.counts["yields"], grad)
     assert posterior.mode()[[0, -1]].tolist() == [-1, -1]
     assert posterior.entropy.tolist() == pytest.approx([0, math.log(2), 0])
-    total = reference_log_partition(dist._parts, value, lengths)
+    total = defined(dist, value)
     (again,) = torch.autograd.grad(total[total > -math.inf].sum() + 0 * total[1], leaf)
     torch.testing.assert_close(again, grad)
 
@@ -223,7 +224,7 @@ def test_draws_have_the_frequencies_of_the_posterior(spread: float) -> None:
     every = enumerate_trees(dist, n, value.tolist())
     many = dist.posterior(value)
     generator = torch.Generator().manual_seed(1)
-    seen = [tuple(many.sample(generator).tolist()) for _ in range(draws)]
+    seen = [tuple(many.sample(generator=generator).tolist()) for _ in range(draws)]
     expected = torch.tensor(every.probabilities()) * draws
     observed = torch.tensor([float(seen.count(tree)) for tree in every.structures])
     assert observed.sum() == draws
@@ -231,9 +232,9 @@ def test_draws_have_the_frequencies_of_the_posterior(spread: float) -> None:
     assert stats.chi2.sf(chi2, len(expected) - 1) > 1e-4
     # The sampling semiring: the gradient of one total is one tree.
     copies = 1000
-    leaf = dist.yields.repeat(copies, 1, 1).requires_grad_()
-    batch = Bracketing(leaf.unsqueeze(1), dist.contexts, dist.lengths)
-    total = reference_log_partition(batch._parts, value, dist.lengths, SAMPLE).sum()
+    leaf = dist.weights["yields"].repeat(copies, 1, 1).requires_grad_()
+    batch = Bracketing(leaf.unsqueeze(1), dist.weights["contexts"], dist.lengths)
+    total = defined(batch, value, SAMPLE()).sum()
     (uses,) = torch.autograd.grad(total, leaf)
     trees = {tuple(tree) for tree in uses[:, 1].long().tolist()}
     assert trees <= set(every.structures)
@@ -259,8 +260,10 @@ def test_weights_with_a_batch_of_their_own() -> None:
     owner, start, end = spans_of(own.lengths)
     trees = (end == own.lengths[owner]) | (end - start == 1)  # branching to the right
     torch.testing.assert_close(particles.score(value, trees), torch.stack([d.score(value, trees) for d in many]))
-    with pytest.raises(StructureError, match=r"posterior\(\) wants one set of weights, actual batch \(4, 1\)"):
-        particles.posterior(value)
+    posterior, each = particles.posterior(value), [d.posterior(value) for d in many]
+    torch.testing.assert_close(posterior.marginals, torch.stack([p.marginals for p in each]))
+    torch.testing.assert_close(posterior.entropy, torch.stack([p.entropy for p in each]))
+    assert torch.equal(posterior.mode(), torch.stack([p.mode() for p in each]))
 
 
 def test_errors_say_what_was_expected() -> None:
@@ -268,7 +271,7 @@ def test_errors_say_what_was_expected() -> None:
     three = torch.tensor([3])
     dist = Bracketing(good, good, three)
     spans = torch.zeros(6, 2, dtype=torch.long)
-    with pytest.raises(StructureError, match=r"yields should end in shape \(2, types\).*actual shape \(3, 2\)"):
+    with pytest.raises(StructureError, match=r"yields should end in shape \(2, Y\).*actual shape \(3, 2\)"):
         Bracketing(torch.zeros(3, 2), good, three)
     with pytest.raises(StructureError, match=r"longest sentence has 3 words, so node should have 4 or more"):
         Bracketing(good, good, three, node=torch.zeros(3))
@@ -276,7 +279,7 @@ def test_errors_say_what_was_expected() -> None:
         Bracketing(torch.zeros(4, 2, 3), good, three)
     with pytest.raises(StructureError, match=r"lengths should have shape \(B,\), actual shape \(\)"):
         Bracketing(good, good, torch.tensor(3))
-    with pytest.raises(StructureError, match=r"shape \(6, 2\), actual \(5, 2\)"):
+    with pytest.raises(StructureError, match=r"yields and contexts of shape \(6, 2\), .*; actual shape \(5, 2\)"):
         dist.log_prob(spans[:5])
     with pytest.raises(StructureError, match="must be integers"):
         dist.log_prob(spans.double())
@@ -310,7 +313,7 @@ def test_nothing_but_empty_sentences() -> None:
     assert posterior.entropy.tolist() == [0.0, 0.0]
     assert all((counts == 0).all() for counts in posterior.counts.values())
     assert posterior.mode().shape == posterior.sample().shape == (0,)
-    assert reference_log_partition(dist._parts, value, dist.lengths).tolist() == [0.0, 0.0]
+    assert defined(dist, value).tolist() == [0.0, 0.0]
     none = Bracketing(torch.zeros(2, 1), torch.zeros(2, 1), torch.zeros(0, dtype=torch.long))
     assert none.log_prob(value).shape == (0,)
 
@@ -351,11 +354,19 @@ def test_spans_that_cross_are_no_tree() -> None:
 
 
 def test_a_model_that_knows_nothing_prefers_no_way_to_branch() -> None:
-    """Equal trees are chosen from evenly, and always in the same way."""
-    lengths = torch.full((400,), 5)
-    spans = torch.zeros(400 * 15, 2, dtype=torch.long)
+    """Of equal trees, those of sentences of many lengths are split here and there; and always in the same way."""
+    lengths = torch.arange(6, 106)
+    spans = torch.zeros(int(span_lengths(lengths).sum()), 2, dtype=torch.long)
     posterior = Bracketing(torch.zeros(2, 1), torch.zeros(2, 1), lengths).posterior(spans)
     trees = posterior.mode()
     assert torch.equal(trees, posterior.mode())
-    share = trees.reshape(400, 15).double().mean(0)
-    torch.testing.assert_close(share, split_marginals(torch.tensor([5])), rtol=0, atol=0.1)
+    owner, start, end = constituents(trees, lengths).T
+    first = torch.zeros(len(lengths), dtype=torch.long)  # where sentences are split: the widest span from their start
+    first = first.scatter_reduce(0, owner, torch.where((start == 0) & (end < lengths[owner]), end, 0), "amax")
+    share = first / lengths
+    assert 0.4 < float(share.mean()) < 0.6
+    assert float((share < 0.25).double().mean()) > 0.1
+    assert float((share > 0.75).double().mean()) > 0.1
+    # No sentence's tree depends on its neighbours.
+    alone = Bracketing(torch.zeros(2, 1), torch.zeros(2, 1), lengths[-1:]).posterior(spans[-105 * 53 :])
+    assert torch.equal(alone.mode(), trees[-105 * 53 :])

@@ -15,8 +15,9 @@ from torch import Tensor
 
 import pyro_unsup.kernels.dependency as kernel
 from pyro_unsup.distributions import Dependency
-from pyro_unsup.distributions.dependency_sum import arc_lengths, arcs_of, reference_log_partition
+from pyro_unsup.distributions.cells import arc_lengths, arcs_of
 from pyro_unsup.errors import StructureError
+from pyro_unsup.testing.contract import defined
 
 from .dependency_case import all_trees, enumerate_trees, instance_of, uses
 
@@ -27,7 +28,8 @@ def even(lengths: list[int], weight: float = 1.0, tags: int = 1, arcs: Tensor | 
     """Every weight the same."""
     shapes = ((tags,), (tags, 2, tags), (tags, 2, 2, 2))
     tables = [torch.full(shape, math.log(weight), **kind) for shape in shapes]
-    return Dependency(*tables, torch.tensor(lengths, dtype=torch.long), arcs)
+    dist = Dependency(*tables, torch.tensor(lengths, dtype=torch.long))
+    return dist if arcs is None else dist.with_potentials(arcs=arcs)
 
 
 def random(
@@ -38,8 +40,8 @@ def random(
 
     size = sum(n * (n + 1) for n in lengths)
     tables = table(tags), table(tags, 2, tags), table(tags, 2, 2, 2)
-    dist = Dependency(*tables, torch.tensor(lengths), table(size) if arcs else None)
-    return dist, torch.randint(tags, (sum(lengths),))
+    dist = Dependency(*tables, torch.tensor(lengths))
+    return dist.with_potentials(arcs=table(size)) if arcs else dist, torch.randint(tags, (sum(lengths),))
 
 
 def blank(dist: Dependency) -> Tensor:
@@ -50,8 +52,7 @@ def test_weights_of_one_count_trees() -> None:
     dist = even(list(range(1, 8)))
     expected = torch.tensor(TREES).double()
     torch.testing.assert_close(dist.log_prob(blank(dist)).exp(), expected, rtol=1e-13, atol=0)
-    found = reference_log_partition(dist._parts, blank(dist), dist.lengths).exp()
-    torch.testing.assert_close(found, expected, rtol=1e-13, atol=0)
+    torch.testing.assert_close(defined(dist, blank(dist)).exp(), expected, rtol=1e-13, atol=0)
     assert [len(all_trees(n)) for n in range(1, 7)] == TREES[:6]
 
 
@@ -96,6 +97,12 @@ def test_all_of_a_posterior_against_all_trees(
         monkeypatch.setattr(kernel, "LIMIT", dict.fromkeys(kernel.LIMIT, limit))
     dist, value = random([5, 1, 4, 5, 5], tags=3, spread=2.0, zeros=zeros, arcs=arcs)
     instance, posterior = instance_of(dist, value), dist.posterior(value)
+    if arcs:  # enumeration knows of weights only
+        for item, cells in zip(instance.items, instance.cells, strict=True):
+            more = dist.extra["arcs"][cells]
+            item.scores = [
+                s + sum(float(more[cell]) for (cell,) in used) for s, used in zip(item.scores, item.parts, strict=True)
+            ]
     mode, mbr = posterior.mode(), posterior.mbr()
     total = {name: torch.zeros_like(w) for name, w in dist.weights.items()}
     for b, every in enumerate(instance.items):
@@ -112,7 +119,13 @@ def test_all_of_a_posterior_against_all_trees(
             assert (mbr[piece] == -1).all()
             continue
         assert float(posterior.entropy[b]) == pytest.approx(every.entropy, abs=1e-10)
-        gains = dict(zip(every.structures, (parts @ (p @ parts)).tolist(), strict=True))
+        barred = posterior.potentials["arcs"][instance.cells[b]] == -torch.inf  # never in a tree of minimum Bayes risk
+        allowed = (parts @ barred.double() == 0).tolist()
+        gains = {
+            tree: gain
+            for tree, gain, ok in zip(every.structures, (parts @ (p @ parts)).tolist(), allowed, strict=True)
+            if ok
+        }
         assert gains[tuple(mbr[piece].tolist())] == pytest.approx(max(gains.values()), rel=1e-12)
         scores = dict(zip(every.structures, every.scores, strict=True))
         assert scores[tuple(mode[piece].tolist())] == pytest.approx(max(every.scores), rel=1e-12)
@@ -154,10 +167,10 @@ def test_a_mask_leaves_the_trees_that_it_allows(mask: Any, trees: list[int]) -> 
     # The same as filtering all trees, with any weights.
     free, value = random([6], tags=3)
     cells = allowed[owner == 5]
-    every = enumerate_trees(free, 0, value.tolist())
+    every = enumerate_trees(free, value.tolist())
     kept = [s for s, used in zip(every.scores, every.parts, strict=True) if all(cells[cell] for (cell,) in used)]
     assert len(kept) == trees[5]
-    masked = free.with_weights({"arcs": cells})
+    masked = free.with_potentials(arcs=cells)
     assert float(masked.log_prob(value)) == pytest.approx(float(torch.logsumexp(torch.tensor(kept), 0)), rel=1e-12)
     assert float(masked.log_prob(value)) <= float(free.log_prob(value))
     posterior = masked.posterior(value)
@@ -171,7 +184,7 @@ def test_a_mask_that_forbids_everything() -> None:
     dist, value = random([3, 2])
     arcs = torch.ones(18, dtype=torch.bool)
     arcs[[0, 4, 8]] = False  # no root in the first sentence
-    masked = dist.with_weights({"arcs": arcs})
+    masked = dist.with_potentials(arcs=arcs)
     posterior = masked.posterior(value)
     assert posterior.log_partition.tolist() == [-math.inf, pytest.approx(float(dist.log_prob(value)[1]))]
     assert posterior.mode().tolist()[:3] == posterior.mbr().tolist()[:3] == posterior.sample().tolist()[:3] == [-1] * 3
@@ -194,7 +207,7 @@ def test_ties_go_to_the_left() -> None:
 def test_a_hundred_words_stay_finite(dtype: torch.dtype) -> None:
     n, tiny = 100, math.log(1e-30)
     dist, value = random([n], tags=10, spread=3.0, dtype=dtype)
-    small = dist.with_weights({"root": dist.root + tiny, "attach": dist.attach + tiny})
+    small = dist.with_weights({name: dist.weights[name] + tiny for name in ("root", "attach")})
     a, b = dist.posterior(value), small.posterior(value)
     torch.testing.assert_close(b.log_partition, a.log_partition + n * tiny, rtol=1e-6, atol=0)
     for weighed, posterior in ((dist, a), (small, b)):
@@ -222,9 +235,7 @@ def test_weights_of_one_and_of_1e_minus_300_side_by_side(dtype: torch.dtype) -> 
     posterior = dist.posterior(blank(dist))
     assert float(posterior.log_partition) == pytest.approx(0, abs=1e-6)
     assert posterior.mode().tolist() == posterior.mbr().tolist() == list(range(n))
-    allowed = dist.with_weights({"arcs": arcs.masked_fill((head == 0) & (child == 1), -torch.inf)}).posterior(
-        blank(dist)
-    )
+    allowed = dist.with_potentials(arcs=(head > 0) | (child > 1)).posterior(blank(dist))
     # The root is r, and the first r - 1 words are a tree below it, by one arc to the left and chains to the right.
     assert float(allowed.log_partition) == pytest.approx(tiny + math.log(n - 1), rel=1e-6)
     assert float(allowed.marginals.sum()) == pytest.approx(n, rel=1e-5)
@@ -266,8 +277,13 @@ def test_one_set_of_weights_a_sentence() -> None:
     torch.testing.assert_close(stacked.score(value, heads), expected)
     draws = dist.with_weights({name: w.expand(5, 1, *w.shape) for name, w in dist.weights.items()})
     assert draws.log_prob(value).shape == (5, 3)
-    with pytest.raises(StructureError, match="posterior\\(\\) wants one set of weights"):
-        stacked.posterior(value)
+    posterior, owner = stacked.posterior(value), arcs_of(dist.lengths)[0]
+    for b, w in enumerate(several):
+        alone = dist.with_weights(w).posterior(value)
+        torch.testing.assert_close(posterior.marginals[owner == b], alone.marginals[owner == b])
+        torch.testing.assert_close(posterior.entropy[b], alone.entropy[b])
+        words = dist.rows.owner == b
+        assert torch.equal(posterior.mode()[words], alone.mode()[words])
 
 
 @pytest.mark.parametrize("name", ["uniform", "harmonic"])
@@ -275,7 +291,7 @@ def test_references_are_distributions_over_trees(name: str) -> None:
     dist, value = random([1, 2, 4, 5])
     reference = dist.references()[name]
     blank_weights = {key: torch.zeros_like(w) for key, w in dist.weights.items()}
-    q = dist.with_weights({**blank_weights, **reference})
+    q = dist.with_weights(blank_weights).with_potentials(**reference)
     torch.testing.assert_close(q.log_prob(value), torch.zeros(4), rtol=0, atol=1e-12)
     chain, star = torch.tensor([0, 0, 1, 0, 1, 2, 3, 0, 1, 2, 3, 4]), torch.tensor([0, 0, 1, 0, 1, 1, 1, 0, 1, 1, 1, 1])
     ratio = (q.score(value, chain) - q.score(value, star)).exp()
@@ -306,8 +322,8 @@ def test_drawing_with_lengths_of_every_size() -> None:
     never = dist.with_weights({"stop": torch.stack([torch.full((5, 2, 2), -torch.inf), torch.zeros(5, 2, 2)], -1)})
     with pytest.raises(StructureError, match="allow no sentence of 1 words: none can be drawn"):
         never.sample()
-    with pytest.raises(StructureError, match="leave arcs out"):
-        dist.with_weights({"arcs": torch.zeros(2 + 56 + 930)}).sample()
+    with pytest.raises(StructureError, match="say nothing of new ones: draw without them"):
+        dist.with_potentials(arcs=torch.zeros(2 + 56 + 930)).sample()
 
 
 def test_score_counts_what_a_tree_uses() -> None:
@@ -315,8 +331,9 @@ def test_score_counts_what_a_tree_uses() -> None:
     for heads in all_trees(4):
         expected = 0.0
         for name, cell in uses(heads, value.tolist()):
-            table = dist.weights[name].reshape(4, 5) if name == "arcs" else dist.weights[name]
-            expected += float(table[cell])
+            expected += float(dist.weights[name][cell])
+        for child, head in enumerate(heads):
+            expected += float(dist.extra["arcs"].reshape(4, 5)[child, head])
         assert float(dist.score(value, torch.tensor(heads))) == pytest.approx(expected, rel=1e-12)
 
 
@@ -341,21 +358,19 @@ def test_bad_weights_and_values() -> None:
     root, attach, stop = torch.zeros(3), torch.zeros(3, 2, 3), torch.zeros(3, 2, 2, 2)
     lengths = torch.tensor([2, 1])
     for name, tables in (("attach", (root, attach[:2], stop)), ("stop", (root, attach, stop[:, :, 0]))):
-        with pytest.raises(StructureError, match=f"root has 3 tags, so {name} should end in shape"):
+        with pytest.raises(StructureError, match=rf"{name} should end in shape \(K, 2, .*where K = 3; actual shape"):
             Dependency(*tables, lengths)
-    with pytest.raises(StructureError, match=r"8 cells for arcs, n \(n \+ 1\) for n words.*actual shape \(7,\)"):
-        Dependency(root, attach, stop, lengths, torch.zeros(7))
     with pytest.raises(StructureError, match="lengths should have shape"):
         Dependency(root, attach, stop, torch.tensor(2))
     with pytest.raises(StructureError, match="last batch axis of the weights should be 1, or 2"):
         Dependency(root.expand(5, 3), attach, stop, lengths)
     dist, value = Dependency(root, attach, stop, lengths), torch.tensor([0, 1, 2])
-    with pytest.raises(StructureError, match=r"tags of all sentences end to end, shape \(3,\), actual \(2,\)"):
+    with pytest.raises(StructureError, match=r"tags of shape \(3,\), all examples end to end; actual shape \(2,\)"):
         dist.log_prob(value[:2])
     with pytest.raises(StructureError, match="tags must be integers"):
         dist.log_prob(value.double())
     with pytest.raises(
-        StructureError, match=r"tags must lie in 0 \.\. 2 \(root has 3 weights\), actual range 1 \.\. 3"
+        StructureError, match=r"tags must lie in 0 \.\. 2 \(the table has 3 of them\), actual range 1 \.\. 3"
     ):
         dist.log_prob(value + 1)
     with pytest.raises(StructureError, match="attach holds NaN or \\+inf"):
@@ -364,6 +379,12 @@ def test_bad_weights_and_values() -> None:
         dist.with_weights({"stop": stop.float()}).log_prob(value)
     with pytest.raises(StructureError, match="one head, an integer, for each of the 3 words"):
         dist.score(value, value[:2])
+    with pytest.raises(
+        StructureError, match=r"there are arcs of shape \(8,\), which do not fit potentials of shape \(7,\)"
+    ):
+        dist.with_potentials(arcs=torch.zeros(7)).log_prob(value)
+    with pytest.raises(StructureError, match=r"Dependency has no parts 'states': it has \['arcs', 'decisions'\]"):
+        dist.with_potentials(states=torch.zeros(8)).log_prob(value)
 
 
 def test_no_sentences_and_empty_sentences() -> None:
@@ -372,5 +393,5 @@ def test_no_sentences_and_empty_sentences() -> None:
     assert none.posterior(blank(none)).mode().shape == (0,)
     empty = even([0, 0])
     assert empty.log_prob(blank(empty)).tolist() == [0, 0]
-    assert reference_log_partition(empty._parts, blank(empty), empty.lengths).tolist() == [0, 0]
+    assert defined(empty, blank(empty)).tolist() == [0, 0]
     assert int(arc_lengths(empty.lengths).sum()) == 0

@@ -5,25 +5,24 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from pyro_unsup.distributions import Bracketing, Dependency, HeadedBracketing
 from pyro_unsup.distributions.bracketing import check_trees, constituents
-from pyro_unsup.distributions.bracketing_sum import span_lengths
-from pyro_unsup.distributions.dependency_sum import arc_lengths
+from pyro_unsup.distributions.cells import arc_lengths, span_lengths
 from pyro_unsup.distributions.headed_bracketing import brackets_of
-from pyro_unsup.distributions.headed_bracketing_sum import kernel_data, kernel_pass, reference_log_partition
 from pyro_unsup.errors import StructureError
-from pyro_unsup.kernels.headed_bracketing_log import log_pass
+from pyro_unsup.kernels import headed_bracketing as kernel
+from pyro_unsup.kernels import switched_off
+from pyro_unsup.testing import StructureContract
+from pyro_unsup.testing.contract import close, defined
 
 from .bracketing_case import all_spans
 from .bracketing_case import all_trees as all_bracketings
 from .dependency_case import Heads, all_trees
 from .headed_bracketing_case import instance_of, spans_in
-from .test_contract import check_sums, close
 
 ORDERS = pytest.mark.parametrize("order", ["right", "left"])
 K, Y, X = 3, 7, 5
@@ -58,8 +57,8 @@ def test_without_span_weights_it_is_a_dependency(order: str) -> None:
     tags, spans = data(lengths)
     root, attach, stop, yields, contexts = tables()
     arcs = torch.randn(int(arc_lengths(lengths).sum()), dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    one = HeadedBracketing(root, attach, stop, yields * 0, contexts * 0, spans, lengths, arcs=arcs, order=order)
-    other = Dependency(root, attach, stop, lengths, arcs)
+    one = HeadedBracketing(root, attach, stop, yields * 0, contexts * 0, spans, lengths, order=order)
+    one, other = one.with_potentials(arcs=arcs), Dependency(root, attach, stop, lengths).with_potentials(arcs=arcs)
     close(one.log_prob(tags), other.log_prob(tags), 1e-12)
     p, q = one.posterior(tags), other.posterior(tags)
     close(p.marginals, q.marginals, 1e-10, 1e-12)
@@ -88,7 +87,7 @@ def test_without_arc_weights_a_bracketing_weighs_by_its_number_of_headed_trees(o
     scores = torch.cat([other.score(spans, row) for row in rows]) + torch.tensor([times[t] for t in trees]).log()
     total = scores.logsumexp(0)
     close(one.log_prob(tags)[0], total, 1e-12)
-    close(one.posterior(tags).spans, (scores - total).exp() @ rows.double(), 1e-12)
+    close(one.posterior(tags).expected["constituents"], (scores - total).exp() @ rows.double(), 1e-12)
 
 
 @ORDERS
@@ -143,41 +142,39 @@ def test_longer_sentences_against_enumeration(order: str, spread: float) -> None
     weights = tables(spread, 4)
     weights[3][0, 2] = weights[4][1, 0] = weights[2][0, 0, 0, 1] = -math.inf
     dist = HeadedBracketing(*weights, spans, lengths, node=torch.linspace(-1, 1, 7).double(), order=order)
-
-    class Definition:
-        @staticmethod
-        def reference(instance, sum_):  # type: ignore[no-untyped-def]
-            return reference_log_partition(dist._parts, instance.value, spans, lengths, order, sum_)
-
     instance = instance_of(dist, tags)
-    check_sums(Definition, instance)  # type: ignore[arg-type]
+    StructureContract()._check_sums(instance)
+    with switched_off():
+        StructureContract()._check_sums(instance)
     posterior = dist.posterior(tags)
     inside = torch.cat([
         torch.tensor(item.probabilities())
         @ torch.tensor([[float(s in spans_in(h, order)) for s in all_spans(len(h))] for h in item.structures])
         for item in instance.items
     ])  # fmt: skip
-    close(posterior.spans, inside, 1e-9, 1e-9)
+    close(posterior.expected["constituents"], inside, 1e-9, 1e-9)
 
 
-def test_forty_words_and_both_kernels_agree() -> None:
+def test_forty_words_and_both_kernels_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     lengths = torch.tensor([40, 3, 25])
     tags, spans = data(lengths)
     dist = HeadedBracketing(*tables(2.0), spans, lengths)
-    where = kernel_data(tags, spans, lengths, "right")
-    scaled = kernel_pass(dist._parts, where)
+    scaled = dist.posterior(tags)
     # Weights that scaled arithmetic cannot hold, but of no effect: each word has one arc above it.
     arcs = torch.full((int(arc_lengths(lengths).sum()),), -1.0e5, dtype=torch.float64)
-    shifted = kernel_pass(dist.with_weights({"arcs": arcs})._parts, where)
-    close(shifted.log_z + 1e5 * lengths, scaled.log_z, 1e-9)
-    found = scaled.log_z.numpy() * 0, *(x.numpy() * 0 for x in (scaled.arcs, scaled.decisions, scaled.spans))
-    given = *dist._parts.dependency.kernel_weights().arrays(), *dist._parts.bracketing.kernel_weights().arrays()
-    log_pass(*given, *where.arrays(), np.arange(3), *found)
-    for one, other in zip(found, (scaled.log_z, scaled.arcs, scaled.decisions, scaled.spans), strict=True):
-        close(torch.from_numpy(one), other, 1e-9, 1e-9)
-    close(scaled.arcs[: 40 * 41].reshape(40, 41).sum(1), torch.ones(40), 1e-9)
-    close(scaled.spans[: 40 * 41 // 2].sum(), 79, 1e-9)
-    close(reference_log_partition(dist._parts, tags, spans, lengths), scaled.log_z, 1e-10)
+    shifted = dist.with_potentials(arcs=arcs).posterior(tags)
+    close(shifted.log_partition + 1e5 * lengths, scaled.log_partition, 1e-9)
+    assert scaled.expected.keys() == {"arcs", "decisions", "constituents", "distituents", "trees"}
+    monkeypatch.setattr(kernel, "LIMIT", dict.fromkeys(kernel.LIMIT, 1e-300))  # logs throughout
+    logs = dist.posterior(tags)
+    close(logs.log_partition, scaled.log_partition, 1e-9)
+    for group, found in logs.expected.items():
+        close(found, scaled.expected[group], 1e-9, 1e-9)
+    for name, counts in logs.counts.items():
+        close(counts, scaled.counts[name], 1e-9, 1e-9)
+    close(scaled.marginals[: 40 * 41].reshape(40, 41).sum(1), torch.ones(40), 1e-9)
+    close(scaled.expected["constituents"][: 40 * 41 // 2].sum(), 79, 1e-9)
+    close(defined(dist, tags), scaled.log_partition, 1e-10)
 
 
 def test_a_batch_of_weights() -> None:
@@ -214,7 +211,7 @@ def test_an_impossible_sentence(order: str) -> None:
         assert found[:2].tolist() == [-1, -1]
         assert (found[2:] >= 0).all()
     assert (posterior.marginals[:6] == 0).all()
-    assert (posterior.spans[:3] == 0).all()
+    assert (posterior.expected["constituents"][:3] == 0).all()
     assert posterior.counts["root"].sum() == pytest.approx(1)
 
 
@@ -223,7 +220,7 @@ def test_no_sentences() -> None:
     none, spans = torch.zeros(0, dtype=torch.long), torch.zeros(0, 2, dtype=torch.long)
     dist = HeadedBracketing(*tables(), spans, lengths)
     assert dist.log_prob(none).tolist() == [0, 0]
-    assert len(dist.posterior(none).mode()) == len(dist.posterior(none).spans) == 0
+    assert len(dist.posterior(none).mode()) == len(dist.posterior(none).expected["constituents"]) == 0
 
 
 def test_errors_say_what_was_expected() -> None:
@@ -236,10 +233,10 @@ def test_errors_say_what_was_expected() -> None:
     with pytest.raises(StructureError, match=r"a yield and a context for every span, shape \(4, 2\), actual \(3, 2\)"):
         HeadedBracketing(*weights, spans[1:], lengths)
     with pytest.raises(StructureError, match=r"yields must lie in 0 \.\. 0"):
-        dist.with_weights({"yields": torch.zeros(2, 1, dtype=torch.float64)})
+        dist.with_weights({"yields": torch.zeros(2, 1, dtype=torch.float64)}).log_prob(tags)
     with pytest.raises(StructureError, match=r"one floating dtype: root has torch\.float64, yields has torch\.float32"):
-        dist.with_weights({"yields": weights[3].float(), "contexts": weights[4].float()})
-    with pytest.raises(StructureError, match=r"the tags of all sentences end to end, shape \(3,\), actual \(2,\)"):
+        dist.with_weights({"yields": weights[3].float(), "contexts": weights[4].float()}).log_prob(tags)
+    with pytest.raises(StructureError, match=r"tags of shape \(3,\), all examples end to end; actual shape \(2,\)"):
         dist.log_prob(tags[1:])
     with pytest.raises(StructureError, match="sentence 0 has no projective tree with one root"):
         dist.score(tags, torch.tensor([0, 0, 0]))

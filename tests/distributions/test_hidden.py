@@ -15,18 +15,17 @@ from scipy import stats
 from torch import Tensor
 
 from pyro_unsup.distributions import Chain, Hidden
+from pyro_unsup.testing import Case, Instance
+from pyro_unsup.testing.contract import thorough
 
-from .contract import Case, Instance
-from .test_contract import CASES, thorough
-
-on_every_structure = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+from .cases import on_every_structure
 
 
 def structure_of(instance: Instance, chosen: tuple[int, ...]) -> Tensor:
     """The structure of the whole batch in which each item has the one of this number."""
     one = instance.dist.posterior(instance.value).sample()
     for item, piece, k in zip(instance.items, instance.pieces, chosen, strict=True):
-        one[piece] = torch.tensor(item.structures[k], dtype=one.dtype)
+        one[piece] = torch.tensor(item.structures[k], dtype=one.dtype).reshape(one[piece].shape)
     return one
 
 

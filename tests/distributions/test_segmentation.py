@@ -14,9 +14,10 @@ from torch import Tensor
 from pyro_unsup.distributions import Segmentation
 from pyro_unsup.distributions.segmentation import segments_of
 from pyro_unsup.errors import StructureError
+from pyro_unsup.kernels import plumbing
 from pyro_unsup.kernels import segmentation as kernel
 from pyro_unsup.kernels import segmentation_scaled as scaled
-from pyro_unsup.kernels.segmentation import SegmentationTables, segmentation_pass
+from pyro_unsup.kernels.segmentation import segmentation_pass
 
 
 def text(lengths: list[int], longest: int, types: int, seed: int = 0) -> Tensor:
@@ -46,7 +47,7 @@ def test_two_symbols_by_hand() -> None:
     posterior = dist.posterior(value)
     share = two / (one + two)
     torch.testing.assert_close(posterior.marginals, torch.tensor([[share, 0.0], [share, 1 - share]]))
-    torch.testing.assert_close(posterior.cuts, torch.tensor([share, 1.0]))
+    torch.testing.assert_close(posterior.marginals.sum(-1), torch.tensor([share, 1.0]))
     torch.testing.assert_close(posterior.counts["segments"], torch.tensor([share, share, 1 - share]))
     torch.testing.assert_close(posterior.counts["length"], torch.tensor([0.0, 2 * share, 1 - share]))
     torch.testing.assert_close(posterior.counts["stop"], torch.tensor([1 + share, 1.0]))
@@ -96,20 +97,18 @@ def test_ten_thousand_symbols(dtype: torch.dtype) -> None:
 def test_scaled_pass_agrees_with_log_pass() -> None:
     """On long sentences, through many rescalings, downward and upward."""
     lengths = [3_000, 50, 2_000]
-    cells = text(lengths, 6, 200).int().numpy()
-    offsets = np.array([0, 3_000, 3_050, 5_050])
+    value = text(lengths, 6, 200)
     for lift in (0.0, 12.0):
         segments, length, stop = weights(200, 6, spread=2.0)
-        tables = SegmentationTables(segments + lift, length, stop)
+        dist = Segmentation(segments + lift, length, stop, torch.tensor(lengths))
+        data = kernel.Pieces.of_weights(dist, dist.weights, value)
         with mock.patch.object(kernel, "log_pass", side_effect=AssertionError("the scaled pass should do")):
-            log_z, counts = segmentation_pass(tables, cells, offsets)
+            log_z, counts = segmentation_pass(data, None, True)
         with mock.patch.object(kernel, "LIMIT", {np.dtype(np.float64): 0.0}):
-            expected, others = segmentation_pass(tables, cells, offsets)
-        torch.testing.assert_close(log_z, expected, rtol=1e-12, atol=0)
-        assert counts is not None
-        assert others is not None
-        torch.testing.assert_close(counts.segments, others.segments, rtol=1e-9, atol=1e-12)
-        torch.testing.assert_close(counts.stop, others.stop, rtol=1e-10, atol=0)
+            expected, others = segmentation_pass(data, None, True)
+        np.testing.assert_allclose(log_z, expected, rtol=1e-12, atol=0)
+        np.testing.assert_allclose(counts[0], others[0], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(counts[2], others[2], rtol=1e-10, atol=0)
 
 
 def test_what_the_scaled_pass_cannot_hold_is_done_in_logs() -> None:
@@ -186,7 +185,7 @@ def test_as_many_threads_as_you_like() -> None:
     try:
         with (
             mock.patch.object(kernel, "SYMBOLS_A_TOKEN", 1),
-            mock.patch.object(kernel, "map_threads", wraps=kernel.map_threads) as mapped,
+            mock.patch.object(plumbing, "map_threads", wraps=plumbing.map_threads) as mapped,
         ):
             three = dist.posterior(value)
             torch.testing.assert_close(three.log_partition, one.log_partition, rtol=0, atol=0)
@@ -211,8 +210,12 @@ def test_one_set_of_weights_a_sentence() -> None:
         Segmentation(*tables, lengths).score(value, ends),
         torch.stack([Segmentation(*w, lengths).score(value, ends)[b] for b, w in enumerate(both)]),
     )
-    with pytest.raises(StructureError, match=r"posterior\(\) wants one set of weights, actual batch \(2,\)"):
-        Segmentation(*tables, lengths).posterior(value)
+    posterior, owner = Segmentation(*tables, lengths).posterior(value), torch.tensor([0, 0, 0, 1, 1, 1, 1])
+    for b, w in enumerate(both):
+        alone = Segmentation(*w, lengths).posterior(value)
+        torch.testing.assert_close(posterior.marginals[owner == b], alone.marginals[owner == b])
+        torch.testing.assert_close(posterior.entropy[b], alone.entropy[b])
+        assert torch.equal(posterior.mode()[owner == b], alone.mode()[owner == b])
 
 
 def test_inside_a_plate() -> None:
@@ -242,15 +245,15 @@ def test_errors() -> None:
     lengths, value = torch.tensor([2]), torch.tensor([[0, -1], [1, 2]])
     good = Segmentation(segments, length, stop, lengths)
     for tables, message in (
-        ((segments, torch.zeros(1), stop), "length should end in shape (longest segment + 1,), at least 2; actual"),
+        ((segments, torch.zeros(1), stop), "length should end in shape (L+1), none of them empty; actual shape (1,)"),
         (
             (segments, length, torch.zeros(3)),
-            "stop should end in shape (2,): going on, then stopping; actual",
+            "stop should end in shape (2), none of them empty; actual shape (3,)",
         ),
-        ((torch.zeros(0), length, stop), "segments should end in shape (types,), at least one; actual shape (0,)"),
+        ((torch.zeros(0), length, stop), "segments should end in shape (S), none of them empty; actual shape (0,)"),
         (
             (torch.zeros(3, 3), length, stop),
-            "the last batch axis of the weights should be 1, or 1 (one set a",
+            "the last batch axis of the weights should be 1, or 1 (one set an example)",
         ),
     ):
         with pytest.raises(StructureError) as error:
@@ -259,11 +262,11 @@ def test_errors() -> None:
     with pytest.raises(StructureError, match=r"lengths should have shape \(B,\), actual shape \(1, 1\)"):
         Segmentation(segments, length, stop, torch.tensor([[2]]))
     for bad, message in (
-        (value[:1], "by its length, shape (2, 2), actual (1, 2)"),
-        (value.double(), "segments must be numbered by integers, actual dtype = torch.float64"),
+        (value[:1], "expected segments of shape (2, 2), all examples end to end; actual shape (1, 2)"),
+        (value.double(), "segments must be integers, actual dtype torch.float64"),
         (
             value + 1,
-            "must lie in 0 .. 2 (there are 3 weights), or be -1 for what cannot be one, actual range 0 .. 3",
+            "segments must lie in 0 .. 2 (the table has 3 of them), or be -1 for none, actual range 0 .. 3",
         ),
         (value - 1, "actual range -2 .. 1"),
     ):

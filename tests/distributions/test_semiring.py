@@ -13,7 +13,7 @@ from torch.autograd import gradcheck, gradgradcheck
 from pyro_unsup.distributions.semiring import LOG, MAX, SAMPLE, Sum
 
 INF = torch.inf
-every = pytest.mark.parametrize("semiring", [LOG, MAX, SAMPLE], ids=["log", "max", "sample"])
+every = pytest.mark.parametrize("semiring", [LOG, MAX, SAMPLE()], ids=["log", "max", "sample"])
 
 
 def gradient(semiring: Sum, x: Tensor, dim: int) -> Tensor:
@@ -103,7 +103,7 @@ def test_max_points_at_the_best_and_at_the_first_of_equals() -> None:
 def test_sample_frequencies_follow_the_weights() -> None:
     x = torch.tensor([0.1, 0.4, 0.0, 1.2, 0.3]).log() + 700  # not normalised, and large
     n = 20_000
-    one_hot = gradient(SAMPLE, x.expand(n, 5), 1)
+    one_hot = gradient(SAMPLE(), x.expand(n, 5), 1)
     assert set(one_hot.unique().tolist()) == {0.0, 1.0}
     assert (one_hot.sum(1) == 1).all()
     counts = one_hot.sum(0)
@@ -114,9 +114,16 @@ def test_sample_frequencies_follow_the_weights() -> None:
 
 def test_sample_scales_with_the_gradient_from_above() -> None:
     x = torch.randn(6, 3, requires_grad=True)
-    (grad,) = torch.autograd.grad(SAMPLE(x, 1), x, torch.arange(6.0))
+    (grad,) = torch.autograd.grad(SAMPLE()(x, 1), x, torch.arange(6.0))
     assert grad.sum(1).tolist() == [0, 1, 2, 3, 4, 5]
     assert ((grad != 0).sum(1) <= 1).all()
+
+
+def test_a_generator_repeats_a_draw() -> None:
+    x = torch.randn(50, 4)
+    one, same, other = (gradient(SAMPLE(torch.Generator().manual_seed(seed)), x, 1) for seed in (3, 3, 4))
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
 
 
 def test_sampling_backwards_through_a_chain_draws_exact_paths() -> None:
@@ -125,8 +132,9 @@ def test_sampling_backwards_through_a_chain_draws_exact_paths() -> None:
     b[0, 1] = -INF
     n = 8000
     leaves = [w.expand(n, *w.shape).clone().requires_grad_() for w in (a, b, c)]
-    one = SAMPLE(leaves[0].unsqueeze(-1) + leaves[1], 1)  # (n, 3)
-    total = SAMPLE(SAMPLE(one.unsqueeze(-1) + leaves[2], 1), 1)
+    draw = SAMPLE()
+    one = draw(leaves[0].unsqueeze(-1) + leaves[1], 1)  # (n, 3)
+    total = draw(draw(one.unsqueeze(-1) + leaves[2], 1), 1)
     first, second, third = torch.autograd.grad(total.sum(), leaves)
     weights, found = [], []
     for i, j, k in itertools.product(range(2), range(3), range(2)):

@@ -14,6 +14,7 @@ import pyro_unsup as pu
 from pyro_unsup import components as c
 from pyro_unsup.distributions import Alignment, Bracketing, Dependency, Mixture, Segmentation
 from pyro_unsup.distributions.alignment.grid import Grid
+from pyro_unsup.distributions.cells import spans_of
 from pyro_unsup.distributions.parts import Labels, Parts
 from pyro_unsup.handlers import component
 from pyro_unsup.handlers.parts import Component
@@ -148,6 +149,8 @@ def test_segments_with_a_vowel() -> None:
 
 
 def test_links_near_the_diagonal() -> None:
+    from pyro_unsup.distributions.alignment.grid import Grid
+
     grid = Grid(torch.tensor([4, 1]), torch.tensor([2, 0]))
     value = torch.zeros(grid.cells, dtype=torch.int32)
     for turned in (False, True):

@@ -40,7 +40,7 @@ def enumerated(weights: dict[str, Tensor], allowed: Callable[..., bool]) -> tupl
     totals, counts = [], {name: torch.zeros_like(w) for name, w in weights.items()}
     for tags in SENTENCES:
         one = Dependency(weights["root"], weights["attach"], weights["stop"], torch.tensor([len(tags)]))
-        item = enumerate_trees(one, 0, tags)
+        item = enumerate_trees(one, tags)
         keep = torch.tensor([allowed(heads, tags) for heads in all_trees(len(tags))])
         keep = keep if bool(keep.any()) else ~keep
         scores = torch.tensor(item.scores).masked_fill(~keep, -math.inf)
@@ -174,7 +174,7 @@ def test_numbers_are_no_mask() -> None:
 def test_a_mask_to_the_power_of_zero_is_itself() -> None:
     fit = pu.EM(pu.constrain(DMV(TAGS), short), pu.AddLambda(0.1)).run(SENTENCES, iterations=1)
     site = poutine.trace(fit.trained).get_trace(SENTENCES).nodes["tags"]
-    trees = site["fn"].raised(0.0).log_prob(site["value"]).exp()
+    trees = site["fn"].with_temperature(math.inf).log_prob(site["value"]).exp()
     short_ones = sum(CHECKS[0][1](heads, SENTENCES[0]) for heads in all_trees(4))
     torch.testing.assert_close(trees[0], torch.tensor(float(short_ones), dtype=trees.dtype))
 
@@ -227,7 +227,7 @@ def test_soft_constraints_temper_and_viterbi() -> None:
         each = []
         for tags in SENTENCES:
             w = start.weights
-            item = enumerate_trees(Dependency(w["root"], w["attach"], w["stop"], torch.tensor([len(tags)])), 0, tags)
+            item = enumerate_trees(Dependency(w["root"], w["attach"], w["stop"], torch.tensor([len(tags)])), tags)
             far = [sum(abs(h - k) for k, h in enumerate(heads, 1) if h) for heads in all_trees(len(tags))]
             scores = torch.tensor(item.scores) * power - 0.7 * torch.tensor(far)
             each.append(float(scores.max() if best else scores.logsumexp(0)))
@@ -307,7 +307,9 @@ def test_every_model_learns_under_its_component_and_is_saved_with_it(
 ) -> None:
     model = pu.constrain(make(), component)
     fit = pu.EM(model, pu.AddLambda(0.1)).run(data, iterations=3)
-    site = next(s for s in poutine.trace(fit.trained).get_trace(data).nodes.values() if hasattr(s.get("fn"), "weighed"))
+    site = next(
+        s for s in poutine.trace(fit.trained).get_trace(data).nodes.values() if hasattr(s.get("fn"), "with_potentials")
+    )
     inner, value = site["fn"], site["value"]
     marginals = inner.posterior(value).marginals
     free = inner.base.posterior(value).marginals

@@ -16,7 +16,7 @@ from torch import Tensor
 import pyro_unsup as pu
 from pyro_unsup.distributions import Dependency
 from pyro_unsup.distributions.bracketing_priors import split_marginals
-from pyro_unsup.distributions.bracketing_sum import spans_of
+from pyro_unsup.distributions.cells import spans_of
 from pyro_unsup.models import CCM, Tagger
 
 from ..distributions.chain_case import enumerate_chain
@@ -106,12 +106,12 @@ def test_toward_a_reference_that_has_weights_of_its_own(beta: float) -> None:
     g = torch.Generator().manual_seed(0)
     shapes = ((3,), (3, 2, 3), (3, 2, 2, 2))
     tables = [torch.randn(shape, generator=g) for shape in shapes]
-    for arcs in (None, torch.randn(20, generator=g)):
-        trees = Dependency(*tables, torch.tensor([4]), arcs)
+    plain = Dependency(*tables, torch.tensor([4]))
+    blank = plain.with_weights({name: torch.zeros_like(w) for name, w in plain.weights.items()})
+    other = blank.with_potentials(**plain.references()["harmonic"])
+    for trees in (plain, plain.with_potentials(arcs=torch.randn(20, generator=g))):
         total = []
         for heads in all_trees(4):
-            other = trees.with_weights({name: torch.zeros_like(w) for name, w in trees.weights.items()})
-            other = other.with_weights(trees.references()["harmonic"])
             own, reference = (one.score(torch.tensor(tags), torch.tensor(heads)) for one in (trees, other))
             total.append(beta * own + max(1 - beta, 0) * reference)
 

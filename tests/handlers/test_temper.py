@@ -15,7 +15,7 @@ from pyro.optim import Adam
 from torch import Tensor
 
 import pyro_unsup as pu
-from pyro_unsup.distributions.chain_posterior import ChainPosterior
+from pyro_unsup.distributions import Posterior
 from pyro_unsup.models import Tagger
 
 from ..distributions.chain_case import enumerate_chain
@@ -81,7 +81,7 @@ def test_at_one_nothing_changes_step_by_step() -> None:
 def test_near_zero_every_path_is_as_likely() -> None:
     fit = pu.EM(pu.temper(Tagger(3, 4), 1e-6)).run(SENTENCES, iterations=1, tolerance=0)
     posterior = fit.posterior(SENTENCES)
-    assert isinstance(posterior, ChainPosterior)
+    assert isinstance(posterior, Posterior)
     torch.testing.assert_close(posterior.marginals, torch.full((9, 3), 1 / 3), atol=1e-4, rtol=0)
 
 

@@ -31,7 +31,7 @@ def used() -> list[dict[str, Tensor]]:
     found = []
     for tags in SENTENCES:
         one = Dependency(torch.zeros(K), torch.zeros(K, 2, K), torch.zeros(K, 2, 2, 2), torch.tensor([len(tags)]))
-        found.append(enumerate_trees(one, 0, tags).counts)
+        found.append(enumerate_trees(one, tags).counts)
     return [{name: sum(one[name] for one in forest) for name in forest[0]} for forest in itertools.product(*found)]
 
 

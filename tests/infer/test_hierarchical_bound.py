@@ -85,7 +85,7 @@ class Oracle:
     def __init__(self, sentences: list[list[int]]) -> None:
         self.sentences = sentences
         self.trees = [  # by sentence and tree, the counts of every table
-            enumerate_trees(even(len(tags)), 0, tags).counts for tags in sentences
+            enumerate_trees(even(len(tags)), tags).counts for tags in sentences
         ]
 
     @staticmethod

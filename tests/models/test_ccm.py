@@ -20,8 +20,8 @@ from pyro.optim import Adam
 import pyro_unsup as pu
 from pyro_unsup import StructureError
 from pyro_unsup.data import Corpus, Vocab
+from pyro_unsup.distributions import Posterior
 from pyro_unsup.distributions.bracketing import constituents
-from pyro_unsup.distributions.bracketing_posterior import BracketingPosterior
 from pyro_unsup.distributions.bracketing_priors import split_marginals, uniform_marginals
 from pyro_unsup.models import CCM
 
@@ -276,7 +276,7 @@ def test_predicts_trees_and_knows_its_posterior() -> None:
     model = CCM.of(CORPUS)
     fit = pu.EM(model, pu.AddLambda(0.1), model.split_start(CORPUS)).run(CORPUS, iterations=10, progress=False)
     tree, posterior = fit.predict(CORPUS), fit.posterior(CORPUS)
-    assert isinstance(posterior, BracketingPosterior)
+    assert isinstance(posterior, Posterior)
     assert torch.equal(tree, posterior.mode())
     assert torch.equal(fit.predict(CORPUS, how="mbr"), posterior.mbr())
     lengths = torch.from_numpy(CORPUS.lengths)

@@ -15,38 +15,53 @@ Kernels = Literal["plain", "compiled anew", "as they are"]
 _DISTRIBUTIONS = "tests/distributions/test_"
 
 
-def _contract(structure: str) -> tuple[str, ...]:
-    """The tests of the contract that compare a structure with enumeration, and long items with their definition."""
+def _contract(structure: str, name: str = "") -> tuple[str, ...]:
+    """The tests of the contract that compare a kernel with enumeration, and long examples with their definition.
+
+    :param structure: the class of tests.
+    :param name: under which either of its passes is tested alone, if it has two.
+    """
     names = (
-        "four_ways_to_sum_agree",
+        "sums_agree_with_enumeration",
         "sums_hold_at_the_ends_of_the_number_range",
         "posterior_against_enumeration",
+        "added_potentials_weigh_parts",
         "draws_follow_the_posterior",
         "items_weigh_in_as_the_gradient_asks",
     )
-    long = ("long_items_against_the_definition", "draws_of_long_items_use_weights_as_often_as_expected")
-    kinds = [f"{weights}-{kind}-{structure}" for weights in ("scaled", "logs", "uneven") for kind in range(4)]
-    found = [f"{name}[{structure}]" for name in names] + [f"{name}[{kind}]" for name in long for kind in kinds]
-    return tuple(f"{_DISTRIBUTIONS}contract.py::test_{name}" for name in found)
+    kinds = range(4)
+    found = [f"Test{structure}::test_{name}[kernel]" for name in names]
+    found += [f"Test{structure}::test_long_examples_against_the_definition[kernel-{kind}]" for kind in kinds]
+    if name:
+        found += [f"test_either_pass_alone[{kind}-{how}-{name}]" for how in ("scaled", "logs") for kind in kinds]
+    return tuple(f"{_DISTRIBUTIONS}contract.py::{name}" for name in found)
 
 
 #: By the beginning of a kernel's name, the longest that fits: where it is tested.
 KERNELS: dict[str, tuple[str, ...]] = {
     "alignment/": (
-        *_contract("alignment"),
+        *_contract("Alignment"),
         f"{_DISTRIBUTIONS}alignment.py",
         f"{_DISTRIBUTIONS}agreement.py",
         "tests/models/test_aligner.py",
     ),
     "alignment/hmm": (
-        *_contract("alignment by jumps"),
+        *_contract("AlignmentHMM", "alignment/hmm"),
         f"{_DISTRIBUTIONS}alignment_hmm.py",
         f"{_DISTRIBUTIONS}alignment_hmm_agreement.py",
     ),
-    "bracketing": (*_contract("bracketing"), f"{_DISTRIBUTIONS}bracketing.py", "tests/models/test_ccm.py"),
-    "chain": (*_contract("chain"), f"{_DISTRIBUTIONS}chain.py", "tests/models/test_tagger.py"),
+    "bracketing": (
+        *_contract("Bracketing", "bracketing"),
+        f"{_DISTRIBUTIONS}bracketing.py",
+        "tests/models/test_ccm.py",
+    ),
+    "chain": (*_contract("Chain", "chain"), f"{_DISTRIBUTIONS}chain.py", "tests/models/test_tagger.py"),
     "chain_stepwise": ("tests/infer/test_stepwise.py", "tests/infer/test_stepwise_dense.py"),
-    "dependency": (*_contract("dependency"), f"{_DISTRIBUTIONS}dependency.py", "tests/models/test_dmv.py"),
+    "dependency": (
+        *_contract("Dependency", "dependency"),
+        f"{_DISTRIBUTIONS}dependency.py",
+        "tests/models/test_dmv.py",
+    ),
     "dirichlet": (
         "tests/kernels/test_dirichlet.py",
         "tests/estimate/test_variational.py",
@@ -59,16 +74,20 @@ KERNELS: dict[str, tuple[str, ...]] = {
     "gibbs_mixture": ("tests/infer/test_gibbs_clusters.py",),
     "gibbs_segments": ("tests/infer/test_gibbs_segments.py",),
     "headed_bracketing": (
-        *_contract("headed_bracketing"),
+        *_contract("HeadedBracketing", "headed_bracketing"),
         f"{_DISTRIBUTIONS}headed_bracketing.py",
         "tests/models/test_dmv_ccm.py",
     ),
     "lexicon": ("tests/models/test_lexicon.py", "tests/models/test_aligner.py"),
     "logistic_normal": ("tests/estimate/normal",),
-    "mixture": (*_contract("mixture"), f"{_DISTRIBUTIONS}mixture.py", "tests/models/test_clusterer.py"),
+    "mixture": (*_contract("Mixture"), f"{_DISTRIBUTIONS}mixture.py", "tests/models/test_clusterer.py"),
     "prefixes": ("tests/models/test_segment_types.py", "tests/models/test_inventory.py"),
-    "running": (*_contract("segmentation"), f"{_DISTRIBUTIONS}segmentation.py"),
-    "segmentation": (*_contract("segmentation"), f"{_DISTRIBUTIONS}segmentation.py", "tests/models/test_segmenter.py"),
+    "running": (*_contract("Segmentation", "segmentation"), f"{_DISTRIBUTIONS}segmentation.py"),
+    "segmentation": (
+        *_contract("Segmentation", "segmentation"),
+        f"{_DISTRIBUTIONS}segmentation.py",
+        "tests/models/test_segmenter.py",
+    ),
     "symmetrisation": ("tests/evaluate/test_symmetrisation.py",),
     "": ("tests/kernels", f"{_DISTRIBUTIONS}chain.py", f"{_DISTRIBUTIONS}mixture.py", f"{_DISTRIBUTIONS}alignment.py"),
 }

@@ -1,0 +1,18 @@
+"""All structures of the library, for tests that run on each of them beside the contract suite."""
+
+from __future__ import annotations
+
+import pytest
+
+from .bracketing_case import BRACKETING
+from .chain_case import CHAIN
+from .dependency_case import DEPENDENCY
+from .headed_bracketing_case import HEADED_BRACKETING
+from .mixture_case import MIXTURE
+from .pcfg_case import GRAMMAR
+from .segmentation_case import SEGMENTATION
+from .semimarkov_case import SEMIMARKOV
+
+CASES = [CHAIN, DEPENDENCY, BRACKETING, HEADED_BRACKETING, SEGMENTATION, MIXTURE, GRAMMAR, SEMIMARKOV]
+
+on_every_structure = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
