@@ -415,7 +415,8 @@ class Structure(TorchDistribution):
             place = place * size + more
         flat = table if len(index) == 1 else table.flatten(axis, axis + len(index) - 1)
         # One axis to select from: its gradient is a plain sum into the table.
-        return flat.index_select(axis, place.expand(shape).reshape(-1)).unflatten(axis, shape)
+        found: Tensor = flat.index_select(axis, place.expand(shape).reshape(-1)).unflatten(axis, shape)
+        return found
 
     def spread(self, table: Tensor, owner: Tensor) -> Tensor:  # (*draws, 1 or rows, *axes)
         """A table for each row, from the set of weights that belongs to its example; one for all if they share it.

@@ -16,9 +16,9 @@ from pyro_unsup import Categorical
 from pyro_unsup.distributions import AlignmentHMM, Structure
 from pyro_unsup.distributions.alignment.grid import Grid
 from pyro_unsup.distributions.alignment.jumps import rooms
+from pyro_unsup.testing import Case, Enumerated, Instance, Table
 
 from .alignment_case import options
-from .contract import Case, Enumerated, Instance, Table
 
 Use = tuple[str, tuple[int, ...]]
 
@@ -106,11 +106,6 @@ def instances(draw: Any, spreads: tuple[float, ...]) -> Instance:
         items.append(enumerate_alignments(dist, b, value[at : at + size].tolist()))
         at += size
     return Instance(dist, value, items, pieces)
-
-
-def reference(instance: Instance, sum_: Any) -> Tensor:
-    dist = instance.dist
-    return dist.sum_over(dist.potentials_of(instance.value), sum_)
 
 
 def trace_enum(instance: Instance) -> float:
@@ -218,7 +213,6 @@ ALIGNMENT_HMM = Case(
     "alignment by jumps",
     instances((0.0, 1.0, 3.0, 10.0)),
     instances((100.0, 300.0)),
-    reference,
     trace_enum,
     variants,
     long,

@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from pyro_unsup.kernels import bracketing, chain, dependency, headed_bracketing, segmentation
+from pyro_unsup.kernels.alignment import hmm, model1
 from pyro_unsup.kernels.limits import LIMIT
 from pyro_unsup.testing import StructureContract
 
+from .alignment_case import ALIGNMENT
+from .alignment_hmm_case import ALIGNMENT_HMM
 from .bracketing_case import BRACKETING
 from .chain_case import CHAIN
 from .dependency_case import DEPENDENCY
@@ -17,6 +20,14 @@ from .mixture_case import MIXTURE
 from .pcfg_case import GRAMMAR
 from .segmentation_case import SEGMENTATION
 from .semimarkov_case import SEMIMARKOV
+
+
+class TestAlignment(StructureContract):
+    case = ALIGNMENT
+
+
+class TestAlignmentHMM(StructureContract):
+    case = ALIGNMENT_HMM
 
 
 class TestChain(StructureContract):
@@ -52,6 +63,8 @@ class TestSemiMarkov(StructureContract):
 
 
 SCALED = {
+    "alignment": (TestAlignment, model1),
+    "alignment_hmm": (TestAlignmentHMM, hmm),
     "chain": (TestChain, chain),
     "dependency": (TestDependency, dependency),
     "bracketing": (TestBracketing, bracketing),

@@ -149,7 +149,6 @@ def test_segments_with_a_vowel() -> None:
 
 
 def test_links_near_the_diagonal() -> None:
-    from pyro_unsup.distributions.alignment.grid import Grid
 
     grid = Grid(torch.tensor([4, 1]), torch.tensor([2, 0]))
     value = torch.zeros(grid.cells, dtype=torch.int32)

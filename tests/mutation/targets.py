@@ -40,13 +40,13 @@ def _contract(structure: str, name: str = "") -> tuple[str, ...]:
 #: By the beginning of a kernel's name, the longest that fits: where it is tested.
 KERNELS: dict[str, tuple[str, ...]] = {
     "alignment/": (
-        *_contract("Alignment"),
+        *_contract("Alignment", "alignment"),
         f"{_DISTRIBUTIONS}alignment.py",
         f"{_DISTRIBUTIONS}agreement.py",
         "tests/models/test_aligner.py",
     ),
     "alignment/hmm": (
-        *_contract("AlignmentHMM", "alignment/hmm"),
+        *_contract("AlignmentHMM", "alignment_hmm"),
         f"{_DISTRIBUTIONS}alignment_hmm.py",
         f"{_DISTRIBUTIONS}alignment_hmm_agreement.py",
     ),

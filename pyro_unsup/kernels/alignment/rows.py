@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +19,6 @@ from ..plumbing import offsets
 from ..room import room
 from ..threads import even_cuts, threads_for
 from .cells import count, gather_logs
-
-if TYPE_CHECKING:
-    from ...distributions.alignment.grid import Grid
 
 Array = np.ndarray[Any, Any]
 
@@ -48,7 +45,8 @@ class Rows:
     cuts: Array
 
     @staticmethod
-    def of(grid: Grid) -> Rows:
+    def of(grid: Any) -> Rows:
+        """From a :class:`pyro_unsup.distributions.alignment.grid.Grid`."""
         null = (grid.place == 0).numpy()
         return Rows(grid.starts.numpy(), grid.pair.numpy(), null, grid.targets.numpy(), grid.cuts.numpy())
 
