@@ -233,10 +233,6 @@ class Structure(TorchDistribution):
         new.weights = {**self.weights, **weights}
         if all(name in self.weights and w.shape == self.weights[name].shape for name, w in weights.items()):
             return new  # as in every E step: shapes need no second look
-        if unknown := weights.keys() - self.weights.keys():
-            raise StructureError(
-                f"{type(self).__name__} has no weights {sorted(unknown)}: it has {sorted(self.weights)}"
-            )
         new._measure()
         wide = new._weights_batch()
         new._batch_shape = self._batch_shape if wide.numel() <= self._batch_shape.numel() else wide

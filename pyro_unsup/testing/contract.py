@@ -385,6 +385,8 @@ class StructureContract:
             each = dist.with_weights(own)
         except ValueError as error:
             pytest.skip(str(error))
+        if each.draws:
+            pytest.skip("weights by example have no room for another axis of examples")
         total = each.log_prob(value)
         close(total.detach(), log_z(instance), 1e-10, 1e-12)
         alive = total > -torch.inf

@@ -120,7 +120,8 @@ class Agreement(Structure):
     def _measure(self) -> None:
         self.sizes = {}  # each direction has its own
         self._ways = (self._plain(0), self._plain(1))
-        self.weights = self._all_weights()
+        self.weights, self.all_axes = self._all_weights(), self._axes()
+        self.table_axes = {name: tuple(axes.split()) for name, axes in self.all_axes.items()}
 
     # -- two structures side by side
 
@@ -213,7 +214,8 @@ class Agreement(Structure):
         one, other = (way.of_pairs(grid, cells, examples) for way in (self._plain(0), self._plain(1)))
         new._ways, new.grid, new.lengths = (one, other), grid, self._words(grid)
         new.rows, new.weights = Rows(new.lengths), new._all_weights()
-        new.table_axes = {name: tuple(axes.split()) for name, axes in new._axes().items()}
+        new.all_axes = new._axes()
+        new.table_axes = {name: tuple(axes.split()) for name, axes in new.all_axes.items()}
         if "links" in self.extra:
             links = self._links()
             new.extra = {"links": links.index_select(-2, cells.to(links.device))}

@@ -80,8 +80,7 @@ class AlignmentHMM(Alignment):
 
     def _measure(self) -> None:
         self.reach = reach_of(self.weights["jump"])
-        if "room" in self.weights:  # its size goes with that of the jumps
-            self.table_axes = {**self.table_axes, "room": (str(rooms(self.reach)),)}
+        self.all_axes = {**self.all_axes, "room": str(rooms(self.reach))}  # its size goes with that of the jumps
         super()._measure()
         most = self.grid.widest(self.turned) + 1
         if self.sizes["M"] < most:

@@ -209,7 +209,9 @@ class Alignment(Structure):
         new.grid, new.lengths = grid, grid.choosers(self.turned)
         new.rows = Rows(new.lengths)
         new.weights = {name: self._own_weights(name, pairs) for name in self.weights}
-        new.table_axes = {name: tuple(new._axes()[name].split()) for name in new.weights}
+        by_pair = {name: str(len(grid)) for name in ("null", "word")}
+        new.all_axes = {**self.all_axes, **by_pair}
+        new.table_axes = {name: tuple(new.all_axes[name].split()) for name in new.weights}
         new.extra = {name: self._own_extra(x, cells) if name == "links" else x for name, x in self.extra.items()}
         new._batch_shape, new._event_shape = new._weights_batch(), Size([grid.cells])
         return new

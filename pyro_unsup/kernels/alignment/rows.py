@@ -104,7 +104,7 @@ class Trellises:
     offsets: Array
 
     @staticmethod
-    def of(grid: Grid) -> Trellises:
+    def of(grid: Any) -> Trellises:
         order, _ = grid._by_pair
         return Trellises(grid.rows, order.numpy(), offsets(grid.source_lengths.numpy() + 1))
 
