@@ -21,7 +21,7 @@ from ..distributions.semiring import LOG, MAX, SAMPLE
 from .case import Case, Instance, Table, log_sum
 
 #: How many of the examples to try: more where there is time, fewer where kernels run as plain Python.
-SHARE = float(os.environ.get("PYRO_UNSUP_EXAMPLES", "1"))
+SHARE = float(os.environ.get("PYRO_UNSUP_EXAMPLES", "0.2"))
 
 #: Not the CPU, and there everywhere.
 DEVICE = "meta"
