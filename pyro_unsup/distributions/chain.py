@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch import Size, Tensor
-from torch.nn.functional import one_hot
 
 from ..errors import StructureError
 from ..kernels.threads import TOKENS_A_THREAD
@@ -148,7 +147,7 @@ class Chain(Structure):
         return parts.argmax(-1)
 
     def to_parts(self, structure: Tensor) -> Tensor:  # (*draws, tokens) -> (*draws, tokens, K)
-        return one_hot(structure.long() + 1, self.sizes["K"] + 1)[..., 1:].bool()  # -1 has none
+        return structure.unsqueeze(-1) == torch.arange(self.sizes["K"], device=structure.device)
 
     def best_parts(self, gain: Tensor) -> Tensor:
         return gain.argmax(-1)  # without steps, every position is on its own

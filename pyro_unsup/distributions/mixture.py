@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from torch import Size, Tensor
-from torch.nn.functional import one_hot
 
 from .. import kernels
 from ..errors import StructureError
@@ -87,7 +86,7 @@ class Mixture(Structure):
         return parts.argmax(-1)
 
     def to_parts(self, structure: Tensor) -> Tensor:  # (*draws, B) -> (*draws, B, K)
-        return one_hot(structure.long() + 1, self.sizes["K"] + 1)[..., 1:].bool()  # -1 has none
+        return structure.unsqueeze(-1) == torch.arange(self.sizes["K"], device=structure.device)
 
     def best_parts(self, gain: Tensor) -> Tensor:
         return gain.argmax(-1)

@@ -122,7 +122,7 @@ class Structure(TorchDistribution):
 
     @abstractmethod
     def to_parts(self, structure: Tensor) -> Tensor:  # (*draws, rows, ...) bool
-        """Which parts a structure has."""
+        """Which parts a structure has; none where it is -1."""
 
     def owner(self, group: str) -> Tensor:  # (rows,)
         """The example that each row belongs to: of a group of parts, of a ``"value"`` or of a ``"structure"``."""

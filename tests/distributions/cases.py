@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from .alignment_case import ALIGNMENT
+from .alignment_hmm_case import ALIGNMENT_HMM
 from .bracketing_case import BRACKETING
 from .chain_case import CHAIN
 from .dependency_case import DEPENDENCY
@@ -14,5 +16,6 @@ from .segmentation_case import SEGMENTATION
 from .semimarkov_case import SEMIMARKOV
 
 CASES = [CHAIN, DEPENDENCY, BRACKETING, HEADED_BRACKETING, SEGMENTATION, MIXTURE, GRAMMAR, SEMIMARKOV]
+CASES += [ALIGNMENT, ALIGNMENT_HMM]
 
 on_every_structure = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -93,9 +93,8 @@ def test_a_skewed_posterior_goes_from_the_reference_to_the_model() -> None:
         beta: poutine.trace(pu.skew(given(model, start), beta, toward="harmonic")).get_trace(SENTENCES).nodes["tags"]
         for beta in (1e-9, 1.0)
     }
-    reference = plain["fn"].with_weights(
-        {name: torch.zeros_like(w) for name, w in plain["fn"].weights.items()} | plain["fn"].references()["harmonic"]
-    )
+    blank = plain["fn"].with_weights({name: torch.zeros_like(w) for name, w in plain["fn"].weights.items()})
+    reference = blank.with_potentials(**plain["fn"].references()["harmonic"])
     found = {beta: site["fn"].posterior(site["value"]).marginals for beta, site in skewed.items()}
     torch.testing.assert_close(found[1.0], plain["fn"].posterior(plain["value"]).marginals)
     expected = reference.posterior(plain["value"]).marginals
