@@ -29,7 +29,7 @@ from coin_models import Cautious, Flips, favour
 
 counts = torch.tensor([[9, 1], [8, 2], [10, 0], [1, 9], [0, 10], [2, 8]])
 data = Flips(counts, torch.tensor([0, 0, 0, 1, 1, 1]))
-start = pu.from_weights({"coin": torch.tensor([0.5, 0.5]).log(), "side": torch.tensor([[0.6, 0.4], [0.4, 0.6]]).log()})
+start = pu.init.from_weights({"coin": torch.tensor([0.5, 0.5]).log(), "side": torch.tensor([[0.6, 0.4], [0.4, 0.6]]).log()})
 fit = pu.EM(CoinModel(2), Cautious(0.7), start).run(data, iterations=30, progress=False)
 fit.save(folder + "/fit")
 back = pu.load(folder + "/fit")
@@ -50,7 +50,7 @@ for i, model in enumerate(orders):
 text, tagger = [[0, 1, 2], [2, 1], [0, 1, 1, 2]], pu.models.Tagger(2, 3)
 pu.EM(favour(tagger, bonus)).run(text, iterations=1, progress=False).save(folder + "/handler")
 pu.EM(tagger, Cautious()).run(text, iterations=1, progress=False).save(folder + "/estimator")
-annealed = pu.Anneal(CoinModel(2), init=start, schedule=pu.geometric(0.5, 2.0)).run(data, progress=False)
+annealed = pu.Anneal(CoinModel(2), init=start, schedule=pu.schedules.geometric(0.5, 2.0)).run(data, progress=False)
 print(json.dumps({
     "imported": before,
     "rising": bool((fit.history.objective.diff()[1:] > -1e-12).all()),

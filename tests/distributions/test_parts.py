@@ -196,9 +196,11 @@ def test_potentials_that_are_none(case: Case, data: st.DataObject) -> None:
     dist, value, part = plain.dist, plain.value, plain.dist.part
     shape = dist.posterior(value).marginals.shape
     for wrong in (torch.zeros(*shape, 3), torch.zeros(shape[0] + 2, *shape[1:]), torch.zeros(2, *shape)):
-        for use in (weighed(dist, wrong).log_prob, lambda x, wrong=wrong: weighed(dist, wrong).posterior(x).marginals):
-            with pytest.raises(StructureError, match=f"there are {part} of shape .*, which do not fit potentials of"):
-                use(value)
+        misfit = f"there are {part} of shape .*, which do not fit potentials of"
+        with pytest.raises(StructureError, match=misfit):
+            weighed(dist, wrong).log_prob(value)
+        with pytest.raises(StructureError, match=misfit):
+            _ = weighed(dist, wrong).posterior(value).marginals
     for bad in (torch.inf, torch.nan):
         with pytest.raises(StructureError, match="hold NaN or \\+inf"):
             weighed(dist, torch.full(shape, bad))

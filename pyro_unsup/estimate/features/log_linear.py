@@ -203,7 +203,7 @@ class LogLinear(Differentiable):
                 "LogLinear has templates, which are functions: a fit stores the names and weights of its features "
                 "instead"
             )
-        own = ("kappa", "m_steps", "start", "fit_start", "start_kappa", "max_gib")
+        own = ("kappa", "lbfgs_iterations", "start", "fit_start", "start_kappa", "max_gib")
         return {name: getattr(self, name) for name in own}, {}
 
     @classmethod
