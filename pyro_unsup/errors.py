@@ -52,10 +52,10 @@ class StructureError(UnsupError):
 
     >>> import torch, pyro_unsup as pu
     >>> try:
-    ...     pu.Chain(torch.zeros(2), torch.zeros(3, 3), torch.zeros(2, 5), torch.tensor([4]))
+    ...     pu.Chain(torch.zeros(2), torch.zeros(2, 2), torch.zeros(3, 5), torch.tensor([4]))
     ... except pu.StructureError as error:
     ...     print(error)
-    start has 2 states, so transition of a chain of order 1 should end in shape (2,) + (outcomes,), actual shape (3, 3)
+    emission should end in shape (K, V), where K = 2; actual shape (3, 5)
     """
 
 

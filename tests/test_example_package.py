@@ -29,7 +29,8 @@ from coin_models import Cautious, Flips, favour
 
 counts = torch.tensor([[9, 1], [8, 2], [10, 0], [1, 9], [0, 10], [2, 8]])
 data = Flips(counts, torch.tensor([0, 0, 0, 1, 1, 1]))
-start = pu.init.from_weights({"coin": torch.tensor([0.5, 0.5]).log(), "side": torch.tensor([[0.6, 0.4], [0.4, 0.6]]).log()})
+sides = torch.tensor([[0.6, 0.4], [0.4, 0.6]]).log()
+start = pu.init.from_weights({"coin": torch.tensor([0.5, 0.5]).log(), "side": sides})
 fit = pu.EM(CoinModel(2), Cautious(0.7), start).run(data, iterations=30, progress=False)
 fit.save(folder + "/fit")
 back = pu.load(folder + "/fit")

@@ -98,6 +98,7 @@ class Chain(Structure):
 
     @property
     def second_order(self) -> bool:
+        """Whether a state depends on the two before it."""
         return "second" in self.weights
 
     def potentials(self, value: Tensor) -> Potentials:
@@ -161,6 +162,10 @@ class Chain(Structure):
 
     def check_structure(self, structure: Tensor) -> None:
         K = self.sizes["K"]
+        if structure.shape != (self.rows.size,):
+            raise StructureError(
+                f"a structure has shape ({self.rows.size},), actual shape {tuple(structure.shape)}: one state a word"
+            )
         if structure.numel() and (int(structure.min()) < 0 or int(structure.max()) >= K):
             raise StructureError(
                 f"states must lie in 0 .. {K - 1}, actual range {int(structure.min())} .. {int(structure.max())}"

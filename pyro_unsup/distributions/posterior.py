@@ -27,7 +27,7 @@ class Posterior:
     A structure is -1 throughout where an example has none.
 
     :param prior: the distribution. Gradients stop here.
-    :param value: the data, lying flat.
+    :param value: (rows, ...) the data, lying flat.
 
     >>> import torch
     >>> import pyro_unsup as pu
@@ -78,7 +78,7 @@ class Posterior:
         return self._solved[1]
 
     @cached_property
-    def marginals(self) -> Tensor:
+    def marginals(self) -> Tensor:  # (*draws, rows, ...)
         """The posterior probability of the parts that tell a structure."""
         return self.prior.shaped(self._marginals, 0)
 
@@ -97,7 +97,7 @@ class Posterior:
         """The structure of highest posterior probability (Viterbi)."""
         return self.prior.shaped(self._decode(False, None), -1)
 
-    def mbr(self) -> Tensor:
+    def mbr(self) -> Tensor:  # (*draws, rows, ...)
         """The structure with the highest expected number of right parts (minimum Bayes risk).
 
         Only parts of some possible structure are used, so that what is forbidden stays so.

@@ -128,7 +128,7 @@ class Structure(TorchDistribution):
         """The example that each row belongs to: of a group of parts, of a ``"value"`` or of a ``"structure"``."""
         return self.rows.owner
 
-    def check_structure(self, structure: Tensor) -> None:
+    def check_structure(self, structure: Tensor) -> None:  # (rows, ...)
         """Raise if this is no structure of these data."""
 
     def best_parts(self, gain: Tensor) -> Tensor | None:  # (*draws, rows, ...)
@@ -250,7 +250,8 @@ class Structure(TorchDistribution):
     def with_potentials(self: Self, **more: Tensor) -> Self:
         """The same distribution with more log-potential for the parts of some groups.
 
-        :param more: by group, truth values (which parts are allowed) or log-potentials, broadcasting to the parts.
+        :param more: by group, truth values (which parts are allowed) or log-potentials, of a shape that broadcasts to
+            that of the parts, (*draws, rows, ...).
         """
         new = copy(self)
         dtype = next(iter(self.weights.values()))
@@ -276,7 +277,11 @@ class Structure(TorchDistribution):
         return new
 
     def select(self: Self, value: Tensor, examples: Tensor) -> tuple[Self, Tensor]:
-        """The distribution of some examples, in their order, and their values."""
+        """The distribution of some examples, in their order, and their values.
+
+        :param value: (rows, ...) lying flat.
+        :param examples: (n,) their numbers.
+        """
         new = copy(self)
         new.lengths = self.rows.lengths[examples]
         new.rows = Rows(new.lengths)
@@ -291,8 +296,10 @@ class Structure(TorchDistribution):
         return new, found
 
     def rows_of(self, group: str, x: Tensor, examples: Tensor, lead: int | None = None) -> Tensor:
-        """The rows of some examples, in their order.
+        """The rows of some examples, (n,), in their order.
 
+        :param group: of parts, or ``"value"``, or ``"structure"``.
+        :param examples: (n,) their numbers.
         :param x: (*lead, rows, ...) of a group of parts, of a ``"value"`` or of a ``"structure"``; of a shared group
             (*lead, 1 or B, ...).
         :param lead: how many axes come before the rows; those of draws, if it is not given.
@@ -349,7 +356,7 @@ class Structure(TorchDistribution):
         """log Z by the definition, on any device, with gradients of any order."""
         return self.sum_over(self.potentials_of(value), LOG)
 
-    def potentials_of(self, value: Tensor) -> Potentials:
+    def potentials_of(self, value: Tensor) -> Potentials:  # (rows, ...)
         """Potentials, with those that were added."""
         found = self.potentials(value)
         for name, more in self.extra.items():
@@ -398,7 +405,7 @@ class Structure(TorchDistribution):
 
         :param table: (*draws, 1 or B, *axes).
         :param owner: (*parts) the example of each.
-        :param index: (*parts) for the first axes of the table.
+        :param index: (*parts,) for the first axes of the table.
         """
         axis = len(self.draws)
         if table.shape[axis] == 1:
@@ -424,8 +431,11 @@ class Structure(TorchDistribution):
 
     # -- how data lie
 
-    def laid_flat(self: Self, value: Tensor) -> tuple[Self, Tensor]:
-        """The distribution and the value, lying flat, if both are what they should be."""
+    def laid_flat(self: Self, value: Tensor) -> tuple[Self, Tensor]:  # event_shape -> (rows, ...)
+        """The distribution and the value, lying flat, if both are what they should be.
+
+        :param value: of the event shape, (rows, ...) for most.
+        """
         self.check_weights()
         if value.shape != self.event_shape:
             raise StructureError(
@@ -435,7 +445,7 @@ class Structure(TorchDistribution):
         self.check_value(value)
         return self, value
 
-    def flat_structure(self, structure: Tensor) -> Tensor:
+    def flat_structure(self, structure: Tensor) -> Tensor:  # (*draws, rows, ...)
         """A structure, lying flat."""
         return structure
 
@@ -444,9 +454,10 @@ class Structure(TorchDistribution):
         return flat
 
     def by_example(self, total: Tensor) -> Tensor:  # (*draws, B) -> batch_shape
+        """One value an example, as the batch of the distribution has them."""
         return total.expand(broadcast(total.shape, self._batch_shape))
 
-    def check_value(self, value: Tensor) -> None:
+    def check_value(self, value: Tensor) -> None:  # (rows, ...)
         """Raise if a value holds numbers that it should not."""
 
     def check_weights(self) -> None:
@@ -463,7 +474,12 @@ class Structure(TorchDistribution):
                     raise StructureError(f"{name} holds NaN or +inf; log-weights are numbers below +inf, or -inf")
 
     def check_integers(self, value: Tensor, size: int, least: int = 0) -> None:
-        """Raise unless these are whole numbers below ``size``, from 0, or from -1 if that stands for none."""
+        """Raise unless these are whole numbers below ``size``.
+
+        :param value: (rows, ...).
+        :param size: how many there are.
+        :param least: 0, or -1 if that stands for none.
+        """
         if value.is_floating_point() or value.dtype == torch.bool:
             raise StructureError(f"{self.what} must be integers, actual dtype {value.dtype}")
         if not value.numel():

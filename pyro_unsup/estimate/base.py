@@ -61,7 +61,13 @@ class Estimator(Protocol):
     """
 
     def weights(self, declaration: Declaration, counts: Tensor, old: Tensor) -> Tensor:
-        """New log-weights from expected counts; ``old`` are the weights that the counts came from."""
+        """New log-weights from expected counts.
+
+        :param declaration: of the table.
+        :param counts: (*rows, outcomes) as the table lies.
+        :param old: (*rows, outcomes) the log-weights that the counts came from.
+        :return: (*rows, outcomes).
+        """
 
     def log_prior(self, declaration: Declaration, log_weights: Tensor) -> Tensor | float:
         """What this estimator adds to the log-likelihood, so that the sum is what it maximises."""

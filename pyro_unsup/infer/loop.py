@@ -123,9 +123,14 @@ class Checkpoints:
     def flush(self, reason: Reason = Reason.CHECKPOINT) -> None:
         """Write the last state noted, unless it has been written for the same reason."""
         if self._folder is not None and self._kept is not None and self._written != reason:
-            self._kept(reason).save(self._folder, overwrite=True)
+            self.write(self._kept(reason))
             self._written = reason
             self._last = time.perf_counter()
+
+    def write(self, fit: Fit) -> None:
+        """Write a fit."""
+        if self._folder is not None:
+            fit.save(self._folder, overwrite=True)
 
     @contextmanager
     def guarding(self) -> Iterator[None]:

@@ -75,6 +75,8 @@ def follow(
     if state is None:
         if resume is None:
             raise FitError("the stream held no mini-batches: expected at least one")
+        resume.report.reason = reason  # nothing was left to learn from, but now it is over
+        checkpoints.write(resume)
         return resume
     if since:
         rows.append(row())

@@ -232,7 +232,7 @@ def test_labels_that_the_dictionary_forbids_are_an_error() -> None:
 
 def test_labels_of_the_wrong_number_are_an_error() -> None:
     model = Tagger(tags=3, vocab=4)
-    with pytest.raises(StructureError, match=r"should have shape \(10,\) \(the sum of lengths\), actual \(3,\)"):
+    with pytest.raises(StructureError, match=r"a structure has shape \(10,\), actual shape \(3,\)"):
         from_labelled(model, SENTENCES, structure=torch.zeros(3))(declared(model, SENTENCES), seeded())
 
 

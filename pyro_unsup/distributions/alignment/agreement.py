@@ -80,10 +80,12 @@ class Agreement(Structure):
 
     @property
     def forward(self) -> Alignment:
+        """Target words choose source words."""
         return self._way(0)
 
     @property
     def backward(self) -> Alignment:
+        """Source words choose target words."""
         return self._way(1)
 
     def _way(self, k: int) -> Alignment:

@@ -203,7 +203,8 @@ class Alignment(Structure):
         """The distribution of some pairs.
 
         :param grid: theirs.
-        :param cells: where their cells lie in the grid of this one.
+        :param cells: (cells,) where their cells lie in the grid of this one.
+        :param pairs: (n,) their numbers.
         """
         new = copy(self)
         new.grid, new.lengths = grid, grid.choosers(self.turned)
