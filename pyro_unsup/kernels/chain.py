@@ -15,9 +15,9 @@ from .chain_log import decode_pass, log_pass
 from .chain_sparse import sparse_pass
 from .exp_log import scaled_rows
 from .limits import LIMIT
-from .parts import in_parts
 from .plumbing import OnePass, in_shards, uniform_numbers
 from .room import room
+from .threads import in_parts
 
 Array = np.ndarray[Any, Any]
 #: start, trans, stop, emit (V, K), and the logs of what was divided out of its rows (V,)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from .parts import in_parts
 from .room import room
+from .threads import in_parts
 
 Array = np.ndarray[Any, Any]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .parts import in_parts
+from .threads import in_parts
 
 Array = np.ndarray[Any, Any]
 

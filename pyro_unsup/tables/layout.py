@@ -13,8 +13,8 @@ from torch import Tensor
 
 from ..distributions.segments import row_index, segment_logsumexp, segment_sum
 from ..errors import TableError
-from ..kernels.parts import in_parts
 from ..kernels.room import room
+from ..kernels.threads import in_parts
 
 
 @dataclass(frozen=True, eq=False)

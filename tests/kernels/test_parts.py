@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pyro_unsup.kernels.parts import in_parts
+from pyro_unsup.kernels.threads import in_parts
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])

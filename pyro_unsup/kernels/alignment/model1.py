@@ -13,9 +13,9 @@ import torch
 from torch import Generator, Tensor
 
 from ..exp_log import exp_below
-from ..parts import in_parts
 from ..plumbing import uniform_numbers
 from ..room import room, zeros
+from ..threads import in_parts
 from .model1_log import choose_pass, log_pass
 from .rows import Rows, Trellises, add_up, cell_logs, in_row_shards, in_runs
 from .sweeps import (

@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ..parts import on_threads
 from ..plumbing import offsets
 from ..room import room
-from ..threads import even_cuts, threads_for
+from ..threads import even_cuts, on_threads, threads_for
 from .cells import count, gather_logs
 
 Array = np.ndarray[Any, Any]
