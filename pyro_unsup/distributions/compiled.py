@@ -44,7 +44,7 @@ class Kernel(Protocol):
     TAKES: tuple[str, ...]
 
     def sums(self, dist: Structure, weights: Tables, value: Tensor, wanted: frozenset[str]) -> Pass:
-        """:param wanted: the weights and groups that counts are wanted of; none if log Z is all."""
+        """:param wanted: the weights and groups that counts are wanted of; empty if only log Z is needed."""
 
     def decode(
         self, dist: Structure, weights: Tables, value: Tensor, draw: bool, generator: Generator | None
@@ -71,8 +71,8 @@ def kernel_of(dist: Structure) -> Any:
 
 
 def by_weights(dist: Structure, kernel: Any, function: str) -> bool:
-    """Whether a function of a kernel that starts from weights applies: all examples share them, and every part that it
-    takes more potential for has its own."""
+    """Whether a function of a kernel that starts from weights applies: all examples share the weights, and added
+    potentials are of groups that it takes, one value a part."""
     takes = getattr(kernel, "TAKES", ())
     if not (hasattr(kernel, function) and dist.one_set) or (dist.extra and dist.draws):
         return False

@@ -131,12 +131,24 @@ class Posterior:
         return self.prior.by_example(found)
 
     def kl(self, other: Posterior) -> Tensor:  # (*draws, B)
-        """The Kullback-Leibler divergence from this posterior to another over the same structures, in nats."""
-        if type(other.prior) is not type(self.prior) or other.value.shape != self.value.shape:
-            raise StructureError("a divergence is between two posteriors of one kind of structure over the same data")
-        own, others = self._means([self.prior, other.prior])
+        """The Kullback-Leibler divergence from this posterior to another one of the same data, in nats.
+
+        It is infinite where the other holds impossible what this one does not, and 0 where this one has no structure.
+
+        :param other: of the same kind of structure, data and shape of draws. Its weights and potentials may differ.
+        """
+        mine, theirs = self.prior, other.prior
+        if type(theirs) is not type(mine) or mine.draws != theirs.draws:
+            raise StructureError(
+                f"kl needs two posteriors of one kind of structure and one shape of draws, actual "
+                f"{type(mine).__name__} {tuple(mine.draws)} and {type(theirs).__name__} {tuple(theirs.draws)}"
+            )
+        if not torch.equal(self.value, other.value) or not torch.equal(mine.rows.lengths, theirs.rows.lengths):
+            raise StructureError("kl needs two posteriors of the same data: these have other values or lengths")
+        own, others = self._means([mine, theirs])
         found = other._log_z - others - (self._log_z - own)
-        return self.prior.by_example(torch.where(self._log_z > -torch.inf, found, torch.zeros_like(found)))
+        found = torch.where(other._log_z == -torch.inf, torch.inf, found)
+        return mine.by_example(torch.where(self._log_z > -torch.inf, found, torch.zeros_like(found)))
 
     # -- how it is found
 
@@ -240,6 +252,8 @@ def _gradient(dist: Structure, potentials: Potentials, sum_: Sum) -> tuple[Tenso
     leaves = {name: x.detach().clone().requires_grad_() for name, x in potentials.items()}
     with torch.enable_grad():
         total = dist.sum_over(leaves, sum_)
+        if not total.requires_grad:  # data so small that there is nothing to choose: no part is used
+            return total, {name: torch.zeros_like(x) for name, x in potentials.items()}
         found = torch.autograd.grad(total.sum(), list(leaves.values()), allow_unused=True, materialize_grads=True)
     return total.detach(), dict(zip(leaves, found, strict=True))
 

@@ -72,7 +72,8 @@ class Structure(TorchDistribution):
     Weights may come in batches: (*draws, 1, *axes) is one set a draw, (*draws, B, *axes) one set an example. The result
     is then (*draws, B). In ``potentials`` and ``total`` the leading axes of tensors are those draws.
 
-    :param weights: log-weights by name: numbers below +inf, or -inf for what is impossible. None is left out.
+    :param weights: log-weights by name: numbers below +inf, or -inf for what is impossible. Tables given as None
+        are ignored.
     :param lengths: (B,) rows of each example.
     :param event_shape: of a value.
     :param axes: of the tables, if they are not the same for all objects of the class.
@@ -88,7 +89,8 @@ class Structure(TorchDistribution):
 
     #: Axes of every table of weights: a letter for each size, a number, or a sum of these such as ``N+P``.
     axes: ClassVar[Mapping[str, str]] = {}
-    #: The group of parts that tells a structure: what marginals, constraints and decoding speak of.
+    #: The group of parts that determines the structure: if all other parts of the group are forbidden, exactly one
+    #: structure is left. Marginals, constraints and decoding speak of it.
     part: ClassVar[str]
     #: Groups of potentials that are tables, used all over an example and kept once: (*draws, 1 or B, *axes).
     shared_groups: ClassVar[tuple[str, ...]] = ()
@@ -113,7 +115,8 @@ class Structure(TorchDistribution):
     def total(self, potentials: Potentials, sum_: Sum) -> Tensor:  # (*draws, B)
         """The sum over all structures of the product of their parts, example by example: the recursion.
 
-        Each ``sum_`` is one choice that a structure makes at most once. Examples and positions must not share it.
+        Call ``sum_`` once for each choice. Never sum over examples or positions that choose separately: a draw makes
+        one choice for each sum.
         """
 
     @abstractmethod
@@ -241,6 +244,8 @@ class Structure(TorchDistribution):
     def with_temperature(self: Self, temperature: float) -> Self:
         """Every weight and every added potential to the power of 1 / temperature. What is impossible stays so, at an
         infinite temperature too, where all that is possible weighs the same."""
+        if not isinstance(temperature, int | float) or not temperature > 0:
+            raise StructureError(f"a temperature is a number above 0, actual {temperature!r:.80}")
         if temperature == 1:
             return self
         new = self.with_weights({name: heated(w, temperature) for name, w in self.weights.items()})
@@ -337,7 +342,9 @@ class Structure(TorchDistribution):
         """
         dist, value = self.laid_flat(value)
         structure = dist.flat_structure(structure)
-        dist.check_structure(structure)
+        draws = dist.draws if dist.draws and structure.shape[: len(dist.draws)] == dist.draws else Size()
+        for one in structure.reshape(-1, *structure.shape[len(draws) :]) if draws else [structure]:
+            dist.check_structure(one)
         only = dist.with_potentials(**{dist.part: dist.to_parts(structure)})
         return only.by_example(only.log_partition(value))
 

@@ -93,7 +93,7 @@ class Regularised(Wrapped):
         (slope,) = torch.autograd.grad(total, lam)
         scale, bound = 1 if self._each else self._examples, self._bound.double()
         found = float(total.detach()) / scale + float((lam.detach().double() @ bound).sum())
-        return found, (slope.double() / scale + bound).reshape(-1).numpy()
+        return found, (slope.double() / scale + bound).reshape(-1).cpu().numpy()
 
     def _solve(self, value: Tensor) -> Tensor:  # (F,) or (B, F)
         """The multipliers, not negative, at which the dual is lowest: log Z under them, plus them times the bounds."""

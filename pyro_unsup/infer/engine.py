@@ -16,7 +16,7 @@ from ..estimate import Estimator, Normalise, Parametric
 from ..results import Fit
 from .estimation import Estimate
 from .init import HasParameters, Initial, noise
-from .loop import Callback, Info
+from .loop import Callback, Info, relative_change
 from .processes import rank_and_size
 from .runs import Monitor, Run, best_of
 from .session import Session
@@ -78,10 +78,10 @@ class Engine:
         """Whether nothing is left to be done at this stage.
 
         :param state: where the run is.
-        :param rows: what the iterations found so far. The last one belongs to this state.
+        :param rows: what the iterations found so far; in a loop of your own, the infos that ``step`` returned.
         :param tolerance: relative change of the objective that counts as none.
         """
-        return rows[-1].change <= tolerance
+        return relative_change(rows[-1], rows[-2] if len(rows) > 1 else None) <= tolerance
 
     def has_next_stage(self, state: Any) -> bool:
         """Whether a stage comes after this one, such as a higher beta."""

@@ -190,16 +190,23 @@ def iterate(
             bar.update()
 
 
+def relative_change(info: Info, before: Info | None) -> float:
+    """How the objective changed, relative to what it was; infinite where there is nothing to compare with."""
+    if before is None or before.objective == -math.inf or before.stage != info.stage:
+        return math.inf
+    size = max(abs(before.objective), 1.0)  # data explained perfectly have objective 0, up to rounding
+    return abs(info.objective - before.objective) / size
+
+
 def compare(info: Info, before: Info | None, may_fall: float) -> None:
     """Note how the objective changed. Raises if it is not a number, or fell further than rounding explains."""
     # A start with zeros may have no prior probability (-inf); the first update mends that.
     if math.isnan(info.objective) or info.objective == math.inf or (before and info.objective == -math.inf):
         raise FitError(f"iteration {info.iteration}: the objective is {info.objective}")
-    if before is None or before.objective == -math.inf or before.stage != info.stage:
+    info.change = relative_change(info, before)
+    if before is None or info.change == math.inf:
         return
-    size = max(abs(before.objective), 1.0)  # data explained perfectly have objective 0, up to rounding
-    info.change = abs(info.objective - before.objective) / size
-    if info.objective < before.objective - may_fall * size:
+    if info.objective < before.objective - may_fall * max(abs(before.objective), 1.0):
         raise FitError(
             f"iteration {info.iteration}: the objective fell from {before.objective!r} to {info.objective!r}, a "
             f"relative fall of {info.change:.1e}. EM cannot do that: look for a model that changes between "

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-_on: ContextVar[bool] = ContextVar("kernels", default=os.environ.get("PYRO_UNSUP_KERNELS", "on") != "off")
+_SAID = os.environ.get("PYRO_UNSUP_KERNELS", "on").lower()
+_on: ContextVar[bool] = ContextVar("kernels", default=_SAID not in ("off", "0", "no"))
 
 
 def enabled() -> bool:

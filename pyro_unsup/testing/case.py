@@ -81,8 +81,8 @@ class Case:
     :param extreme: the same with weights from 1e-300 and below to 1e300; left out if there is none.
     :param trace_enum: log marginal of all examples by Pyro's own enumeration, from a plain Pyro program.
     :param variants: the same case written otherwise: what was done, distribution, value, examples in their new order.
-    :param long: so many copies of an example far too long to enumerate, its weights made by a function of their sizes;
-        of the kind 0, 1, 2 or 3, as the structure has kinds.
+    :param long: ``long(copies, table, kind)`` makes identical examples that are too long to enumerate. ``table`` makes
+        log-weights of given sizes, and the kind, from 0 to 3, chooses a variant of the structure, if it has some.
     :param on_device: the same distribution with all that it holds besides weights put on a device, if it holds any.
 
     >>> from hypothesis import strategies as st

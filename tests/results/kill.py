@@ -21,11 +21,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 import numpy as np
 import pyro
 import torch
+from tqdm import tqdm
 
 import pyro_unsup as pu
 from pyro_unsup.data import Corpus
@@ -285,6 +287,7 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_default_dtype(torch.float64)
     torch.set_num_threads(1)
+    tqdm.set_lock(RLock())  # not one that children share: one that is killed would keep it
     warnings.simplefilter("error")
     Checkpoints.__init__.__defaults__ = (0.0,)  # a checkpoint every iteration
     streaming.NOTE_SECONDS = 0.0
