@@ -209,3 +209,13 @@ def test_scores_become_columns_of_the_history() -> None:
     assert [row["score"] for row in one.rows] == [0.0, 1.0]
     again = EM(Tagger(2, 4)).run(data, iterations=2, tolerance=0, resume=one, score=lambda fit: fit.report.iterations)
     assert [row["score"] for row in again.rows] == [0.0, 1.0, 2.0]
+
+
+def test_a_loop_of_ones_own_converges() -> None:
+    engine, sentences = pu.EM(pu.models.Tagger(2, 2)), [[0, 1], [0, 1, 1], [1, 0, 1]]
+    state, rows = engine.init(sentences, seed=1), []
+    while not rows or not engine.converged(state, rows, tolerance=1e-4):
+        state, info = engine.step(state)
+        rows.append(info)
+    assert 1 < len(rows) < 200
+    assert rows[-1].objective - rows[-2].objective <= 1e-4 * max(abs(rows[-2].objective), 1.0)
