@@ -104,7 +104,7 @@ def test_gewekes_test_notices_a_missing_hastings_term(monkeypatch: pytest.Monkey
     assert geweke("pointwise", 2, "shared") > 8
 
 
-@pytest.mark.deep
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["pointwise", "blocked", "uncollapsed"])
 @pytest.mark.parametrize("order", [1, 2])
 def test_gewekes_joint_test_at_length(how: Any, order: int) -> None:
@@ -152,7 +152,7 @@ def test_simulation_based_calibration(how: Any, order: int) -> None:
     assert (uniform(ranks(how, order, data_sets=50, draws=9, thin=6, burn_in=30), 9, 5) > 1e-4).all()
 
 
-@pytest.mark.deep
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["pointwise", "blocked", "uncollapsed"])
 @pytest.mark.parametrize("order", [1, 2])
 def test_simulation_based_calibration_at_length(how: Any, order: int) -> None:

@@ -77,7 +77,7 @@ def run_tests(tests: Sequence[str], plugins: Sequence[Any] = (), stop: bool = Tr
         "-p",
         "no:xdist",
         "-m",
-        "not deep",
+        "not deep and not long",
         "--no-header",
         *QUIET,
     ]
