@@ -22,7 +22,16 @@ PARTS: dict[str, tuple[dict[str, str], list[str]]] = {
     "suite": ({}, []),
     "kernels": (
         {"NUMBA_DISABLE_JIT": "1", "PYRO_UNSUP_EXAMPLES": "0.2", "OMP_NUM_THREADS": "1"},
-        ["-o", "addopts=-q -n 2 --dist load", "-p", "tests.plain_python", *QUIET, "-m", "not deep and not long", *TESTS],
+        [
+            "-o",
+            "addopts=-q -n 2 --dist load",
+            "-p",
+            "tests.plain_python",
+            *QUIET,
+            "-m",
+            "not deep and not long",
+            *TESTS,
+        ],
     ),
 }
 

@@ -176,8 +176,8 @@ class Bracketing(Structure):
             raise StructureError(f"yields and contexts must be integers, actual dtype = {value.dtype}")
         if not value.numel() or _within(value, self.sizes["Y"], self.sizes["X"]):
             return
-        low, high = value.amin(0).tolist(), value.amax(0).tolist()
-        for name, letter, least, most in zip(("yields", "contexts"), "YX", low, high, strict=True):
+        for name, letter, column in zip(("yields", "contexts"), "YX", value.unbind(1), strict=True):
+            least, most = (int(x) for x in column.contiguous().aminmax())
             if least < 0 or most >= self.sizes[letter]:
                 raise StructureError(
                     f"{name} must lie in 0 .. {self.sizes[letter] - 1} (the table has {self.sizes[letter]} columns), "
