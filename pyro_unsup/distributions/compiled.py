@@ -115,7 +115,7 @@ class _WeightSum(torch.autograd.Function):
         wanted = frozenset(name for name, need in zip(names, ctx.needs_input_grad[4:], strict=True) if need)
         found = [kernel.sums(dist, one, value, wanted) for one in weight_sets(dist)]
         ctx.wanted, ctx.passes = wanted, found if wanted else None
-        return _stacked([one.log_z for one in found], dist.draws).to(inputs[0].dtype)
+        return stacked([one.log_z for one in found], dist.draws).to(inputs[0].dtype)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -130,7 +130,7 @@ class _WeightSum(torch.autograd.Function):
                 for one, scale in zip(passes, grad.reshape(dist.draws.numel(), len(dist.rows)).double(), strict=True)
             ]
             found = [
-                _fit(_stacked([c[name] for c in counts], dist.draws), w, dist, name) if need else None
+                _fit(stacked([c[name] for c in counts], dist.draws), w, dist, name) if need else None
                 for name, w, need in zip(ctx.names, inputs, needs, strict=True)
             ]
         return None, None, None, None, *found
@@ -151,7 +151,7 @@ class _PotentialSum(torch.autograd.Function):
         sets = list(potential_sets(dist, dict(zip(names, inputs, strict=True))))
         found = [kernel.solve(dist, one, None) for one in sets]
         ctx.found = found if any(ctx.needs_input_grad) else None
-        return _stacked([log_z for log_z, _ in found], dist.draws).to(inputs[0].dtype)
+        return stacked([log_z for log_z, _ in found], dist.draws).to(inputs[0].dtype)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -173,11 +173,11 @@ class _PotentialSum(torch.autograd.Function):
                 if not need:
                     grads.append(None)
                 elif name in dist.shared_groups:
-                    grads.append(_fit(_stacked([one[name] for one in shared], dist.draws), x, dist, name))
+                    grads.append(_fit(stacked([one[name] for one in shared], dist.draws), x, dist, name))
                 else:
                     owner = dist.owner(name)
                     each = [_times(found[name], scale[owner]) for (_, found), scale in zip(solved, scales, strict=True)]
-                    grads.append(_fit(_stacked(each, dist.draws), x, dist, name))
+                    grads.append(_fit(stacked(each, dist.draws), x, dist, name))
         return None, None, None, *grads
 
 
@@ -223,7 +223,8 @@ def potential_sets(dist: Structure, potentials: Potentials) -> Iterator[Tables]:
         yield one
 
 
-def _stacked(each: list[Tensor], draws: torch.Size) -> Tensor:  # draws of (*rest) -> (*draws, *rest)
+def stacked(each: list[Tensor], draws: torch.Size) -> Tensor:  # draws of (*rest) -> (*draws, *rest)
+    """What was found draw by draw, in one tensor."""
     return each[0] if not draws else torch.stack(each).reshape(*draws, *each[0].shape)
 
 

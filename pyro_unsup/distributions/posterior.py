@@ -11,7 +11,7 @@ from torch import Generator, Size, Tensor
 
 from ..errors import StructureError
 from ..kernels.threads import plain_torch
-from .compiled import by_potentials, by_weights, kernel_of, potential_sets, weight_sets
+from .compiled import by_potentials, by_weights, kernel_of, potential_sets, stacked, weight_sets
 from .semiring import LOG, MAX, SAMPLE, Sum
 
 if TYPE_CHECKING:
@@ -90,8 +90,8 @@ class Posterior:
         with plain_torch():
             found = [kernel.marginals(dist, one, self.value) for one in weight_sets(dist)]
         like = next(iter(dist.weights.values()))
-        self.__dict__.setdefault("_summed", _stacked([log_z for log_z, _ in found], dist.draws).to(like))
-        return _stacked([one for _, one in found], dist.draws).to(like)
+        self.__dict__.setdefault("_summed", stacked([log_z for log_z, _ in found], dist.draws).to(like))
+        return stacked([one for _, one in found], dist.draws).to(like)
 
     def mode(self) -> Tensor:
         """The structure of highest posterior probability (Viterbi)."""
@@ -108,7 +108,7 @@ class Posterior:
         if found is None and by_potentials(dist, kernel, "pick"):
             with plain_torch():
                 each = [kernel.pick(dist, one, False, None) for one in potential_sets(dist, {dist.part: gain})]
-            found = _stacked(each, dist.draws)
+            found = stacked(each, dist.draws)
         if found is None:
             found = self._best({**{name: torch.zeros_like(x) for name, x in self.potentials.items()}, dist.part: gain})
         return dist.shaped(self._masked(found), -1)
@@ -188,7 +188,7 @@ class Posterior:
         if by_weights(dist, kernel, "decode"):
             with plain_torch():
                 found = [kernel.decode(dist, one, self.value, draw, generator) for one in weight_sets(dist)]
-            return _stacked(found, dist.draws)
+            return stacked(found, dist.draws)
         return self._masked(self._best(self.potentials, draw, generator))
 
     def _best(self, potentials: Potentials, draw: bool = False, generator: Generator | None = None) -> Tensor:
@@ -197,7 +197,7 @@ class Posterior:
         if by_potentials(dist, kernel, "pick"):
             with plain_torch():
                 found = [kernel.pick(dist, one, draw, generator) for one in potential_sets(dist, potentials)]
-            return _stacked(found, dist.draws)
+            return stacked(found, dist.draws)
         total, parts = _gradient(dist, potentials, SAMPLE(generator) if draw else MAX)
         structure = dist.to_structure(parts[dist.part])
         return _fill(structure, total == -torch.inf, dist)
@@ -278,10 +278,6 @@ def _for_each(x: Tensor, name: str, dist: Structure) -> Tensor:
     if name in dist.shared_groups:
         return x.expand(*dist.draws, len(dist.rows), *x.shape[lead + 1 :])
     return x.expand(*dist.draws, *x.shape[lead:])
-
-
-def _stacked(each: list[Tensor], draws: Size) -> Tensor:  # draws of (*rest) -> (*draws, *rest)
-    return torch.stack(each).reshape(*draws, *each[0].shape) if draws else each[0]
 
 
 def _fill(structure: Tensor, impossible: Tensor, dist: Structure) -> Tensor:

@@ -17,7 +17,7 @@ changes nothing else.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
@@ -532,6 +532,3 @@ def as_potentials(found: Tensor, like: Tensor) -> Tensor:
     if found.numel() and not float(found.detach().amax()) < torch.inf:
         raise StructureError("the log-potentials of parts hold NaN or +inf; they are numbers below +inf, or -inf")
     return found.to(like)
-
-
-Builder = Callable[..., Structure]
