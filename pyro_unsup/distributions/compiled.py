@@ -12,7 +12,7 @@ Each call has one set of weights or potentials. Batches of draws are a loop here
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -100,6 +100,25 @@ def compiled_sum(dist: Structure, value: Tensor) -> Tensor | None:  # (*draws, B
             found: Tensor = _PotentialSum.apply(dist, kernel, tuple(potentials), *potentials.values())
             return found
     return None
+
+
+def expected_counts(
+    dist: Structure, value: Tensor, scale: float, wanted: Collection[str]
+) -> tuple[Tensor, Tables]:  # (B,)
+    """log Z of each example, and the expected counts of these weights times a scale. One set of weights, lying flat."""
+    kernel = kernel_of(dist)
+    if kernel is not None and by_weights(dist, kernel, "sums"):
+        like = next(iter(dist.weights.values()))
+        found = kernel.sums(dist, next(weight_sets(dist)), value, frozenset(wanted))
+        counts = found.counts(torch.full((len(dist.rows),), scale, dtype=torch.float64)) if wanted else {}
+        return found.log_z.to(like.dtype), {name: _fit(counts[name], dist.weights[name], dist, name) for name in wanted}
+    leaves = {name: dist.weights[name].detach().requires_grad_() for name in wanted}
+    with torch.set_grad_enabled(bool(wanted)):
+        total = dist.with_tables(leaves).log_partition(value)
+    if not total.requires_grad:
+        return total, {name: torch.zeros_like(w) for name, w in leaves.items()}
+    grads = torch.autograd.grad((total * scale).sum(), list(leaves.values()), allow_unused=True, materialize_grads=True)
+    return total.detach(), dict(zip(leaves, grads, strict=True))
 
 
 class _WeightSum(torch.autograd.Function):

@@ -99,6 +99,8 @@ class Structure(TorchDistribution):
     #: Whether the gradient of ``log_prob`` is the expected counts of a posterior. A heuristic E step says False; its
     #: objective may fall.
     exact: bool = True
+    #: That weights and added potentials are at (:meth:`with_temperature`).
+    temperature: float = 1.0
     #: What the numbers of a value are called in error messages.
     what: ClassVar[str] = "words"
 
@@ -175,6 +177,7 @@ class Structure(TorchDistribution):
         self.lengths = check_lengths(lengths)
         self.rows = Rows(self.lengths.reshape(-1))
         self.extra: Potentials = {}
+        self._unheated: dict[str, Tensor] | None = None
         self._measure()
         super().__init__(self._weights_batch(), Size(event_shape), validate_args=False)
         if validate_args is not None:
@@ -234,6 +237,7 @@ class Structure(TorchDistribution):
         """The same distribution with other log-weights, all or some of them."""
         new = copy(self)
         new.weights = {**self.weights, **weights}
+        new._unheated, new.temperature = None, 1.0
         if all(name in self.weights and w.shape == self.weights[name].shape for name, w in weights.items()):
             return new  # as in every E step: shapes need no second look
         new._measure()
@@ -249,7 +253,19 @@ class Structure(TorchDistribution):
         if temperature == 1:
             return self
         new = self.with_weights({name: heated(w, temperature) for name, w in self.weights.items()})
+        new._unheated, new.temperature = self.unheated, self.temperature * temperature
         new.extra = {name: heated(x, temperature) for name, x in self.extra.items()}
+        return new
+
+    @property
+    def unheated(self) -> dict[str, Tensor]:
+        """The weights before :meth:`with_temperature`."""
+        return self.weights if self._unheated is None else self._unheated
+
+    def with_tables(self: Self, weights: Mapping[str, Tensor]) -> Self:
+        """The same distribution with other weights, which are at its temperature already and have the same shapes."""
+        new = copy(self)
+        new.weights, new._unheated = {**self.weights, **weights}, None
         return new
 
     def with_potentials(self: Self, **more: Tensor) -> Self:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pyro.poutine.messenger import Messenger
 from torch import Tensor
@@ -22,6 +22,10 @@ class Handler(Messenger):
     >>> Silent().settings(), type(Silent().around(pu.models.Tagger(tags=2, vocab=3))).__name__
     (({}, {}), 'Handled')
     """
+
+    #: Whether what it does depends on the numbers in the tables. If it does not, an engine need not run the model again
+    #: for every E step on the same data.
+    looks_at_weights: ClassVar[bool] = True
 
     def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """What it takes to build this handler again: plain values, and tensors by name."""

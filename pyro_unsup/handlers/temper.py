@@ -41,6 +41,8 @@ class TemperMessenger(Handler):
     learning", equation 2.
     """
 
+    looks_at_weights = False
+
     def __init__(self, beta: float) -> None:
         super().__init__()
         self.beta = beta

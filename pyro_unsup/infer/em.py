@@ -71,8 +71,9 @@ class EM(Engine):
     def e_step(self, state: State) -> tuple[Info, Expectation]:
         """Expected counts of every table, and what the weights are worth."""
         problem = state.problem
-        found = checked(problem.expect(state.tables, state.unconstrained, state.iteration), state.iteration)
+        found = problem.expect(state.tables, state.unconstrained, state.iteration)
         with plain_torch():
+            checked(found, state.iteration)
             return Info(state.iteration, found.log_marginal + state.log_prior(), found.log_marginal), found
 
     def m_step(self, state: State, found: Expectation) -> State:

@@ -25,8 +25,9 @@ from torch import Tensor
 from ..distributions import Structure
 from ..errors import FitError, UnsupError
 from ..handlers import Counting, GivenMessenger
-from ..tables import LazyTable
+from ..tables import Declaration, LazyTable
 from .parameters import Parameters
+from .replay import Recorder
 from .stock import refuse_stock_categorical
 
 Factor = tuple[str, str]  #: a site, and which of its weights
@@ -106,6 +107,7 @@ class Marginal:
     def __init__(self, model: Callable[..., Any], parameters: Parameters, dtype: torch.dtype, plates: int) -> None:
         self.model = config_enumerate(model, "parallel")
         self.parameters = parameters
+        self._recorder = Recorder(model)
         self._sum = _TracedSum(dtype, plates)
         self.plates = plates
         self._checked = False
@@ -125,6 +127,11 @@ class Marginal:
         :param whole: whether counts are wanted full-sized, or only for the part of each table that the data touch.
         :param first: the number of the first example, if these are not all.
         """
+        record = None if others else self._recorder.replay(args, kwargs)
+        if record is not None:
+            total, counts = record.expect(weights)
+            if math.isfinite(total):  # else the model has to run, to tell why it is not
+                return self._found(total, counts, record.found, whole)
         self._sum.forget()
         with Counting(weights) as counting:
             log_marginal = self._log_marginal(args, kwargs)
@@ -132,16 +139,26 @@ class Marginal:
             refuse_stock_categorical(self._sum.trace, counting.leaves)
             self._checked = True
         counts = counting.counts(log_marginal)
-        if whole:
-            counts = {name: counting.found[name].whole(c) for name, c in counts.items()}
         factors: dict[Factor, Tensor] = {}
         if others:
             found = dict(self._factors())
             grads = torch.autograd.grad(log_marginal, list(found.values()), allow_unused=True, materialize_grads=True)
             factors = dict(zip(found, grads, strict=True))
-        touched = {} if whole else {name: d.touched for name, d in counting.found.items()}
+        else:
+            self._recorder.see(args, kwargs, self._sum.trace, counting)
         total = float(log_marginal.detach())
-        return Expectation(total, counts, factors, touched, "" if math.isfinite(total) else self.trouble(first))
+        result = self._found(total, counts, counting.found, whole)
+        result.factors, result.trouble = factors, "" if math.isfinite(total) else self.trouble(first)
+        return result
+
+    def _found(
+        self, total: float, counts: dict[str, Tensor], declared: Mapping[str, Declaration], whole: bool
+    ) -> Expectation:
+        """What an E step found, counts full-sized or not."""
+        if whole:
+            parts = {name: declared[name] for name in counts if declared[name].touched is not None}
+            return Expectation(total, {**counts, **{name: d.whole(counts[name]) for name, d in parts.items()}}, {})
+        return Expectation(total, counts, {}, {name: d.touched for name, d in declared.items()})
 
     def expected_complete(
         self, tables: Mapping[str, Tensor | LazyTable], factors: Mapping[Factor, Tensor], args: Any, kwargs: Any
@@ -163,6 +180,10 @@ class Marginal:
 
     def log_marginal(self, weights: Mapping[str, Tensor | LazyTable], args: Any, kwargs: Any) -> float:
         """log p(data) without counts."""
+        if (record := self._recorder.replay(args, kwargs)) is not None:
+            total, _ = record.expect(weights, counted=False)
+            if math.isfinite(total):
+                return total
         with torch.no_grad(), GivenMessenger(weights):
             return float(self._log_marginal(args, kwargs))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -129,8 +129,7 @@ class Problem:
         marginal = self.marginal if marginal is None else marginal
         if unconstrained:
             self.parameters.write(unconstrained)
-        # Where kernels do the sums, torch has but small things to do.
-        with at_iteration(iteration, bool(unconstrained)), plain_torch() if self.by_kernel else nullcontext():
+        with at_iteration(iteration, bool(unconstrained)), self.threads():
             if self.whole:
                 found = noted(marginal.expect(tables, *self.share.data, others=bool(unconstrained)))
             else:
@@ -138,6 +137,10 @@ class Problem:
                     noted(marginal.expect(tables, *data, whole=False, first=first)) for first, data in self.share
                 )
         return found
+
+    def threads(self) -> AbstractContextManager[None]:
+        """Where kernels do the sums, torch has only small things to do, and one thread for them."""
+        return plain_torch() if self.by_kernel else nullcontext()
 
     def log_likelihood(
         self,
@@ -226,6 +229,5 @@ def checked(found: Expectation, iteration: int) -> Expectation:
         raise FitError(
             f"iteration {iteration}: {found.trouble}: smooth (AddLambda), or widen the support that forbids it"
         )
-    with plain_torch():
-        found.check(iteration)
+    found.check(iteration)
     return found

@@ -1,8 +1,9 @@
 """Semirings for compiled recursions: one source, compiled for real numbers, for logs and for maxima.
 
-A recursion is written inside a function of ``mode``, and calls these functions with it. The mode is then a number in the
-closure of the compiled function. So it is a constant to the compiler, which drops all other branches, and it is part of
-the key by which numba finds the function on disk. (Functions in a closure, or as arguments, are compiled in every process.)
+A recursion is written inside a function of ``mode``, and calls these functions with it. The mode is then a number in
+the closure of the compiled function. So it is a constant to the compiler, which drops all other branches, and it is
+part of the key by which numba finds the function on disk. (With functions in the closure, or as arguments, every
+process would compile them again.)
 
 A long sum goes through :func:`add` and :func:`total`. In logs these keep the largest term apart, so that a term costs
 one exponential; :func:`plus` costs an exponential and a logarithm.

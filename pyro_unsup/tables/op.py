@@ -14,7 +14,8 @@ from typing import Literal
 import pyro
 import pyro.distributions as dist
 import torch
-from pyro.poutine.runtime import effectful
+from pyro.distributions import TorchDistribution
+from pyro.poutine.runtime import effectful, get_plates
 from torch import Tensor
 
 from ..distributions.row_dirichlet import RowDirichlet
@@ -152,16 +153,31 @@ def _table(declaration: Declaration) -> Tensor:
     layout, dtype = declaration.layout, torch.get_default_dtype()
     alpha = declaration.concentration(dtype)
     if layout.row_lengths is not None:
-        weights = _log(pyro.sample(declaration.name, RowDirichlet(alpha, layout.row_lengths)))
+        weights = _log(_sample(declaration.name, RowDirichlet(alpha, layout.row_lengths)))
     elif layout.support is not None:
         flat = RowDirichlet(alpha[layout.support], layout.support.sum(-1).reshape(-1))
-        value = _log(pyro.sample(declaration.name, flat))  # (*batch, allowed cells)
+        value = _log(_sample(declaration.name, flat))  # (*batch, allowed cells)
         empty = value.new_full((*value.shape[:-1], *layout.shape), -torch.inf)
         cells = layout.support.flatten().nonzero().squeeze(-1)
         weights = empty.flatten(-len(layout.shape)).index_copy(-1, cells, value).reshape(empty.shape)
     else:
-        weights = _log(pyro.sample(declaration.name, dist.Dirichlet(alpha).to_event(alpha.dim() - 1)))
+        weights = _log(_sample(declaration.name, dist.Dirichlet(alpha).to_event(alpha.dim() - 1)))
     return take(weights, declaration.touched)
+
+
+def _sample(name: str, rows: TorchDistribution) -> Tensor:  # (*batch, *event)
+    """A sample of rows, with an axis for every plate around it.
+
+    ``Predictive(parallel=True)`` gives all draws at once, as (draws, *event), inside a plate that lies to the left of
+    those of the model. The axes of the model's own plates are missing then. Without them, draws would be taken for
+    examples.
+    """
+    value: Tensor = pyro.sample(name, rows)
+    batch = value.dim() - rows.event_dim
+    depth = max((-plate.dim for plate in get_plates() if plate.vectorized), default=0)
+    if not 0 < batch < depth:
+        return value
+    return value.reshape(*value.shape[:batch], *(1,) * (depth - batch), *value.shape[batch:])
 
 
 def take(log_weights: Tensor, touched: Tensor | None) -> Tensor:  # (..., outcomes), (n,) -> (..., n)

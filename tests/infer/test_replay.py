@@ -1,0 +1,266 @@
+"""E steps by replay: bit for bit those of the model itself, and only where a model always does the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyro
+import pyro.distributions as dist
+import pytest
+import torch
+from torch import Tensor
+
+import pyro_unsup as pu
+from pyro_unsup.infer.expectation import Expectation, Marginal
+from pyro_unsup.infer.parameters import Parameters
+from pyro_unsup.infer.replay import Recorder
+from pyro_unsup.tables import LazyTable
+from tests.matrix.models import MODELS, TAGS, WORDS, Model
+
+#: The models that hand their tables on as they are; the others go the ordinary way.
+RECORDED = {"bigram tagger", "trigram tagger", "DMV", "CCM 1", "CCM 2", "DMV + CCM", "segmenter", "clusterer"}
+
+
+def marginal(model: Any, plates: int = 1) -> Marginal:
+    return Marginal(model, Parameters(), torch.float64, plates)
+
+
+def tables(model: Any, data: tuple[Any, ...], seed: int) -> dict[str, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    found = {}
+    for name, declaration in pu.handlers.declared(model, *data).items():
+        layout = declaration.layout
+        noise = torch.rand(layout.shape, generator=generator, dtype=torch.float64) + 0.1
+        found[name] = layout.normalise(noise.log())
+    return found
+
+
+def is_recorded(one: Marginal) -> bool:
+    return one._recorder._replay is not None
+
+
+def equal(one: Expectation, other: Expectation) -> None:
+    assert one.log_marginal == other.log_marginal
+    assert one.counts.keys() == other.counts.keys()
+    for name, counts in one.counts.items():
+        assert torch.equal(counts, other.counts[name]), name
+    assert one.touched.keys() == other.touched.keys()
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("model", [m for m in MODELS.values() if not m.hidden], ids=lambda m: m.name)
+def test_replay_is_the_model_bit_for_bit(model: Model, whole: bool) -> None:
+    """The first two runs on the same data are ordinary, later ones replay."""
+    program = model.make()
+    replayed = marginal(program)
+    for seed in range(12):
+        weights = tables(program, model.data, seed)
+        found = replayed.expect(weights, model.data, {}, whole=whole)
+        assert is_recorded(replayed) == (model.name in RECORDED and seed > 0)
+        equal(found, marginal(program).expect(weights, model.data, {}, whole=whole))
+        assert replayed.log_marginal(weights, model.data, {}) == pytest.approx(found.log_marginal, rel=1e-14)
+
+
+@pytest.mark.parametrize("beta", [0.3, 1.0, 2.0])
+@pytest.mark.parametrize("name", ["bigram tagger", "DMV", "CCM 1"])
+def test_temperature_is_part_of_the_record(name: str, beta: float) -> None:
+    case = MODELS[name]
+    program = pu.temper(case.make(), beta)
+    replayed = marginal(program)
+    for seed in range(4):
+        weights = tables(program, case.data, seed)
+        equal(replayed.expect(weights, case.data, {}), marginal(program).expect(weights, case.data, {}))
+    assert is_recorded(replayed)
+    program.handler.beta = 0.7
+    weights = tables(program, case.data, 9)
+    equal(replayed.expect(weights, case.data, {}), marginal(program).expect(weights, case.data, {}))
+    assert not is_recorded(replayed)
+
+
+def test_running_counts_are_read_as_they_are() -> None:
+    model = pu.models.Tagger(2, WORDS.vocab)
+    replayed = marginal(model)
+    layouts = {name: d.layout for name, d in model.declarations().items()}
+    for seed in range(4):
+        lazy = {name: LazyTable(layouts[name], w.exp()) for name, w in tables(model, (WORDS,), seed).items()}
+        equal(replayed.expect(lazy, (WORDS,), {}), marginal(model).expect(lazy, (WORDS,), {}))
+    assert is_recorded(replayed)
+
+
+def test_other_data_are_no_replay() -> None:
+    model = pu.models.DMV.of(TAGS)
+    one, other = TAGS.select([0, 1]), TAGS.select([2, 3])
+    replayed = marginal(model)
+    for seed, data in enumerate([one, one, one, other, one, other, other, other]):
+        weights = tables(model, (data,), seed)
+        equal(replayed.expect(weights, (data,), {}), marginal(model).expect(weights, (data,), {}))
+    assert is_recorded(replayed)
+
+
+def coins(sides: Tensor, count: int = 3) -> Any:
+    """A chain over the data, as a model of one's own has it."""
+    K, V = 2, 3
+    start, transition, emission = pu.table("start", K), pu.table("transition", K, K), pu.table("emission", K, V)
+    with pyro.plate("series", len(sides)):
+        lengths = torch.full((len(sides),), count)
+        return pyro.sample("sides", pu.Chain(start, transition, emission, lengths), obs=sides)
+
+
+SIDES = torch.tensor([[0, 1, 2, 0], [2, 1, 0, 1]])
+
+
+class Changing:
+    """A model with something to change."""
+
+    def __init__(self) -> None:
+        self.count, self.bonus, self.table = 3, torch.zeros(2), {"factor": 1.0}
+
+    def __call__(self, sides: Tensor) -> Any:
+        with pyro.poutine.scale(scale=self.table["factor"]):
+            return coins(sides, self.count)
+
+
+def changed_count(model: Changing) -> None:
+    model.count = 2
+
+
+def changed_inside(model: Changing) -> None:
+    model.table["factor"] = 0.5
+
+
+@pytest.mark.parametrize("change", [changed_count, changed_inside])
+def test_a_model_that_changes_is_noticed_at_once(change: Any) -> None:
+    model = Changing()
+    replayed = marginal(model)
+    weights = tables(model, (SIDES,), 0)
+    for _ in range(3):
+        before = replayed.expect(weights, (SIDES,), {})
+    assert is_recorded(replayed)
+    change(model)
+    after = replayed.expect(weights, (SIDES,), {})
+    assert after.log_marginal != before.log_marginal
+    equal(after, marginal(model).expect(weights, (SIDES,), {}))
+
+
+def test_a_variable_of_a_function_that_changes_is_noticed() -> None:
+    factor = 1.0
+    shift = torch.zeros(2)
+
+    def model(sides: Tensor) -> Any:
+        with pyro.poutine.scale(scale=factor + float(shift[0])):
+            return coins(sides)
+
+    replayed = marginal(model)
+    weights = tables(model, (SIDES,), 0)
+    for _ in range(3):
+        first = replayed.expect(weights, (SIDES,), {})
+    assert is_recorded(replayed)
+    shift += 1.0
+    assert replayed.expect(weights, (SIDES,), {}).log_marginal == 2 * first.log_marginal
+    factor = 2.0
+    assert replayed.expect(weights, (SIDES,), {}).log_marginal == 3 * first.log_marginal
+
+
+def test_hidden_state_far_away_is_noticed_in_the_end() -> None:
+    """What no attribute tells is found by running the model again after 4, 8, 16, ... uses."""
+    deep = [[[[3]]]]
+
+    def model(sides: Tensor) -> Any:
+        return coins(sides, deep[0][0][0][0])
+
+    replayed = marginal(model)
+    weights = tables(model, (SIDES,), 0)
+    for _ in range(3):
+        replayed.expect(weights, (SIDES,), {})
+    deep[0][0][0][0] = 2
+    found = [replayed.expect(weights, (SIDES,), {}).log_marginal for _ in range(4)]
+    assert found[-1] == marginal(model).expect(weights, (SIDES,), {}).log_marginal
+
+
+def never(model: Any) -> None:
+    replayed = marginal(model, plates=2)
+    for seed in range(4):
+        replayed.expect(tables(model, (SIDES,), seed), (SIDES,), {})
+    assert not is_recorded(replayed)
+
+
+def test_a_model_that_looks_at_its_weights_is_never_recorded() -> None:
+    def looks(sides: Tensor) -> Any:
+        start, transition, emission = pu.table("start", 2), pu.table("transition", 2, 2), pu.table("emission", 2, 3)
+        allowed = emission.detach() > -1.5
+        with pyro.plate("series", len(sides)):
+            chain = pu.Chain(start, transition, emission, torch.full((len(sides),), 4)).with_potentials(
+                states=torch.where(allowed.any(-1), 0.0, -3.0).double()
+            )
+            return pyro.sample("sides", chain, obs=sides)
+
+    never(looks)
+
+
+def test_a_model_that_draws_is_never_recorded() -> None:
+    def subsampled(sides: Tensor) -> Any:
+        with pyro.plate("some", len(sides), subsample_size=1) as some:
+            lengths = torch.full((1,), 4)
+            tables = pu.table("start", 2), pu.table("transition", 2, 2), pu.table("emission", 2, 3)
+            return pyro.sample("sides", pu.Chain(*tables, lengths), obs=sides[some])
+
+    def noisy(sides: Tensor) -> Any:
+        torch.rand(1)
+        return coins(sides)
+
+    never(subsampled)
+    never(noisy)
+
+
+def test_weights_that_are_computed_are_never_recorded() -> None:
+    def computed(sides: Tensor) -> Any:
+        tables = pu.table("start", 2), pu.table("transition", 2, 2), pu.table("emission", 2, 3)
+        with pyro.plate("series", len(sides)):
+            return pyro.sample("sides", pu.Chain(tables[0] + 1, *tables[1:], torch.full((2,), 4)), obs=sides)
+
+    never(computed)
+
+
+def test_enumerated_variables_and_masks_are_never_recorded() -> None:
+    def enumerated(sides: Tensor) -> Any:
+        share, emission = pu.table("share", 2), pu.table("emission", 2, 3)
+        with pyro.plate("a", 2, dim=-1):
+            k = pyro.sample("k", pu.Categorical(share), infer={"enumerate": "parallel"})
+            pyro.sample("x", pu.Categorical(emission[k]), obs=sides[:, 0])
+
+    def masked(sides: Tensor) -> Any:
+        with pyro.poutine.mask(mask=torch.tensor([True, False])):
+            return coins(sides)
+
+    def latent(sides: Tensor) -> Any:
+        pyro.sample("z", dist.Normal(0.0, 1.0), obs=torch.tensor(0.5))
+        return coins(sides)
+
+    never(enumerated)
+    never(masked)
+    never(latent)
+
+
+def test_handlers_that_look_at_weights_are_never_recorded() -> None:
+    case = MODELS["DMV"]
+    program = pu.constrain(case.make(), case.component)
+    replayed = marginal(program)
+    for seed in range(4):
+        replayed.expect(tables(program, case.data, seed), case.data, {})
+    assert not is_recorded(replayed)
+
+
+def test_impossible_data_are_told_by_the_model() -> None:
+    engine = pu.EM(coins, init=pu.init.from_weights(tables(coins, (SIDES,), 0)))
+    state = engine.init(SIDES)
+    for _ in range(4):
+        state, _ = engine.step(state)
+    assert is_recorded(state.problem.marginal)
+    state.tables["emission"] = torch.full((2, 3), -torch.inf, dtype=torch.float64)
+    with pytest.raises(pu.FitError, match="item 0 of site 'sides' has probability zero"):
+        engine.step(state)
+
+
+def test_a_recorder_forgets_data_that_came_once() -> None:
+    recorder = Recorder(coins)
+    assert recorder.replay((SIDES,), {}) is None
