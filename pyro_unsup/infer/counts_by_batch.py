@@ -26,6 +26,12 @@ class CountsByBatch:
         self._parts: dict[int, BatchCounts] = {}
         self._rest: dict[int, float] = {}
 
+    def copy(self) -> CountsByBatch:
+        """The same counts; those of a mini-batch can then be replaced in one of the two."""
+        new = CountsByBatch()
+        new._parts, new._rest = dict(self._parts), dict(self._rest)
+        return new
+
     @staticmethod
     def size(declaration: Declaration, dtype: torch.dtype) -> int:
         """Bytes that the counts of a mini-batch take which declares a table so."""

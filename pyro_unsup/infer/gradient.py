@@ -105,6 +105,7 @@ class Gradient(Engine):
 
     def m_step(self, state: GradientState, found: Evaluated) -> GradientState:
         """One step uphill, as many evaluations as it takes."""
+        state = replace(state)  # counts its evaluations itself
         climber = LBFGS(state.steps, size=self.history)
         there = climber.step(found, lambda x: self._evaluate(state, x))
         moved = replace(state, steps=climber.history, iteration=state.iteration + 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -111,6 +111,7 @@ class IncrementalEM(Online):
 
     def m_step(self, state: IncrementalState, found: None = None) -> IncrementalState:
         """Visit every mini-batch once."""
+        state = state.copy()
         if state.iteration == 0 and not self.from_zero:
             self.add_up(state)
         batches = self._batches(self.examples_of(state))
@@ -212,10 +213,13 @@ class IncrementalEM(Online):
 class IncrementalState(OnlineState):
     """Where incremental EM is.
 
-    :param by_batch: the counts of every mini-batch. They change in place.
+    :param by_batch: the counts of every mini-batch. Within a pass they change in place.
     """
 
     by_batch: CountsByBatch = field(default_factory=CountsByBatch)
+
+    def copy(self) -> Self:
+        return replace(super().copy(), by_batch=self.by_batch.copy())
 
     def own(self) -> dict[str, Tensor]:
         return {**super().own(), **self.by_batch.tensors()}

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -25,7 +25,7 @@ from .statistics import Statistics
 class OnlineState(State):
     """A state whose tables are running counts.
 
-    :param statistics: the running counts. They change in place, and ``tables`` and ``memory`` with them.
+    :param statistics: the running counts. Within a pass they change in place, and ``tables`` and ``memory`` with them.
     :param examples: the data, example by example, once a pass has begun.
     """
 
@@ -34,6 +34,11 @@ class OnlineState(State):
 
     def own(self) -> dict[str, Tensor]:
         return self.statistics.tensors()
+
+    def copy(self) -> Self:
+        """The same, with counts that can be changed apart from these."""
+        statistics = self.statistics.copy()
+        return replace(self, statistics=statistics, tables=statistics.current, memory=statistics.memory)
 
 
 OnlineStateT = TypeVar("OnlineStateT", bound=OnlineState)

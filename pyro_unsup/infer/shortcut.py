@@ -25,13 +25,13 @@ STRETCH = 1000
 
 @dataclass
 class Shortcut:
-    """Compiled mini-batches (:meth:`.Structure.stepwise`), and the tables that they change in place.
+    """Compiled mini-batches (:meth:`.Structure.stepwise`), which change tables in place.
 
-    :param tables: by the names that the structured distribution has for them.
+    :param names: of the tables, by the names that the structured distribution has for them.
     """
 
     stretch: Stretch
-    tables: dict[str, LazyTable]
+    names: dict[str, str]
     beta: float
     batch_size: int
 
@@ -61,13 +61,16 @@ class Shortcut:
             return None
         touched = {own: counting.found[name].touched for own, name in found.items()}
         stretch = fn.stepwise(sites[0]["value"].detach(), touched, batch_size)
-        return stretch and Shortcut(stretch, {own: tables[name] for own, name in found.items()}, beta, batch_size)
+        return stretch and Shortcut(stretch, found, beta, batch_size)
 
-    def advance(self, order: Array, step_size: Callable[[int], float], updates: int) -> tuple[float, int]:
+    def advance(
+        self, tables: Mapping[str, LazyTable], order: Array, step_size: Callable[[int], float], updates: int
+    ) -> tuple[float, int]:
         """As many mini-batches of these examples as compiled code can do: their log-likelihood, and how many."""
         m, total, done = self.batch_size, 0.0, 0
-        running = {own: counts for own, table in self.tables.items() if (counts := _running(table)) is not None}
-        first = next(iter(self.tables.values()))
+        mine = {own: tables[name] for own, name in self.names.items()}
+        running = {own: counts for own, table in mine.items() if (counts := _running(table)) is not None}
+        first = next(iter(mine.values()))
         batches = -(-len(order) // m)
         while done < batches:
             last = min(done + STRETCH, batches)
@@ -77,7 +80,7 @@ class Shortcut:
                 return self.stretch(running, self.beta, part, m, steps, first.scale, first.floor)
 
             found, scale = map_threads(run, [order[done * m : last * m]])[0]
-            for table in self.tables.values():
+            for table in mine.values():
                 table.scale = scale
             total += float(found.sum())
             done += len(found)

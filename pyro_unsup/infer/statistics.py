@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from copy import copy
 from typing import Any
 
 import torch
@@ -50,6 +51,13 @@ class Statistics:
         }
         self._others = {name: how for name, how in estimation.plain.items() if not isinstance(how, Additive)}
 
+    def copy(self) -> Statistics:
+        """The same counts and weights, to be changed apart from these."""
+        new = copy(self)
+        new.memory, new.tables = dict(self.memory), {name: table.copy() for name, table in self.tables.items()}
+        new.current = {name: new.tables[name] if isinstance(w, LazyTable) else w for name, w in self.current.items()}
+        return new
+
     def value(self, unit: float) -> None:
         """Say what a count is worth against an estimator's pseudo-counts."""
         for table in self.tables.values():
@@ -81,7 +89,7 @@ class Statistics:
         if self._estimation.groups:
             grouped = {name for group in self._estimation.groups for name in group.declarations}
             counts = {name: self.tables[name].counts() * self.tables[name].unit for name in grouped}
-            self.memory |= self._estimation.update(counts, self.memory, briefly=True)  # in place: states refer to it
+            self.memory |= self._estimation.update(counts, self.memory, briefly=True)  # in place: the state has it too
             self.current |= self._estimation.tables(self.memory, self._dtype)
         self._read_tables()
 

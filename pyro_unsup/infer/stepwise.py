@@ -157,12 +157,14 @@ class StepwiseEM(Online):
 
     def m_step(self, state: StepwiseState, found: None = None) -> StepwiseState:
         """One pass over the examples, in an order of its own."""
+        state = state.copy()
         examples = self.examples_of(state)
         order = examples.order((self.order_of(state), state.iteration))
         m, total, at = self.batch_size, 0.0, 0
         while at < len(order):
             if state.shortcut is not None and state.updates > 0:
-                gain, done = state.shortcut.advance(order[at:], self.step_size, state.updates)
+                counts = state.statistics.tables
+                gain, done = state.shortcut.advance(counts, order[at:], self.step_size, state.updates)
                 total, at = total + gain, at + done * m
                 state.updates += done
             if at < len(order):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from copy import copy
 
 import torch
 from torch import Tensor
@@ -104,6 +105,12 @@ class LazyTable:
         change = (before + change / self.scale).clamp(min=0) - before
         lost = self.row_sums + self._rows(change, touched) <= 0
         self._add(change.masked_fill(self._spread(lost, touched), 0), touched)
+
+    def copy(self) -> LazyTable:
+        """The same counts, to be changed apart from these."""
+        new = copy(self)
+        new.unscaled, new.row_sums = _by_column(self.unscaled), self.row_sums.clone()
+        return new
 
     def tensors(self) -> dict[str, Tensor]:
         """Copies of what it takes to go on from here."""
