@@ -103,7 +103,7 @@ def our_mixture(data: Arrays) -> Job:
 
     K, V = data["topics"].shape
     vocab = pu.data.Vocab(str(k) for k in range(V))
-    bags = pu.data.Documents.of(data["words"], offsets(data["lengths"]), vocab)
+    bags = pu.data.Documents.count(data["words"], offsets(data["lengths"]), vocab)
     start = {"cluster": torch.from_numpy(data["share"]).log(), "words": torch.from_numpy(data["topics"]).log()}
     em = pu.EM(pu.models.Clusterer(K, vocab), init=pu.init.from_weights(start))
     first = em.init(bags)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TypedDict, Unpack
@@ -49,6 +49,23 @@ class Bitext:
             links = self.links if isinstance(self.links, Links) else Links(len(self), self.links)
             links.check(self)
             object.__setattr__(self, "links", links)
+
+    @classmethod
+    def of(
+        cls, pairs: Iterable[tuple[str | Iterable[str], str | Iterable[str]]], **options: Unpack[BitextOptions]
+    ) -> Bitext:
+        """A bitext from Python: pairs of a sentence and its translation, each a string or a list of words.
+
+        :param pairs: any iterable of pairs.
+        :param options: see :class:`BitextOptions`.
+
+        >>> from pyro_unsup.data import Bitext
+        >>> Bitext.of([("the house", "das Haus"), (["a", "book"], ["ein", "Buch"])])
+        Bitext(2 pairs, 4 and 4 tokens, 4 and 4 types)
+        """
+        from pyro_unsup.data.from_python import bitext_of
+
+        return bitext_of(pairs, **options)
 
     def __len__(self) -> int:
         return len(self.source)

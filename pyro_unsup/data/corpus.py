@@ -6,9 +6,9 @@ Nothing is padded and no token is a Python object, so a corpus of any size can b
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,11 @@ from pyro_unsup.data.mapped import mapping_of, take
 from pyro_unsup.data.trees import find_cycle, keep_heads, keep_spans, kept_before
 from pyro_unsup.data.vocab import Vocab, coarsen, compact
 from pyro_unsup.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pyro_unsup.data.lines import Options
 
 _VOCABS = ("vocab", "tagset")
 _ARRAYS = {"words": "i4", "offsets": "i8", "tags": "i4", "heads": "i4", "spans": "i4", "span_offsets": "i8"}
@@ -93,6 +98,49 @@ class Corpus:
             check_length(self.span_offsets, len(self.offsets), "span_offsets")
             check_range(self.spans[:, 0], 0, self.spans[:, 1] - 1, "spans")
             check_range(self.spans[:, 1], 1, np.repeat(self.lengths, np.diff(self.span_offsets)), "spans")
+
+    @classmethod
+    def of(
+        cls,
+        sentences: Iterable[str | Iterable[str]],
+        tags: Iterable[str | Iterable[str]] | None = None,
+        **options: Unpack[Options],
+    ) -> Corpus:
+        """A corpus from Python: lists of words, or strings. The words of a string are what is between white space.
+
+        :param sentences: any iterable, such as a list, a generator, or a column of a table.
+        :param tags: the tags of each sentence, in the same form, if they are known.
+        :param options: see :class:`~pyro_unsup.data.lines.Options`.
+
+        >>> from pyro_unsup.data import Corpus
+        >>> Corpus.of(["the dog barks", ["a", "cat"]], tags=["DET NOUN VERB", ["DET", "NOUN"]])
+        Corpus(2 sentences, 5 tokens, 5 types, 3 tags)
+        """
+        from pyro_unsup.data.from_python import corpus_of
+
+        return corpus_of(sentences, tags, **options)
+
+    @classmethod
+    def of_frame(
+        cls, frame: pd.DataFrame, sentence: str, word: str, tag: str | None = None, **options: Unpack[Options]
+    ) -> Corpus:
+        """A corpus from a table with one row a word.
+
+        :param frame: rows in the order of the text.
+        :param sentence: the column that tells which sentence a word belongs to.
+        :param word: the column of the words.
+        :param tag: the column of the tags, if there is one.
+        :param options: see :class:`~pyro_unsup.data.lines.Options`.
+
+        >>> import pandas as pd
+        >>> from pyro_unsup.data import Corpus
+        >>> frame = pd.DataFrame({"id": [1, 1, 2], "form": ["cats", "sleep", "yes"], "pos": ["N", "V", "I"]})
+        >>> Corpus.of_frame(frame, sentence="id", word="form", tag="pos").sentence_tags(0)
+        ['N', 'V']
+        """
+        from pyro_unsup.data.from_python import corpus_of_frame
+
+        return corpus_of_frame(frame, sentence, word, tag, **options)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

@@ -121,7 +121,7 @@ class _Builder:
     def finish(self) -> Documents:
         offsets = np.concatenate(([0], np.cumsum(np.array(self.sizes, dtype=np.int64))))
         labelset = Vocab(self._label_ids) if self._labelset is None else self._labelset
-        made = Documents.of(
+        made = Documents.count(
             np.array(self._words, dtype=np.int32),
             offsets,
             Vocab(self._ids),

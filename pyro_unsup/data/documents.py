@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,9 @@ from pyro_unsup.data.mapped import mapping_of, release, take
 from pyro_unsup.data.vocab import Vocab
 from pyro_unsup.errors import InputError
 
+if TYPE_CHECKING:
+    from pyro_unsup.data.lines import Options
+
 _VOCABS = ("vocab", "labelset")
 _ARRAYS = {"words": "i4", "counts": "i4", "offsets": "i8", "labels": "i4"}
 
@@ -43,7 +46,7 @@ class Documents:
     :param left_out: documents that a reader or a filter left out because no word of theirs remained.
 
     >>> from pyro_unsup.data import Documents, Vocab
-    >>> documents = Documents.of([0, 1, 0, 2], [0, 3, 4], Vocab(["a", "b", "c"]))
+    >>> documents = Documents.count([0, 1, 0, 2], [0, 3, 4], Vocab(["a", "b", "c"]))
     >>> documents, documents.bag(0)
     (Documents(2 documents, 4 tokens, 3 types), {'a': 2, 'b': 1})
     """
@@ -73,6 +76,40 @@ class Documents:
 
     @classmethod
     def of(
+        cls, texts: Iterable[str | Iterable[str]], labels: Sequence[str] | None = None, **options: Unpack[Options]
+    ) -> Documents:
+        """Documents from Python: strings, or lists of words. The words of a string are what is between white space.
+
+        :param texts: any iterable, such as a list, a generator, or a column of a table.
+        :param labels: what each document is about, if that is known.
+        :param options: see :class:`~pyro_unsup.data.lines.Options`.
+
+        >>> from pyro_unsup.data import Documents
+        >>> Documents.of(["ball goal ball", ["moon", "orbit"]], labels=["sport", "space"])
+        Documents(2 documents, 5 tokens, 4 types, 2 labels)
+        """
+        from pyro_unsup.data.from_python import documents_of
+
+        return documents_of(texts, labels, **options)
+
+    @classmethod
+    def of_matrix(cls, matrix: Any, vocabulary: Iterable[str], labels: Sequence[str] | None = None) -> Documents:
+        """Documents from a matrix of counts, such as scikit-learn's ``CountVectorizer`` makes.
+
+        :param matrix: shape ``(documents, words)``, sparse or dense, how often each word occurs.
+        :param vocabulary: the word of each column, such as ``vectorizer.get_feature_names_out()``.
+        :param labels: what each document is about, if that is known.
+
+        >>> from pyro_unsup.data import Documents
+        >>> Documents.of_matrix([[2, 0, 1], [0, 3, 0]], ["ball", "moon", "goal"]).bag(0)
+        {'ball': 2, 'goal': 1}
+        """
+        from pyro_unsup.data.from_python import documents_of_matrix
+
+        return documents_of_matrix(matrix, vocabulary, labels)
+
+    @classmethod
+    def count(
         cls,
         words: npt.ArrayLike,  # (tokens,)
         offsets: npt.ArrayLike,  # (documents + 1,)
@@ -223,7 +260,7 @@ class Documents:
 
         >>> import tempfile
         >>> from pyro_unsup.data import Documents, Vocab
-        >>> documents = Documents.of([0, 1, 0, 2], [0, 3, 4], Vocab(["a", "b", "c"]))
+        >>> documents = Documents.count([0, 1, 0, 2], [0, 3, 4], Vocab(["a", "b", "c"]))
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     documents.save(folder + "/documents")
         ...     again = Documents.open(folder + "/documents", mmap=False)

@@ -77,6 +77,7 @@ class Chain(Structure):
             raise StructureError(f"a flat chain needs lengths of shape (B,), actual shape {tuple(lengths.shape)}")
         self.is_flat, self._shape = flat, lengths.shape
         self._form: tuple[Size, int] | None = None  # of the padded values that were laid flat: batch, and longest
+        transition = torch.as_tensor(transition)
         stops = transition.dim() > 1 and transition.shape[-1] == transition.shape[-2] + 1
         new = "K+1" if stops else "K"
         axes = {"start": "K", "transition": f"K {new}", "emission": "K V"}

@@ -64,7 +64,7 @@ class Segmentation(Structure):
     ) -> None:
         lengths = check_sentences(lengths)
         weights = {"segments": segments, "length": length, "stop": stop}
-        most = length.shape[-1] - 1 if length.dim() else 0
+        most = length.shape[-1] - 1 if len(length.shape) else 0
         super().__init__(weights, lengths, Size([int(lengths.sum()), most]), validate_args=validate_args)
 
     def owner(self, group: str) -> Tensor:

@@ -172,7 +172,7 @@ class Structure(TorchDistribution):
         axes: Mapping[str, str] | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        self.weights: dict[str, Tensor] = {name: w for name, w in weights.items() if w is not None}
+        self.weights: dict[str, Tensor] = {n: torch.as_tensor(w) for n, w in weights.items() if w is not None}
         self.all_axes = self.axes if axes is None else axes
         self.lengths = check_lengths(lengths)
         self.rows = Rows(self.lengths.reshape(-1))
@@ -348,7 +348,7 @@ class Structure(TorchDistribution):
         return constraints.independent(constraints.integer, len(self.event_shape))  # type: ignore[attr-defined]
 
     def log_prob(self, value: Tensor) -> Tensor:  # event_shape -> batch_shape
-        dist, value = self.laid_flat(value)
+        dist, value = self.laid_flat(torch.as_tensor(value))
         return dist.by_example(dist.log_partition(value))
 
     def score(self, value: Tensor, structure: Tensor) -> Tensor:  # -> batch_shape
@@ -368,7 +368,7 @@ class Structure(TorchDistribution):
         """Everything about the hidden structure of ``value``."""
         from .posterior import Posterior
 
-        return Posterior(*self.laid_flat(value))
+        return Posterior(*self.laid_flat(torch.as_tensor(value)))
 
     def log_partition(self, value: Tensor) -> Tensor:  # flat -> (*draws, B)
         """log Z: by the kernel if there is one for this case, else by the definition."""

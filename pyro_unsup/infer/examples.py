@@ -7,12 +7,27 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from ..errors import FitError
 from ..handlers import bare
 
 Array = np.ndarray[Any, Any]
+
+
+def taken(model: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Arguments of a model that can be looked at again: what comes one by one is gathered in a list. For a model that
+    does not read its data itself (by ``index``), arrays become tensors."""
+    reads = hasattr(bare(model), "index")
+    return tuple(
+        list(one)
+        if isinstance(one, Iterator)
+        else torch.from_numpy(one)
+        if isinstance(one, np.ndarray) and one.dtype.kind in "fiub" and not reads
+        else one
+        for one in args
+    )
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from ..errors import FitError, SplitError
 from ..handlers import Handled, RegulariseMessenger
 from ..kernels.room import zeros
 from ..tables import Declaration
-from .examples import Array, Examples
+from .examples import Array, Examples, taken
 from .expectation import Expectation
 from .processes import add_up, fail_together, gathered, rank_and_size
 
@@ -56,6 +56,7 @@ class Share:
         """
         if chunk is not None and (isinstance(chunk, bool) or not isinstance(chunk, int) or chunk < 1):
             raise FitError(f"chunk must be a whole number of tokens, 1 or more, actual {chunk!r:.80}")
+        data = taken(model, data[0]), data[1]
         rank, size = rank_and_size()
         if chunk is None and any(getattr(one, "on_disk", False) for one in data[0]):
             chunk = CHUNK

@@ -164,8 +164,8 @@ class Problem:
 class State:
     """Where a run is. An engine makes one by ``init``, and the next one by ``step``.
 
-    A step leaves the state that it starts from as it is. (A session steps a mini-batch at a time. It changes the running
-    counts of its own state in place, so that a step costs what its mini-batch touches.)
+    A step leaves the state that it starts from as it is. (A session steps a mini-batch at a time. It changes the
+    running counts of its own state in place, so that a step costs what its mini-batch touches.)
 
     :param problem: the model on its data. It is not saved.
     :param seed: of the start.

@@ -201,7 +201,9 @@ class Aligner:
         texts, vocabs = sides(bitext), (self.source, self.target)
         for name, text, vocab in zip(("source", "target"), texts, vocabs, strict=True):
             check_vocab(getattr(text, "vocab", None), vocab, name)
-        (source, source_lengths), (target, target_lengths) = map(as_flat, texts)
+        (source, source_lengths), (target, target_lengths) = (
+            as_flat(text, None, vocab) for text, vocab in zip(texts, vocabs, strict=True)
+        )
         for name, words, size in (("source", source, self.source_words), ("target", target, self.target_words)):
             if len(words) == 0:
                 raise StructureError(f"no {name} words: expected at least one pair of sentences with words in it")

@@ -130,7 +130,7 @@ class Clusterer:
         if self._last is not None and self._last[0]() is documents:
             return self._last[1]
         check_vocab(documents, self.vocab, examples="documents")
-        words, sizes = as_flat(documents, lengths)
+        words, sizes = as_flat(documents, lengths, self.vocab)
         if len(words) == 0:
             raise StructureError("no words: expected at least one document with a word in it")
         if int(words.min()) < 0 or int(words.max()) >= self.words:

@@ -109,7 +109,7 @@ class DMV:
         """Sentences that mini-batches can be selected from: a corpus is itself, others lie flat."""
         if hasattr(sentences, "select") and lengths is None:
             return sentences
-        tags, lengths = as_flat(sentences, lengths)
+        tags, lengths = as_flat(sentences, lengths, self.tags)
         return Sentences(tags, offsets_of(lengths))
 
     def harmonic_start(self, sentences: Any, lengths: Any = None, reading: str = "counts", **constants: Any) -> Start:

@@ -163,7 +163,7 @@ class Segmenter:
             return sentences
         if self._last is not None and self._last[0]() is sentences:
             return self._last[1]
-        words, lengths = as_symbols(sentences, lengths, self.vocab)
+        words, lengths = as_symbols(sentences, lengths, self.vocab, list)
         segments = self.types.find(words, lengths, self.max_length)
         self._remember(sentences, segments)
         return segments

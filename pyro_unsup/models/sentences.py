@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,18 +41,26 @@ class Sentences:
         return Sentences(self.words[torch.arange(int(offsets[-1])) + shift.repeat_interleave(lengths)], offsets)
 
 
-def as_flat(sentences: Any, lengths: Any = None) -> tuple[Tensor, Tensor]:  # (tokens,), (B,)
+def as_flat(
+    sentences: Any, lengths: Any = None, vocab: Any = None, split: Callable[[str], Sequence[str]] = str.split
+) -> tuple[Tensor, Tensor]:  # (tokens,), (B,)
     """Words lying end to end, and the lengths of the sentences.
 
     :param sentences: a corpus (anything with flat ``words`` and ``offsets``); a flat tensor with ``lengths``; a padded
-        tensor (B, T) with ``lengths``; or a list of sequences of word numbers.
+        tensor (B, T) with ``lengths``; or many sentences, each a sequence of word numbers, a sequence of words, or a
+        string.
+    :param vocab: that numbers words which are strings.
+    :param split: from a string to its words.
     """
     if hasattr(sentences, "words") and hasattr(sentences, "offsets"):
         if lengths is not None:
             raise StructureError("a corpus knows the lengths of its sentences: leave lengths out")
         return _numbers(sentences.words), torch.from_numpy(np.diff(np.asarray(sentences.offsets)))
-    if isinstance(sentences, list | tuple) and lengths is None:
-        parts = [_numbers(s).long() for s in sentences]
+    rows = isinstance(sentences, np.ndarray) and sentences.dtype == object
+    if lengths is None and (rows or not isinstance(sentences, Tensor | np.ndarray | str)):
+        if not isinstance(sentences, Iterable):
+            raise StructureError(f"expected sentences, actual {type(sentences).__name__}")
+        parts = [_numbers(_encoded(s, vocab, split)).long() for s in sentences]
         if not parts:
             raise StructureError("no sentences: expected at least one, actual 0")
         if any(s.dim() != 1 for s in parts):
@@ -71,6 +80,14 @@ def as_flat(sentences: Any, lengths: Any = None) -> tuple[Tensor, Tensor]:  # (t
     if words.dim() != 1 or int(lengths.sum()) != len(words):
         raise StructureError(f"lengths add up to {int(lengths.sum())}, actual shape of the words {tuple(words.shape)}")
     return words, lengths
+
+
+def _encoded(sentence: Any, vocab: Any, split: Callable[[str], Sequence[str]]) -> Any:
+    """A sentence by numbers, if its words are strings and the vocabulary is known."""
+    words = split(sentence) if isinstance(sentence, str) else sentence
+    if hasattr(vocab, "encode") and len(words) and not isinstance(words, Tensor) and isinstance(words[0], str):
+        return vocab.encode(words)
+    return words
 
 
 def check_numbers(words: Tensor, size: int, what: str = "word") -> None:
@@ -102,9 +119,11 @@ def vocab_of(sentences: Any, vocab: Any = None) -> Any:
     return found
 
 
-def as_symbols(sentences: Any, lengths: Any, vocab: Any) -> tuple[Tensor, Tensor]:  # (tokens,), (B,)
+def as_symbols(
+    sentences: Any, lengths: Any, vocab: Any, split: Callable[[str], Sequence[str]] = str.split
+) -> tuple[Tensor, Tensor]:  # (tokens,), (B,)
     """:func:`as_flat`, if all are symbols of this vocabulary."""
-    words, lengths = as_flat(sentences, lengths)
+    words, lengths = as_flat(sentences, lengths, vocab, split)
     check_numbers(words, vocab if isinstance(vocab, int) else len(vocab), "symbol")
     check_vocab(sentences, vocab, "symbol")
     return words, lengths

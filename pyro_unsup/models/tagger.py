@@ -120,7 +120,7 @@ class Tagger:
         if sentences is None:
             lengths = torch.as_tensor(lengths)
         else:
-            words, lengths = as_flat(sentences, lengths)
+            words, lengths = as_flat(sentences, lengths, self.vocab)
             check_vocab(sentences, self.vocab)
             check_numbers(words, self.words)
             if len(words) < self.words:  # a mini-batch touches only some columns of the emission table
@@ -139,7 +139,7 @@ class Tagger:
         """Sentences that mini-batches can be selected from: a corpus is itself, others lie flat."""
         if hasattr(sentences, "select") and lengths is None:
             return sentences
-        words, lengths = as_flat(sentences, lengths)
+        words, lengths = as_flat(sentences, lengths, self.vocab)
         return Sentences(words, offsets_of(lengths))
 
     def gibbs_state(self) -> type[TagState]:

@@ -16,7 +16,7 @@ LABELS = Vocab(["x", "y"])
 
 
 def some() -> Documents:
-    return Documents.of([0, 1, 0, 2, 1, 1, 0], [0, 4, 6, 7], VOCAB, [0, 1, 1], LABELS)
+    return Documents.count([0, 1, 0, 2, 1, 1, 0], [0, 4, 6, 7], VOCAB, [0, 1, 1], LABELS)
 
 
 def test_words_are_counted_document_by_document() -> None:
@@ -34,7 +34,7 @@ def test_words_are_counted_document_by_document() -> None:
 
 
 def test_documents_may_be_empty() -> None:
-    documents = Documents.of([0], [0, 0, 1, 1], VOCAB)
+    documents = Documents.count([0], [0, 0, 1, 1], VOCAB)
     assert [documents.bag(i) for i in range(3)] == [{}, {"a": 1}, {}]
     assert documents.lengths.tolist() == [0, 1, 0]
 
@@ -53,7 +53,7 @@ def test_select_takes_places_and_masks() -> None:
 
 
 def test_filters_drop_frequent_and_rare_words_in_any_order() -> None:
-    documents = Documents.of([0] * 5 + [1] * 3 + [2] + [0, 1, 3, 3], [0, 5, 9, 13], Vocab(["a", "b", "c", "d"]))
+    documents = Documents.count([0] * 5 + [1] * 3 + [2] + [0, 1, 3, 3], [0, 5, 9, 13], Vocab(["a", "b", "c", "d"]))
     assert documents.frequencies.tolist() == [6, 4, 1, 2]
     filtered = documents.drop_frequent(1).drop_rare(2)
     assert filtered.vocab.types == ("b", "d")
@@ -89,7 +89,7 @@ def test_another_vocabulary_drops_what_it_lacks_or_calls_it_unknown() -> None:
     unknown = documents.with_vocab(Vocab(["?", "b"], unknown="?"))
     assert [unknown.bag(i) for i in range(3)] == [{"?": 3, "b": 1}, {"b": 2}, {"?": 1}]
     assert documents.with_vocab(Vocab(["c", "b", "a"])).bag(0) == {"a": 2, "b": 1, "c": 1}
-    loud = Documents.of([0, 1], [0, 2], Vocab(["A", "a"]))
+    loud = Documents.count([0, 1], [0, 2], Vocab(["A", "a"]))
     assert loud.with_vocab(VOCAB, lowercase=True).bag(0) == {"a": 2}
 
 
@@ -113,7 +113,7 @@ def test_fields_that_do_not_fit_together(changes: dict, message: str) -> None:
 
 def test_documents_without_labels_say_so() -> None:
     with pytest.raises(InputError, match="these documents have no labels"):
-        Documents.of([0], [0, 1], VOCAB).label(0)
+        Documents.count([0], [0, 1], VOCAB).label(0)
 
 
 def test_labels_are_written_one_a_line(tmp_path) -> None:
@@ -143,12 +143,12 @@ def test_twenty_newsgroups_with_the_filters_of_the_paper(real_data) -> None:
 
 
 def labelled() -> Documents:
-    return Documents.of([0, 1, 0, 2, 1], [0, 3, 3, 5], Vocab(["a", "b", "c"], "c"), [1, 0, 1], Vocab(["x", "y"]))
+    return Documents.count([0, 1, 0, 2, 1], [0, 3, 3, 5], Vocab(["a", "b", "c"], "c"), [1, 0, 1], Vocab(["x", "y"]))
 
 
 @pytest.mark.parametrize("mmap", [True, False])
 def test_documents_come_back_from_a_folder(tmp_path: Path, mmap: bool) -> None:
-    for documents in (labelled(), Documents.of([], [0], Vocab([])), Documents.of([], [0, 0], Vocab(["a"]))):
+    for documents in (labelled(), Documents.count([], [0], Vocab([])), Documents.count([], [0, 0], Vocab(["a"]))):
         documents.save(tmp_path / "d")
         found = Documents.open(tmp_path / "d", mmap=mmap)
         assert found == documents

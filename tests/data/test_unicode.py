@@ -200,7 +200,7 @@ def test_read_fit_save_load_predict(tmp_path: Path) -> None:
     named.config["labels"] = labels
     named.save(tmp_path / "named")
     assert pu.load(tmp_path / "named").labels == labels
-    bags = Documents.of(corpus.words, corpus.offsets, corpus.vocab)
+    bags = Documents.count(corpus.words, corpus.offsets, corpus.vocab)
     pu.CollapsedGibbs(pu.models.Clusterer(2, bags.vocab)).run(bags, sweeps=2, progress=False).save(tmp_path / "s")
     assert list(pu.Samples.load(tmp_path / "s").model.vocab) == list(corpus.vocab)
 

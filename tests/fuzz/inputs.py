@@ -88,11 +88,11 @@ def flat() -> list[Files]:
 
 def bags() -> list[Files]:
     text = tagged()
-    plain = Documents.of(text.words, text.offsets, text.vocab)
+    plain = Documents.count(text.words, text.offsets, text.vocab)
     labels = [i % 2 for i in range(len(plain))]
     return [
         written(plain.save),
-        written(Documents.of(text.words, text.offsets, text.vocab, labels, Vocab(["x", "y"])).save),
+        written(Documents.count(text.words, text.offsets, text.vocab, labels, Vocab(["x", "y"])).save),
     ]
 
 
@@ -130,7 +130,7 @@ def fits() -> list[Files]:
     named = pu.models.Tagger(tagset, text.vocab, dictionary=TagDictionary.from_corpus(text, min_count=2), prior=0.3)
     tags = text.tags_as_words()
     bitext = pu.data.toy.bitext(6, seed=1)
-    bags = Documents.of(text.words, text.offsets, text.vocab)
+    bags = Documents.count(text.words, text.offsets, text.vocab)
     known = pu.constrain(pu.models.DMV.of(tags), pu.components.verb_as_root("VERB"))
     models: list[tuple[Any, Any]] = [
         (named, text),
@@ -164,7 +164,7 @@ def gibbs(kind: str) -> tuple[Any, Any]:
         return pu.CollapsedGibbs(tagger(), hyper="shared"), text
     if kind == "segmenter":
         return pu.CollapsedGibbs(pu.models.Segmenter.of(symbols(), max_length=3)), symbols()
-    bags = Documents.of(text.words, text.offsets, text.vocab)
+    bags = Documents.count(text.words, text.offsets, text.vocab)
     return pu.CollapsedGibbs(pu.models.Clusterer(2, bags.vocab), hyper="separate"), bags
 
 

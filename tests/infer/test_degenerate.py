@@ -34,7 +34,7 @@ TEXTS = {
 
 
 def bags(corpus: Corpus) -> Documents:
-    return Documents.of(corpus.words, corpus.offsets, corpus.vocab)
+    return Documents.count(corpus.words, corpus.offsets, corpus.vocab)
 
 
 def pairs(corpus: Corpus) -> Bitext:

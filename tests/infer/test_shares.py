@@ -162,7 +162,7 @@ def test_a_corpus_on_disk_is_looked_at_in_parts(tmp_path: Path, monkeypatch: pyt
 
 
 def test_documents_on_disk_are_looked_at_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    documents = Documents.of(CORPUS.words, CORPUS.offsets, CORPUS.vocab)
+    documents = Documents.count(CORPUS.words, CORPUS.offsets, CORPUS.vocab)
     documents.save(tmp_path / "d")
     monkeypatch.setattr("pyro_unsup.infer.shares.CHUNK", 100)
     engine = EM(Clusterer(3, CORPUS.vocab))
@@ -179,7 +179,7 @@ ON_DISK: dict[str, Callable[[], tuple[Any, Any]]] = {
     "segmenter": lambda: (Segmenter.of(CORPUS), CORPUS),
     "Model 1": lambda: (Aligner.of(BITEXT), BITEXT),
     "HMM aligner": lambda: (HMMAligner.of(BITEXT), BITEXT),
-    "clusterer": lambda: (Clusterer(3, CORPUS.vocab), Documents.of(CORPUS.words, CORPUS.offsets, CORPUS.vocab)),
+    "clusterer": lambda: (Clusterer(3, CORPUS.vocab), Documents.count(CORPUS.words, CORPUS.offsets, CORPUS.vocab)),
 }
 
 

@@ -63,7 +63,7 @@ def text(*lines: str) -> Corpus:
 def bags(*lines: str) -> Documents:
     """Documents of words between spaces."""
     corpus = text(*lines)
-    return Documents.of(corpus.words, corpus.offsets, corpus.vocab)
+    return Documents.count(corpus.words, corpus.offsets, corpus.vocab)
 
 
 WORDS = text("the dog barks", "the cat sleeps", "a dog sees the cat", "a cat barks", "the dog sleeps")

@@ -21,7 +21,7 @@ from pyro_unsup.models.clusterer import Bags
 
 LISTS = [[0, 1, 0], [2, 1], [0, 1, 1, 3], [3]]
 VOCAB = Vocab(["a", "b", "c", "d"])
-DOCUMENTS = Documents.of([w for bag in LISTS for w in bag], [0, 3, 5, 9, 10], VOCAB)
+DOCUMENTS = Documents.count([w for bag in LISTS for w in bag], [0, 3, 5, 9, 10], VOCAB)
 
 
 def test_the_log_joint_is_prior_plus_mixture() -> None:
@@ -170,7 +170,7 @@ def test_errors_say_what_was_expected() -> None:
         EM(Clusterer(2, 4)).session().step([[0, 4]])
     with pytest.raises(StructureError, match="no words: expected at least one document with a word in it"):
         EM(Clusterer(2, 4)).session().step([[]])
-    other = Documents.of([0], [0, 1], Vocab(["d", "c", "b", "a"]))
+    other = Documents.count([0], [0, 1], Vocab(["d", "c", "b", "a"]))
     with pytest.raises(StructureError, match=r"another vocabulary than the model's: re-encode them with with_vo"):
         EM(Clusterer(2, VOCAB)).session().step(other)
 

@@ -222,7 +222,7 @@ def test_saved_and_loaded(samples: Samples, tmp_path: Path) -> None:
 
 
 def test_clusters(tmp_path: Path) -> None:
-    documents = pu.data.Documents.of([0, 1, 0, 2, 3, 3, 3, 2], [0, 3, 6, 8], pu.data.Vocab(list("abcd")))
+    documents = pu.data.Documents.count([0, 1, 0, 2, 3, 3, 3, 2], [0, 3, 6, 8], pu.data.Vocab(list("abcd")))
     samples = CollapsedGibbs(Clusterer(2, documents.vocab, prior=0.5)).run(documents, sweeps=30, progress=False)
     gold = replace(documents, labels=np.array([0, 1, 1]), labelset=pu.data.Vocab(["x", "y"]))
     assert 0 <= samples.evaluate(gold)["accuracy"]["mean"] <= 1

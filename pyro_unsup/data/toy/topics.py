@@ -73,7 +73,7 @@ class Documents(NamedTuple):
     def bags(self) -> bags_of_words.Documents:
         """The same as bags of words with labels, which models and scores take."""
         words, offsets, vocab = self.corpus.words, self.corpus.offsets, self.corpus.vocab
-        return bags_of_words.Documents.of(words, offsets, vocab, self.labels, Vocab(self.topics))
+        return bags_of_words.Documents.count(words, offsets, vocab, self.labels, Vocab(self.topics))
 
 
 def documents(n: int, seed: int = 0, topics: int = len(TOPICS)) -> Documents:

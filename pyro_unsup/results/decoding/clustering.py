@@ -93,7 +93,7 @@ def _encoded(fit: Fit, documents: Any) -> tuple[Any, int]:
     if not (isinstance(known, Vocab) and isinstance(text, Vocab)):  # words are but numbers
         return documents, 0
     if not isinstance(documents, Documents):  # a corpus of sentences
-        documents = Documents.of(documents.words, documents.offsets, text)
+        documents = Documents.count(documents.words, documents.offsets, text)
     lower = fit.config.get("lowercase") is True
     forms = [one.lower() for one in text] if lower else text.types
     missing = np.array([one not in known for one in forms], dtype=np.bool_)

@@ -22,7 +22,7 @@ LABELS = Vocab(["weather", "sport"])
 
 def gold() -> Documents:
     words = [0, 1, 0, 1, 0, 2, 3, 2, 3, 3]
-    return Documents.of(words, [0, 3, 5, 8, 10], VOCAB, [0, 0, 1, 1], LABELS)
+    return Documents.count(words, [0, 3, 5, 8, 10], VOCAB, [0, 0, 1, 1], LABELS)
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_documents_get_their_clusters_and_scores(fit: Fit, how: str) -> None:
 
 
 def test_words_outside_the_vocabulary_are_no_part_of_a_document(fit: Fit) -> None:
-    text = Documents.of([0, 1, 1, 2, 2, 2], [0, 3, 5, 6], Vocab(["rain", "the", "of"]))
+    text = Documents.count([0, 1, 1, 2, 2, 2], [0, 3, 5, 6], Vocab(["rain", "the", "of"]))
     decoded = decode(fit, text)
     assert decoded.structure.tolist() == [0, 1, 1]  # the last two have no word that it knows: the larger cluster
     torch.testing.assert_close(decoded.log_likelihood, torch.tensor([math.log(0.125), 0.0, 0.0]))
@@ -71,13 +71,13 @@ def test_an_unknown_symbol_stands_for_them(fit: Fit) -> None:
     words = torch.nn.functional.pad(fit.weights["words"], (0, 1), value=math.log(0.1))
     start = pu.init.from_weights({**fit.weights, "words": words})
     known = pu.EM(Clusterer(2, vocab), init=start).run(gold().with_vocab(vocab), iterations=0, progress=False)
-    decoded = decode(known, Documents.of([0, 1, 1], [0, 3], Vocab(["rain", "the"])))
+    decoded = decode(known, Documents.count([0, 1, 1], [0, 3], Vocab(["rain", "the"])))
     assert (decoded.tokens, decoded.unseen) == (3, 2)
     torch.testing.assert_close(decoded.log_likelihood.exp(), torch.tensor([0.25 * 0.5 * 0.1**2]))
 
 
 def test_an_impossible_document_goes_where_it_lacks_fewest_words(fit: Fit) -> None:
-    decoded = decode(fit, Documents.of([0, 0, 3, 0], [0, 3, 4], VOCAB))
+    decoded = decode(fit, Documents.count([0, 0, 3, 0], [0, 3, 4], VOCAB))
     assert decoded.structure.tolist() == [0, 0]
     assert decoded.log_likelihood[0] == -math.inf
     assert decoded.log_likelihood[1] > -math.inf
@@ -90,7 +90,7 @@ def test_a_cluster_of_weight_zero_gets_no_documents(fit: Fit) -> None:
 
 
 def test_lower_case_if_training_had_it(fit: Fit) -> None:
-    text = Documents.of([0, 1], [0, 2], Vocab(["Sun", "sun"]))
+    text = Documents.count([0, 1], [0, 2], Vocab(["Sun", "sun"]))
     assert decode(fit, text).unseen == 1
     fit.config["lowercase"] = True
     decoded = decode(fit, text)
@@ -117,7 +117,7 @@ def test_a_fit_predicts_evaluates_and_comes_back_from_disk(fit: Fit, tmp_path) -
 def test_errors(fit: Fit) -> None:
     with pytest.raises(UnsupError, match="how must be 'viterbi' or 'mbr', actual 'best'"):
         decode(fit, gold(), "best")
-    plain = Documents.of([0], [0, 1], VOCAB)
+    plain = Documents.count([0], [0, 1], VOCAB)
     with pytest.raises(UnsupError, match="the gold documents have no labels: read a labelled file"):
         scores(fit, plain, decode(fit, plain))
     fit.model = Tagger(2, 3)
@@ -127,7 +127,7 @@ def test_errors(fit: Fit) -> None:
 
 def test_clusters_are_named_after_the_labels_they_go_with() -> None:
     vocab, labels = pu.data.Vocab(["ball", "goal", "vote", "law"]), pu.data.Vocab(["sport", "politics"])
-    text = pu.data.Documents.of(
+    text = pu.data.Documents.count(
         np.array([0, 1, 0, 1, 0, 2, 3, 3, 2, 3]),
         np.array([0, 3, 5, 8, 10]),
         vocab,
