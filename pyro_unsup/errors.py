@@ -35,6 +35,15 @@ class InputError(UnsupError):
         return type(self), (self.what, self.path, self.line)  # errors travel between processes
 
 
+class EncodingError(InputError):
+    """Bytes that are not UTF-8.
+
+    >>> import pyro_unsup as pu
+    >>> issubclass(pu.errors.EncodingError, pu.InputError)
+    True
+    """
+
+
 class TableError(UnsupError):
     """A table of weights is malformed: NaN, an empty row, a shape that does not fit.
 

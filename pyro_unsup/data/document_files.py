@@ -16,7 +16,7 @@ from pyro_unsup.data.documents import Documents
 from pyro_unsup.data.lines import show
 from pyro_unsup.data.opening import LIMITS, Limits, open_bytes, open_text
 from pyro_unsup.data.vocab import Vocab
-from pyro_unsup.errors import InputError
+from pyro_unsup.errors import EncodingError, InputError
 
 Form = Literal["auto", "plain", "labelled", "newsgroups", "folders"]
 Empty = Literal["error", "drop", "keep"]
@@ -41,7 +41,7 @@ def read_documents(
     labelset: Vocab | None = None,
     lowercase: bool = False,
     empty: Empty = "error",
-    encoding: Literal["utf-8", "latin-1"] = "utf-8",
+    encoding: Literal["auto", "utf-8", "latin-1"] = "auto",
     limits: Limits = LIMITS,
 ) -> Documents:
     """Documents of a file, one a line, words split by white space; or of a folder.
@@ -60,7 +60,8 @@ def read_documents(
     :param lowercase: fold the words to lower case.
     :param empty: what to do with a document that has no words: refuse it, leave it out (``left_out`` then counts it) or
         keep it, so that predictions stay one a line.
-    :param encoding: of the files in folders; the original 20 Newsgroups are in ``latin-1``.
+    :param encoding: of the files in folders. ``auto`` reads each file as UTF-8, or as Latin-1 if it is not UTF-8;
+        ``recoded`` then counts the latter. The original 20 Newsgroups are in ``latin-1``.
     :param limits: sizes beyond which a file is refused; ``max_bytes`` holds for all files in folders together.
 
     >>> import tempfile
@@ -79,14 +80,17 @@ def read_documents(
     if empty not in ("error", "drop", "keep"):
         raise InputError(f"empty: expected error, drop or keep, found {empty!r}", path)
     folders = form == "folders" or (form == "auto" and os.fspath(path) != "-" and os.path.isdir(path))
-    found = _from_folders(Path(path), encoding, limits) if folders else _from_lines(path, form, split, limits)
+    if encoding not in ("auto", "utf-8", "latin-1"):
+        raise InputError(f"encoding: expected auto, utf-8 or latin-1, found {encoding!r}", path)
+    recoded: list[Path] = []
+    found = _from_folders(Path(path), encoding, limits, recoded) if folders else _from_lines(path, form, split, limits)
     builder = _Builder(labelset, lowercase, empty)
     for document in found:
         builder.add(*document)
     if not builder.sizes:
         wanted = "" if split is None else f" of the split {split!r}"
         raise InputError(f"no document{wanted} in it, expected at least one", path)
-    documents = builder.finish()
+    documents = builder.finish()._with(recoded=len(recoded))
     return documents if vocab is None else documents.with_vocab(vocab)
 
 
@@ -163,7 +167,7 @@ def form_of(path: str | os.PathLike[str], line: str) -> Form:
     raise InputError(f"a first line of {width} columns tells no form; give one of {', '.join(_COLUMNS)}", path, 1)
 
 
-def _from_folders(path: Path, encoding: str, limits: Limits) -> _Found:
+def _from_folders(path: Path, encoding: str, limits: Limits, recoded: list[Path]) -> _Found:
     total = 0
     folders = [one for one in _inside(path) if _is(one.is_dir, one)]
     if not folders:
@@ -172,7 +176,13 @@ def _from_folders(path: Path, encoding: str, limits: Limits) -> _Found:
         for file in _inside(folder):
             if not _is(file.is_file, file):
                 raise InputError("not a plain file, expected one a document; move it away", file)
-            text = _text(file, encoding, limits)
+            try:
+                text = _text(file, encoding, limits)
+            except EncodingError:
+                if encoding != "auto":
+                    raise
+                recoded.append(file)
+                text = _text(file, "latin-1", limits)
             total += len(text)
             if total > limits.max_bytes:
                 raise InputError(f"more than {limits.max_bytes:,} bytes in all; raise Limits.max_bytes", path)
@@ -195,7 +205,7 @@ def _is(kind: Callable[[], bool], path: Path) -> bool:
 
 
 def _text(file: Path, encoding: str, limits: Limits) -> str:
-    if encoding == "utf-8":
+    if encoding != "latin-1":
         return "\n".join(line for _, line in open_text(file, limits))
     try:
         return b"".join(open_bytes(file, limits)).decode("latin-1").replace("\r\n", "\n")

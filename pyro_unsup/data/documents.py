@@ -44,6 +44,7 @@ class Documents:
     :param vocab: the strings of the word ids.
     :param labels: what each document is about, shape ``(documents,)``, with their ``labelset``.
     :param left_out: documents that a reader or a filter left out because no word of theirs remained.
+    :param recoded: files that were not UTF-8, and were read as Latin-1.
 
     >>> from pyro_unsup.data import Documents, Vocab
     >>> documents = Documents.count([0, 1, 0, 2], [0, 3, 4], Vocab(["a", "b", "c"]))
@@ -58,6 +59,7 @@ class Documents:
     labels: IntArray | None = None
     labelset: Vocab | None = None
     left_out: int = 0
+    recoded: int = 0
 
     def __post_init__(self) -> None:
         for name, kind in _ARRAYS.items():
@@ -164,6 +166,7 @@ class Documents:
         parts = [f"{len(self):,} documents", f"{self.tokens:,} tokens", f"{len(self.vocab):,} types"]
         parts += [] if self.labelset is None else [f"{len(self.labelset):,} labels"]
         parts += [f"{self.left_out:,} empty ones left out"] if self.left_out else []
+        parts += [f"{self.recoded:,} files read as Latin-1"] if self.recoded else []
         return f"Documents({', '.join(parts)})"
 
     def bag(self, i: int) -> dict[str, int]:

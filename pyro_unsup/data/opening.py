@@ -15,7 +15,7 @@ from io import BufferedIOBase
 from itertools import chain
 from typing import Protocol
 
-from pyro_unsup.errors import InputError
+from pyro_unsup.errors import EncodingError, InputError
 
 CHUNK = 1 << 16  # bytes read or unpacked at a time, at most
 TELLING = 10  # bytes that tell packed data from text
@@ -115,7 +115,7 @@ def _lines(block: bytes, first: int, path: str | os.PathLike[str], limits: Limit
         text = block.decode("utf-8")
     except UnicodeDecodeError as error:
         line, byte = first + block.count(b"\n", 0, error.start), block[error.start]
-        raise InputError(f"byte 0x{byte:02x} is not UTF-8; convert the file to UTF-8 first", path, line) from error
+        raise EncodingError(f"byte 0x{byte:02x} is not UTF-8; convert the file to UTF-8 first", path, line) from error
     lines = text.split("\n")
     if "\r" in text:
         lines = [one.removesuffix("\r") for one in lines]

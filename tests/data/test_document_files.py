@@ -133,12 +133,20 @@ def test_folders_hold_one_label_each_and_a_file_a_document(write, tmp_path) -> N
     assert read_documents(tmp_path / "ng", "folders") == documents
 
 
-def test_old_encodings_have_to_be_named(tmp_path) -> None:
+def test_each_file_has_an_encoding_of_its_own(tmp_path) -> None:
+    """One old file among many is read as what it is. The others stay as they are."""
     (tmp_path / "ng" / "a").mkdir(parents=True)
     (tmp_path / "ng" / "a" / "1").write_bytes(b"Subject: x\r\n\r\ncaf\xe9\r\n")
-    with pytest.raises(InputError, match=r"ng/a/1:3: byte 0xe9 is not UTF-8"):
-        read_documents(tmp_path / "ng")
-    assert bags(read_documents(tmp_path / "ng", encoding="latin-1")) == [{"x": 1, "café": 1}]
+    (tmp_path / "ng" / "a" / "2").write_bytes("thé".encode())
+    documents = read_documents(tmp_path / "ng")
+    assert bags(documents) == [{"x": 1, "café": 1}, {"thé": 1}]
+    assert documents.recoded == 1
+    assert "1 files read as Latin-1" in repr(documents)
+    with pytest.raises(InputError, match=r"ng/a/1:3: byte 0xe9 is not UTF-8; convert the file to UTF-8 first"):
+        read_documents(tmp_path / "ng", encoding="utf-8")
+    assert bags(read_documents(tmp_path / "ng", encoding="latin-1"))[1] == {"thã": 1}
+    with pytest.raises(InputError, match="encoding: expected auto, utf-8 or latin-1, found 'ebcdic'"):
+        read_documents(tmp_path / "ng", encoding="ebcdic")
 
 
 def test_links_are_never_followed(write, tmp_path) -> None:
