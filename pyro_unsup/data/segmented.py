@@ -6,7 +6,7 @@ import os
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TextIO, Unpack
+from typing import Literal, TextIO, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +18,10 @@ from pyro_unsup.data.lines import CorpusBuilder, Options, show
 from pyro_unsup.data.opening import open_text
 from pyro_unsup.data.vocab import Vocab
 from pyro_unsup.errors import InputError
+from pyro_unsup.graphemes import graphemes
 
 Ends = npt.NDArray[np.bool_]
+Symbols = Literal["graphemes", "characters"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -144,6 +146,7 @@ def read_segmented(
     *,
     word_sep: str | None = None,
     symbol_sep: str | None = None,
+    symbols: Symbols = "graphemes",
     max_segment: int | None = None,
     **options: Unpack[Options],
 ) -> Segmented:
@@ -153,7 +156,9 @@ def read_segmented(
     :param gold: words are apart in the text: take note of where, and put them together. False: nothing is known of
         words. White space (or ``word_sep``) goes all the same.
     :param word_sep: what is between words; by default white space.
-    :param symbol_sep: what is between the symbols of a word; by default every character is a symbol.
+    :param symbol_sep: what is between the symbols of a word; by default ``symbols`` says.
+    :param symbols: what a symbol is, if nothing is between them: ``graphemes``, what people take for one character (a
+        letter with its accents); or ``characters``, every code point.
     :param max_segment: refuse a text with a longer gold word, in symbols: a model with shorter segments cannot find it.
     :param options: see :class:`~pyro_unsup.data.lines.Options`; symbols are its words.
 
@@ -172,14 +177,16 @@ def read_segmented(
             raise InputError(f"{name} is empty, expected at least one character, or None for the default", path)
     if symbol_sep is not None and (word_sep == symbol_sep or (word_sep is None and symbol_sep.isspace())):
         raise InputError("words and symbols have the same separator, expected two different ones; set word_sep", path)
+    if symbols not in ("graphemes", "characters"):
+        raise InputError(f"symbols: expected graphemes or characters, found {symbols!r}", path)
     builder = CorpusBuilder(path, **options)
     sizes: list[int] = []  # symbols of each word
     for number, line in open_text(path, builder.limits):
-        words = [_symbols(one, symbol_sep) for one in line.split(word_sep)]
-        symbols = [one for word in words for one in word]
-        if not symbols:
+        words = [_symbols(one, symbol_sep, symbols) for one in line.split(word_sep)]
+        found = [one for word in words for one in word]
+        if not found:
             continue
-        if len(symbols) > builder.limits.max_sentence:
+        if len(found) > builder.limits.max_sentence:
             most = f"more than {builder.limits.max_sentence:,} symbols"
             raise builder.error(f"a line of {most}; break it or raise Limits.max_sentence", number)
         here = [len(word) for word in words if word]
@@ -187,7 +194,7 @@ def read_segmented(
             what = f"a word of {max(here)} symbols, {show(line.split(word_sep)[_longest(words)])}"
             raise builder.error(f"{what}, expected at most {max_segment}; allow longer segments", number)
         sizes += here
-        builder.add(symbols, number)
+        builder.add(found, number)
     corpus = builder.finish()
     if not gold:
         return Segmented(corpus)
@@ -201,9 +208,11 @@ def has_symbols(line: str, word_sep: str | None = None, symbol_sep: str | None =
     return any(_symbols(one, symbol_sep or None) for one in line.split(word_sep or None))
 
 
-def _symbols(word: str, symbol_sep: str | None) -> list[str]:
-    pieces = word.split(symbol_sep) if symbol_sep is not None else word.split()
-    return [one for one in pieces if one] if symbol_sep is not None else list("".join(pieces))
+def _symbols(word: str, symbol_sep: str | None, symbols: Symbols = "graphemes") -> list[str]:
+    if symbol_sep is not None:
+        return [one for one in word.split(symbol_sep) if one]
+    text = "".join(word.split())
+    return graphemes(text) if symbols == "graphemes" else list(text)
 
 
 def _longest(words: list[list[str]]) -> int:
@@ -235,7 +244,7 @@ def write_segmented(
     found = text if isinstance(text, Segmented) else Segmented(text)
     for one in found.vocab.decode(np.unique(found.words).tolist()):
         apart = word_sep in one or (symbol_sep and symbol_sep in one) or one.split() != [one] or one == "\0"
-        if apart or not (symbol_sep or len(one) == 1):
+        if apart or not (symbol_sep or len(graphemes(one)) == 1):
             fix = "set word_sep and symbol_sep to what no symbol has"
             raise InputError(f"the symbol {show(one)} could not be told apart from its neighbours; {fix}")
     lines = found.lines(ends, word_sep, symbol_sep)

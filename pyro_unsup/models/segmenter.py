@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ..distributions import Segmentation
 from ..errors import StructureError
+from ..graphemes import graphemes
 from ..tables import Axis, Declaration, Layout, declare
 from .segment_types import Segments, SegmentTypes
 from .sentences import as_symbols, vocab_of
@@ -163,7 +164,7 @@ class Segmenter:
             return sentences
         if self._last is not None and self._last[0]() is sentences:
             return self._last[1]
-        words, lengths = as_symbols(sentences, lengths, self.vocab, list)
+        words, lengths = as_symbols(sentences, lengths, self.vocab, graphemes)
         segments = self.types.find(words, lengths, self.max_length)
         self._remember(sentences, segments)
         return segments

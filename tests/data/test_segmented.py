@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import sys
+import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -168,3 +169,28 @@ def test_errors_in_arrays() -> None:
         named = Segmented(Corpus([0, 1, 0], [0, 2, 3], Vocab(names)))
         with pytest.raises(InputError, match=rf"the symbol '{names[1]}' could not be told apart from its neighbours"):
             write_segmented(named, [1, 1, 1], io.StringIO(), **options)
+
+
+VIETNAMESE = "tiê\u0301ng viê\u0323t"  # decomposed: an accent is a code point of its own
+FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467 ok"
+
+
+@pytest.mark.parametrize(("text", "symbols"), [(VIETNAMESE, 9), (FAMILY, 3), ("中文 字", 3), ("re\u0301sume\u0301", 6)])
+def test_what_people_take_for_one_character_is_one_symbol(text: str, symbols: int, tmp_path: Path) -> None:
+    file = tmp_path / "text.txt"
+    file.write_text(text + "\n", encoding="utf-8")
+    found = read_segmented(file)
+    assert found.tokens == symbols
+    assert found.lines() == [" ".join(text.split())]
+    write_segmented(found, np.ones(symbols, int), tmp_path / "cut.txt")
+    pieces = (tmp_path / "cut.txt").read_text(encoding="utf-8").split()
+    assert len(pieces) == symbols
+    assert not any(unicodedata.combining(piece[0]) for piece in pieces)
+
+
+def test_code_points_are_symbols_if_asked_for(tmp_path: Path) -> None:
+    file = tmp_path / "text.txt"
+    file.write_text(VIETNAMESE + "\n", encoding="utf-8")
+    assert read_segmented(file, symbols="characters").tokens == len(VIETNAMESE.replace(" ", ""))
+    with pytest.raises(InputError, match="symbols: expected graphemes or characters, found 'bytes'"):
+        read_segmented(file, symbols="bytes")  # type: ignore[arg-type]
