@@ -13,7 +13,7 @@ from pyro_unsup.data.bitext import Bitext, read_bitext
 from pyro_unsup.data.brackets import read_brackets, short_tag_sequences
 from pyro_unsup.data.brackets_out import nltk_trees, write_brackets
 from pyro_unsup.data.conllu import read_conllu
-from pyro_unsup.data.conllu_out import write_conllu, write_heads
+from pyro_unsup.data.conllu_out import write_conllu, write_heads, write_tags
 from pyro_unsup.data.corpus import Corpus
 from pyro_unsup.data.dictionary import TagDictionary
 from pyro_unsup.data.document_files import read_documents
@@ -64,6 +64,7 @@ __all__ = [
     "write_conllu",
     "write_flat",
     "write_heads",
+    "write_tags",
     "write_labels",
     "write_links",
     "write_segmented",

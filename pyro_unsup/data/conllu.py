@@ -18,7 +18,7 @@ from pyro_unsup.data.trees import find_cycle
 from pyro_unsup.errors import InputError
 
 COLUMNS = 10
-ID, FORM, LEMMA, UPOS, XPOS, HEAD, DEPREL = 0, 1, 2, 3, 4, 6, 7
+ID, FORM, LEMMA, UPOS, XPOS, HEAD, DEPREL, DEPS = 0, 1, 2, 3, 4, 6, 7, 8
 _RANGE = re.compile(r"([1-9][0-9]{0,8})-([1-9][0-9]{0,8})", re.ASCII)  # 3-4: one written word that holds two
 _EMPTY = re.compile(r"(0|[1-9][0-9]{0,8})\.[1-9][0-9]{0,8}", re.ASCII)  # 8.1: a word that is understood, not written
 _WORDS = {"form": FORM, "lemma": LEMMA}

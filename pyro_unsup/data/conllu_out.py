@@ -1,4 +1,4 @@
-"""Dependencies out: a corpus as CoNLL-U, or a CoNLL-U file again with other heads."""
+"""CoNLL-U out: a corpus, or a CoNLL-U file again with other heads or other tags."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from typing import Any, Literal, TextIO
 import numpy as np
 
 from pyro_unsup.data.arrays import IntArray, check_length
-from pyro_unsup.data.conllu import DEPREL, HEAD, ID, read_conllu
+from pyro_unsup.data.conllu import DEPREL, DEPS, HEAD, ID, UPOS, XPOS, read_conllu
 from pyro_unsup.data.corpus import Corpus
 from pyro_unsup.data.files import write_text
 from pyro_unsup.data.lines import show
 from pyro_unsup.data.opening import open_text
 from pyro_unsup.errors import InputError
 
-ROOT, UNKNOWN = "root", "_"
+#: Relations: of the root, of any other word, and of one whose head is not known.
+ROOT, OTHER, UNKNOWN = "root", "dep", "_"
 
 
 def write_conllu(
@@ -29,7 +30,7 @@ def write_conllu(
 ) -> None:
     """Write words, tags and heads. A file appears only when it is complete; :func:`.read_conllu` reads it back.
 
-    The relation of the root is ``root``, others have none (``_``). A sentence without words is left out.
+    The relation of the root is ``root``, that of other words ``dep``. A sentence without words is left out.
 
     :param heads: such as a parser predicts, 0 for the root and -1 (written ``_``) where not known: one root a
         sentence and no cycles. None for the corpus's own.
@@ -40,7 +41,7 @@ def write_conllu(
     >>> from pyro_unsup.data import Corpus, Vocab, write_conllu
     >>> corpus = Corpus([0, 1], [0, 2], Vocab(["cats", "sleep"]), [0, 1], Vocab(["NNS", "VBP"]))
     >>> write_conllu(corpus, [2, 0], sys.stdout)
-    1  cats  _  _  NNS  _  2  _  _  _
+    1  cats  _  _  NNS  _  2  dep  _  _
     2  sleep  _  _  VBP  _  0  root  _  _
     """
     if column not in ("xpos", "upos"):
@@ -50,8 +51,7 @@ def write_conllu(
     arcs = _checked(corpus, corpus.heads if heads is None else heads)
     tags = ["_"] * corpus.tokens if corpus.tags is None or corpus.tagset is None else corpus.tagset.decode(corpus.tags)
     for one in {*tags, *corpus.vocab.decode(np.unique(corpus.words))}:
-        if not one or one.isspace() or any(end in one for end in "\t\r\n\0"):
-            raise InputError(f"{show(one)} cannot be written, expected text without tabs and line ends; rename it")
+        _check_cell(one)
     with _opened(out) as stream:
         for i in np.flatnonzero(corpus.lengths).tolist():
             here = slice(int(corpus.offsets[i]), int(corpus.offsets[i + 1]))
@@ -69,7 +69,8 @@ def write_heads(
 ) -> None:
     """Write a CoNLL-U file again with other heads: all else stays, comments, ranges and empty nodes too.
 
-    HEAD and DEPREL of every word change: the relation of the root is ``root``, others have none (``_``).
+    HEAD, DEPREL and DEPS of every word change. The relation of the root is ``root``, that of other words ``dep``. DEPS
+    says the same where the sentence had enhanced dependencies or empty nodes, and is ``_`` elsewhere.
 
     :param source: the file, or its lines. It may be overwritten: it is read to its end before anything is written.
     :param heads: one a word of the file, 0 for the root and -1 (written ``_``) where not known: one root a sentence
@@ -82,28 +83,83 @@ def write_heads(
     >>> lines = ["# by hand", *(chr(9).join(row) for row in columns)]
     >>> write_heads(lines, [2, 0], sys.stdout)
     # by hand
-    1  cats  _  NNS  _  _  2  _  _  _
+    1  cats  _  NNS  _  _  2  dep  _  _
     2  sleep  _  VBP  _  _  0  root  _  _
     """
-    path, lines = ("the source", source) if not isinstance(source, str | os.PathLike) else (source, _lines(source))
-    text = read_conllu(path, None, allow_multiple_roots=True, lines=lines)
-    arcs = _checked(text, heads)
+    lines, text = _source(source)
+    arcs = [_arc(head) for head in _checked(text, heads).tolist()]
+    enhanced = np.repeat(_enhanced(lines), text.lengths).tolist()
+    deps = [f"{head}:{relation}" if yes else UNKNOWN for (head, relation), yes in zip(arcs, enhanced, strict=True)]
+    cells = [(*arc, more if arc[0] != UNKNOWN else UNKNOWN) for arc, more in zip(arcs, deps, strict=True)]
     with _opened(out) as stream:
-        stream.writelines(_changed(lines, arcs))
+        stream.writelines(_changed(lines, (HEAD, DEPREL, DEPS), cells))
 
 
-def _lines(path: str | os.PathLike[str]) -> list[str]:
-    return [line for _, line in open_text(path)]
+def write_tags(
+    source: str | os.PathLike[str] | Sequence[str],
+    tags: Sequence[str],  # (tokens,)
+    out: str | os.PathLike[str] | TextIO,
+    column: Literal["xpos", "upos"] = "xpos",
+) -> None:
+    """Write a CoNLL-U file again with other tags in one column: all else stays, comments, ranges and empty nodes too.
+
+    :param source: the file, or its lines. It may be overwritten: it is read to its end before anything is written.
+    :param tags: one a word of the file.
+    :param out: a path, ``-`` for standard output, or an open text stream.
+    :param column: that of the tags.
+
+    >>> import sys
+    >>> from pyro_unsup.data import write_tags
+    >>> columns = ["1 cats cat NOUN _ Number=Plur 2 nsubj _ _".split(), "2 sleep sleep VERB _ _ 0 root _ _".split()]
+    >>> write_tags([chr(9).join(row) for row in columns], ["7", "3"], sys.stdout)
+    1  cats  cat  NOUN  7  Number=Plur  2  nsubj  _  _
+    2  sleep  sleep  VERB  3  _  0  root  _  _
+    """
+    if column not in ("xpos", "upos"):
+        raise InputError(f"no column {column!r}, expected one of xpos, upos")
+    lines, text = _source(source)
+    if len(tags) != text.tokens:
+        raise InputError(f"tags: expected {text.tokens}, one a word of the file, found {len(tags)}")
+    for tag in set(tags):
+        _check_cell(tag)
+    with _opened(out) as stream:
+        stream.writelines(_changed(lines, (XPOS if column == "xpos" else UPOS,), [(tag,) for tag in tags]))
 
 
-def _changed(lines: Sequence[str], heads: IntArray) -> Iterator[str]:
-    left = iter(heads.tolist())
+def _source(source: str | os.PathLike[str] | Sequence[str]) -> tuple[Sequence[str], Corpus]:
+    """The lines of a CoNLL-U file, and the words in them."""
+    if isinstance(source, str | os.PathLike):
+        lines: Sequence[str] = [line for _, line in open_text(source)]
+        return lines, read_conllu(source, None, allow_multiple_roots=True, lines=lines)
+    return source, read_conllu("the source", None, allow_multiple_roots=True, lines=source)
+
+
+def _enhanced(lines: Sequence[str]) -> list[bool]:
+    """Whether each sentence has enhanced dependencies, as it must if it has empty nodes."""
+    found: list[bool] = []
+    inside = False
+    for line in lines:
+        if not line or line.isspace():
+            inside = False
+        elif line[0] != "#":
+            if not inside:
+                found.append(False)
+                inside = True
+            row = line.split("\t")
+            found[-1] |= row[DEPS] != UNKNOWN or "." in row[ID]
+    return found
+
+
+def _changed(lines: Sequence[str], columns: tuple[int, ...], cells: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """The lines with other cells in some columns, one tuple a word."""
+    left = iter(cells)
     ended = True
     for line in lines:
         ended = not line or line.isspace()
         row = [] if ended or line[0] == "#" else line.split("\t")
         if row and row[ID].isdecimal():
-            row[HEAD], row[DEPREL] = _arc(next(left))
+            for column, cell in zip(columns, next(left), strict=True):
+                row[column] = cell
             line = "\t".join(row)
         yield f"{line}\n"
     if not ended:
@@ -111,7 +167,12 @@ def _changed(lines: Sequence[str], heads: IntArray) -> Iterator[str]:
 
 
 def _arc(head: int) -> tuple[str, str]:
-    return (UNKNOWN if head < 0 else str(head)), ROOT if head == 0 else UNKNOWN
+    return (UNKNOWN, UNKNOWN) if head < 0 else (str(head), OTHER if head else ROOT)
+
+
+def _check_cell(text: str) -> None:
+    if not text or text.isspace() or any(end in text for end in "\t\r\n\0"):
+        raise InputError(f"{show(text)} cannot be written, expected text without tabs and line ends; rename it")
 
 
 def _checked(corpus: Corpus, heads: Any) -> IntArray:

@@ -22,6 +22,7 @@ from pyro_unsup.data import (
     toy,
     write_conllu,
     write_heads,
+    write_tags,
 )
 from pyro_unsup.errors import InputError
 
@@ -44,17 +45,17 @@ def test_a_file_again_with_other_heads() -> None:
 # sent_id = 1
 # text = vámonos al mar
 1-2\tvámonos\t_\t_\t_\t_\t_\t_\t_\t_
-1\tvamos\tir\tVERB\tV1\t_\t2\t_\t_\t_
-2\tnos\tnosotros\tPRON\tP1\t_\t0\troot\t_\t_
+1\tvamos\tir\tVERB\tV1\t_\t2\tdep\t2:dep\t_
+2\tnos\tnosotros\tPRON\tP1\t_\t0\troot\t0:root\t_
 2.1\t(tú)\t_\t_\t_\t_\t_\t_\t1:nsubj\t_
 3-4\tal\t_\t_\t_\t_\t_\t_\t_\t_
-3\ta\ta\tADP\tS\t_\t4\t_\t_\t_
-4\tel\tel\tDET\tD\t_\t5\t_\t_\t_
-5\tmar\tmar\tNOUN\tN\t_\t2\t_\t_\t_
+3\ta\ta\tADP\tS\t_\t4\tdep\t4:dep\t_
+4\tel\tel\tDET\tD\t_\t5\tdep\t5:dep\t_
+5\tmar\tmar\tNOUN\tN\t_\t2\tdep\t2:dep\t_
 
-1\t¡\t¡\tPUNCT\tF\t_\t2\t_\t_\t_
+1\t¡\t¡\tPUNCT\tF\t_\t2\tdep\t_\t_
 2\tMar\tmar\tNOUN\tN\t_\t0\troot\t_\t_
-3\t!\t!\tPUNCT\tF\t_\t2\t_\t_\t_
+3\t!\t!\tPUNCT\tF\t_\t2\tdep\t_\t_
 
 """
     )
@@ -90,7 +91,7 @@ def test_heads_that_are_no_tree_are_refused() -> None:
 def test_heads_that_are_not_known() -> None:
     lines = text([-1, 1, 1, 1, -1, *HEADS[5:]]).splitlines()
     assert lines[3].split("\t")[6:8] == ["_", "_"]
-    assert lines[4].split("\t")[6:8] == ["1", "_"]
+    assert lines[4].split("\t")[6:8] == ["1", "dep"]
     assert read_conllu("x", lines=lines).heads.tolist() == [-1, 1, 1, 1, -1, *HEADS[5:]]  # type: ignore[union-attr]
 
 
@@ -186,3 +187,28 @@ def test_a_real_treebank_with_its_own_heads_is_the_same_but_for_relations(real_d
     after = stream.getvalue().splitlines()
     blank = [[cell for k, cell in enumerate(line.split("\t")) if k != 7] for line in before]
     assert [[cell for k, cell in enumerate(line.split("\t")) if k != 7] for line in after] == blank
+
+
+@pytest.mark.parametrize(("column", "cell"), [("xpos", 4), ("upos", 3)])
+def test_a_file_again_with_other_tags(column: str, cell: int) -> None:
+    """Comments, ranges, empty nodes, lemmas, features, heads and MISC stay as they were."""
+    tags = [f"T{k}" for k in range(8)]
+    stream = io.StringIO()
+    write_tags(TEXT.splitlines(), tags, stream, column)  # type: ignore[arg-type]
+    left, lines = iter(tags), []
+    for line in TEXT.splitlines():
+        row = line.split("\t")
+        if row[0].isdecimal():
+            row[cell] = next(left)
+        lines.append("\t".join(row))
+    assert stream.getvalue().rstrip("\n").splitlines() == lines
+
+
+def test_tags_that_cannot_be_written_are_refused() -> None:
+    for tags, column, message in (
+        (["a"] * 7, "xpos", "tags: expected 8, one a word of the file, found 7"),
+        (["a\tb"] * 8, "xpos", "cannot be written, expected text without tabs and line ends"),
+        (["a"] * 8, "lemma", "no column 'lemma', expected one of xpos, upos"),
+    ):
+        with pytest.raises(InputError, match=message):
+            write_tags(TEXT.splitlines(), tags, io.StringIO(), column)  # type: ignore[arg-type]
