@@ -64,11 +64,11 @@ __all__ = [
     "write_conllu",
     "write_flat",
     "write_heads",
-    "write_tags",
     "write_labels",
     "write_links",
     "write_segmented",
     "write_tagged",
+    "write_tags",
 ]
 
 _READERS = {"conllu": read_conllu, "brackets": read_brackets, "tagged": read_tagged, "lines": read_lines}

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import Unpack
 
 from pyro_unsup.data.corpus import Corpus
-from pyro_unsup.data.lines import CorpusBuilder, Options, show
+from pyro_unsup.data.lines import CorpusBuilder, show
 from pyro_unsup.data.opening import open_text
+from pyro_unsup.data.options import Options
 
 TRACE = "-NONE-"  # the tag of what is understood, not written
 #: Tags of the Penn Treebank for what is not spoken as a word: punctuation, brackets and currency signs.
@@ -26,7 +27,7 @@ def read_brackets(path: str | os.PathLike[str], **options: Unpack[Options]) -> C
     or more: unary chains fall together, and the whole sentence is one of them.
 
     :param path: a file (plain, gzip, bzip2 or xz), or ``-`` for standard input.
-    :param options: see :class:`~pyro_unsup.data.lines.Options`.
+    :param options: see :class:`~pyro_unsup.data.options.Options`.
 
     >>> import tempfile
     >>> from pathlib import Path

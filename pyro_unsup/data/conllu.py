@@ -12,8 +12,9 @@ import numpy as np
 
 from pyro_unsup.data.arrays import OffsetArray
 from pyro_unsup.data.corpus import Corpus
-from pyro_unsup.data.lines import CorpusBuilder, Options, show
+from pyro_unsup.data.lines import CorpusBuilder, show
 from pyro_unsup.data.opening import open_text
+from pyro_unsup.data.options import Options
 from pyro_unsup.data.trees import find_cycle
 from pyro_unsup.errors import InputError
 
@@ -48,7 +49,7 @@ def read_conllu(
         nearest ancestor that stays, see :meth:`~pyro_unsup.data.corpus.Corpus.keep_tokens`.
     :param allow_multiple_roots: accept sentences with several words at the root.
     :param lines: the lines of the file, where they have been read already; the path is then but a name for errors.
-    :param options: see :class:`~pyro_unsup.data.lines.Options`.
+    :param options: see :class:`~pyro_unsup.data.options.Options`.
 
     >>> import tempfile
     >>> from pyro_unsup.data import read_conllu, toy, write_conllu

@@ -26,14 +26,13 @@ from pyro_unsup.data.arrays import (
 from pyro_unsup.data.files import write_arrays
 from pyro_unsup.data.folders import in_plain_values, opened
 from pyro_unsup.data.mapped import mapping_of, take
+from pyro_unsup.data.options import Options
 from pyro_unsup.data.trees import find_cycle, keep_heads, keep_spans, kept_before
 from pyro_unsup.data.vocab import Vocab, coarsen, compact
 from pyro_unsup.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from pyro_unsup.data.lines import Options
 
 _VOCABS = ("vocab", "tagset")
 _ARRAYS = {"words": "i4", "offsets": "i8", "tags": "i4", "heads": "i4", "spans": "i4", "span_offsets": "i8"}
@@ -110,7 +109,7 @@ class Corpus:
 
         :param sentences: any iterable, such as a list, a generator, or a column of a table.
         :param tags: the tags of each sentence, in the same form, if they are known.
-        :param options: see :class:`~pyro_unsup.data.lines.Options`.
+        :param options: see :class:`~pyro_unsup.data.options.Options`.
 
         >>> from pyro_unsup.data import Corpus
         >>> Corpus.of(["the dog barks", ["a", "cat"]], tags=["DET NOUN VERB", ["DET", "NOUN"]])
@@ -130,7 +129,7 @@ class Corpus:
         :param sentence: the column that tells which sentence a word belongs to.
         :param word: the column of the words.
         :param tag: the column of the tags, if there is one.
-        :param options: see :class:`~pyro_unsup.data.lines.Options`.
+        :param options: see :class:`~pyro_unsup.data.options.Options`.
 
         >>> import pandas as pd
         >>> from pyro_unsup.data import Corpus

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, TextIO, Unpack
+from typing import Any, TextIO, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -24,11 +24,9 @@ from pyro_unsup.data.arrays import (
 from pyro_unsup.data.files import write_arrays, write_text
 from pyro_unsup.data.folders import in_plain_values, opened
 from pyro_unsup.data.mapped import mapping_of, release, take
+from pyro_unsup.data.options import Options
 from pyro_unsup.data.vocab import Vocab
 from pyro_unsup.errors import InputError
-
-if TYPE_CHECKING:
-    from pyro_unsup.data.lines import Options
 
 _VOCABS = ("vocab", "labelset")
 _ARRAYS = {"words": "i4", "counts": "i4", "offsets": "i8", "labels": "i4"}
@@ -84,7 +82,7 @@ class Documents:
 
         :param texts: any iterable, such as a list, a generator, or a column of a table.
         :param labels: what each document is about, if that is known.
-        :param options: see :class:`~pyro_unsup.data.lines.Options`.
+        :param options: see :class:`~pyro_unsup.data.options.Options`.
 
         >>> from pyro_unsup.data import Documents
         >>> Documents.of(["ball goal ball", ["moon", "orbit"]], labels=["sport", "space"])

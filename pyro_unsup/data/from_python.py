@@ -10,7 +10,8 @@ import numpy as np
 from pyro_unsup.data.bitext import Bitext, BitextOptions
 from pyro_unsup.data.corpus import Corpus
 from pyro_unsup.data.documents import Documents
-from pyro_unsup.data.lines import CorpusBuilder, Options
+from pyro_unsup.data.lines import CorpusBuilder
+from pyro_unsup.data.options import Options
 from pyro_unsup.data.vocab import Vocab
 from pyro_unsup.errors import InputError
 

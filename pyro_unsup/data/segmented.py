@@ -14,8 +14,9 @@ import numpy.typing as npt
 from pyro_unsup.data.arrays import IntArray, OffsetArray, check_length, gather
 from pyro_unsup.data.corpus import Corpus
 from pyro_unsup.data.files import write_text
-from pyro_unsup.data.lines import CorpusBuilder, Options, show
+from pyro_unsup.data.lines import CorpusBuilder, show
 from pyro_unsup.data.opening import open_text
+from pyro_unsup.data.options import Options
 from pyro_unsup.data.vocab import Vocab
 from pyro_unsup.errors import InputError
 from pyro_unsup.graphemes import graphemes
@@ -160,7 +161,7 @@ def read_segmented(
     :param symbols: what a symbol is, if nothing is between them: ``graphemes``, what people take for one character (a
         letter with its accents); or ``characters``, every code point.
     :param max_segment: refuse a text with a longer gold word, in symbols: a model with shorter segments cannot find it.
-    :param options: see :class:`~pyro_unsup.data.lines.Options`; symbols are its words.
+    :param options: see :class:`~pyro_unsup.data.options.Options`; symbols are its words.
 
     >>> import tempfile
     >>> from pathlib import Path

@@ -15,8 +15,9 @@ import numpy.typing as npt
 
 from pyro_unsup.data.corpus import Corpus
 from pyro_unsup.data.files import write_text
-from pyro_unsup.data.lines import CorpusBuilder, Options, show
+from pyro_unsup.data.lines import CorpusBuilder, show
 from pyro_unsup.data.opening import open_text
+from pyro_unsup.data.options import Options
 from pyro_unsup.data.vocab import Vocab
 from pyro_unsup.errors import InputError
 
@@ -42,7 +43,7 @@ def read_tagged(
     :param path: a file (plain, gzip, bzip2 or xz), or ``-`` for standard input.
     :param form: ``auto`` takes ``slashes`` where every piece of the first line has a slash inside it.
     :param tag_column: with ``columns``, the column of the tags, from 0; the word is column 0.
-    :param options: see :class:`~pyro_unsup.data.lines.Options`.
+    :param options: see :class:`~pyro_unsup.data.options.Options`.
 
     >>> import tempfile
     >>> from pathlib import Path
