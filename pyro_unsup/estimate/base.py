@@ -132,7 +132,7 @@ class Parametric(ABC):
         """A short way towards :meth:`update`, after each mini-batch. By default all of it."""
         return self.update(declarations, counts, memory)
 
-    def shaken(
+    def perturbed(
         self,
         declarations: Mapping[str, Declaration],
         memory: Mapping[str, Tensor],

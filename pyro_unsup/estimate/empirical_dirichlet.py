@@ -113,7 +113,7 @@ class EmpiricalDirichlet(PlainSettings, Parametric):
         """Minus the divergence of the posterior rows from their prior."""
         return float(sum(x for key, x in memory.items() if key.endswith(".log_prior")))
 
-    def shaken(
+    def perturbed(
         self,
         declarations: Mapping[str, Declaration],
         memory: Mapping[str, Tensor],

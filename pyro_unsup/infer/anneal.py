@@ -16,7 +16,7 @@ from ..results import Fit
 from .em import EM
 from .estimation import Estimate
 from .expectation import Expectation, Marginal
-from .init import Initial, shaken
+from .init import Initial, perturbed
 from .loop import Info
 from .schedules import check_schedule, geometric
 from .shares import Data
@@ -138,9 +138,9 @@ class Anneal(EM):
         problem, weights = state.problem, state.weights
         generator = torch.Generator().manual_seed((state.seed * 1_000_003 + raised.stage) % 2**63)
         for name in problem.estimation.plain:
-            w = shaken(problem.declarations[name], weights[name], self.jitter, generator)
+            w = perturbed(problem.declarations[name], weights[name], self.jitter, generator)
             weights[name] = w.to(self.dtype)
-        memory = problem.estimation.shaken(state.memory, self.jitter, generator)
+        memory = problem.estimation.perturbed(state.memory, self.jitter, generator)
         return replace(raised, tables={**weights, **problem.estimation.tables(memory, self.dtype)}, memory=memory)
 
     def run(self, *args: Any, **kwargs: Any) -> Fit:

@@ -106,11 +106,11 @@ class Estimation:
             new |= group.named(step(group.declarations, group.counts(counts), group.of(memory)))
         return new
 
-    def shaken(self, memory: Mapping[str, Tensor], jitter: float, generator: torch.Generator) -> dict[str, Tensor]:
+    def perturbed(self, memory: Mapping[str, Tensor], jitter: float, generator: torch.Generator) -> dict[str, Tensor]:
         """The memory with noise on it, as far as estimators know how."""
         new = dict(memory)
         for group in self.groups:
-            new |= group.named(group.how.shaken(group.declarations, group.of(memory), jitter, generator))
+            new |= group.named(group.how.perturbed(group.declarations, group.of(memory), jitter, generator))
         return new
 
     def log_prior(self, weights: Mapping[str, Tensor], memory: Mapping[str, Tensor]) -> float:

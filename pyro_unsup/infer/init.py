@@ -87,7 +87,7 @@ def noise(scale: float = 1.0) -> Initial:
     return start
 
 
-def shaken(declaration: Declaration, w: Tensor, jitter: float, generator: torch.Generator) -> Tensor:
+def perturbed(declaration: Declaration, w: Tensor, jitter: float, generator: torch.Generator) -> Tensor:
     """Log-weights with noise on top. Rows keep their sums: less than one, if they are those of variational Bayes."""
     w, layout = w.double(), declaration.layout
     noisy = layout.normalise(w + jitter * torch.rand(w.shape, dtype=w.dtype, generator=generator))
@@ -110,7 +110,7 @@ class _FromWeights:
         for name, d in declarations.items():
             w = d.layout.check(name, self.weights[name].detach().to(torch.float64))
             if self.jitter:
-                w = shaken(d, w, self.jitter, generator)
+                w = perturbed(d, w, self.jitter, generator)
             result[name] = w.clone()
         return result
 

@@ -147,7 +147,7 @@ class LogLinear(Differentiable):
         found = torch.from_numpy(self.features(declarations).gradient(weights, counts))
         return {MEMORY: found - 2 * self.kappa * memory[MEMORY]}
 
-    def shaken(
+    def perturbed(
         self,
         declarations: Mapping[str, Declaration],
         memory: Mapping[str, Tensor],

@@ -147,7 +147,7 @@ class LogisticNormal(PlainSettings, Parametric):
         """The bound without log Z: minus the divergence of the posterior from the prior."""
         return float(sum(x for key, x in memory.items() if key.endswith(".log_prior")))
 
-    def shaken(
+    def perturbed(
         self,
         declarations: Mapping[str, Declaration],
         memory: Mapping[str, Tensor],

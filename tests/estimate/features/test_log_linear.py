@@ -104,8 +104,8 @@ def test_coarse_features_tie_what_they_do_not_tell_apart() -> None:
 
 def test_noise_for_annealing() -> None:
     how, memory = LogLinear(), {"features": torch.zeros(100)}
-    shaken = how.shaken({}, memory, 0.2, torch.Generator().manual_seed(0))["features"]
-    assert 0 <= float(shaken.min()) < float(shaken.max()) <= 0.2
+    perturbed = how.perturbed({}, memory, 0.2, torch.Generator().manual_seed(0))["features"]
+    assert 0 <= float(perturbed.min()) < float(perturbed.max()) <= 0.2
     assert float(memory["features"].abs().max()) == 0
 
 

@@ -60,8 +60,8 @@ def remembered(how: Any) -> dict[str, torch.Tensor]:
     return found
 
 
-def shaken(how: Any, memory: dict[str, torch.Tensor], jitter: float, seed: int = 0) -> dict[str, torch.Tensor]:
-    found: dict[str, torch.Tensor] = how.shaken(TABLES, memory, jitter, torch.Generator().manual_seed(seed))
+def perturbed(how: Any, memory: dict[str, torch.Tensor], jitter: float, seed: int = 0) -> dict[str, torch.Tensor]:
+    found: dict[str, torch.Tensor] = how.perturbed(TABLES, memory, jitter, torch.Generator().manual_seed(seed))
     return found
 
 
@@ -70,7 +70,7 @@ def test_noise_is_in_proportion_and_of_a_seed(how: Any) -> None:
     memory = remembered(how)
     before = {key: x.clone() for key, x in memory.items()}
     for jitter in (0.0, 0.01, 0.5):
-        new = how.tables(TABLES, shaken(how, memory, jitter))
+        new = how.tables(TABLES, perturbed(how, memory, jitter))
         for name, w in how.tables(TABLES, memory).items():
             allowed = TABLES[name].layout.allowed()
             change = (new[name] - w)[allowed].abs()
@@ -78,7 +78,7 @@ def test_noise_is_in_proportion_and_of_a_seed(how: Any) -> None:
             assert (float(change.max()) > 0.1 * jitter) or not jitter
             assert (new[name][~allowed] == -torch.inf).all()
     assert all(torch.equal(x, memory[key]) for key, x in before.items())
-    again = [shaken(how, memory, 0.1, seed) for seed in (1, 1, 2)]
+    again = [perturbed(how, memory, 0.1, seed) for seed in (1, 1, 2)]
     assert all(torch.equal(again[0][key], again[1][key]) for key in memory)
     assert how.log_prior(again[0]) != how.log_prior(again[2])
 
@@ -86,7 +86,7 @@ def test_noise_is_in_proportion_and_of_a_seed(how: Any) -> None:
 def test_the_log_prior_goes_with_the_noise() -> None:
     """Minus the divergence from the prior, as torch has it."""
     normal = pu.LogisticNormal("uniform", variance=2.0)
-    new = shaken(normal, remembered(normal), 0.5)
+    new = perturbed(normal, remembered(normal), 0.5)
     for name in TABLES:
         q = Posterior(new[f"{name}.mean"].numpy(), new[f"{name}.variance"].numpy())
         own = torch.distributions.Normal(torch.from_numpy(q.mean), torch.from_numpy(q.variance).sqrt())
@@ -94,7 +94,7 @@ def test_the_log_prior_goes_with_the_noise() -> None:
         cost = torch.distributions.kl_divergence(own, prior).sum()
         torch.testing.assert_close(new[f"{name}.log_prior"], -cost)
     learned = pu.EmpiricalDirichlet()
-    new = shaken(learned, remembered(learned), 0.5)
+    new = perturbed(learned, remembered(learned), 0.5)
     layout = TABLES["dense"].layout
     posterior = concentration_of(layout, new["dense.weights"])
     assert posterior is not None
@@ -106,7 +106,7 @@ def test_the_log_prior_goes_with_the_noise() -> None:
 def test_points_stay_points() -> None:
     how = pu.EmpiricalDirichlet()
     begun = how.begin(TABLES, {name: d.layout.uniform() for name, d in TABLES.items()}, torch.Generator())
-    new = shaken(how, begun, 0.5)
+    new = perturbed(how, begun, 0.5)
     assert how.log_prior(new) == -torch.inf
     for name, w in how.tables(TABLES, new).items():
         sums = TABLES[name].layout.row_logsumexp(w)
