@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .bracketing_log import all_ratios, decode_pass, log_pass
-from .bracketing_scaled import count_pass, scaled_pass, within
+from .bracketing_pass import count_pass, decode_pass, log_pass, scaled_pass, within
 from .limits import LIMIT
 from .plumbing import Tables, in_shards, offsets, uniform_numbers
 
@@ -99,10 +98,7 @@ def marginals(dist: Any, weights: Tables, value: Tensor) -> tuple[Tensor, Tensor
 
 def decode(dist: Any, weights: Tables, value: Tensor, draw: bool, generator: torch.Generator | None) -> Tensor:
     """Constituents (1) and distituents (0) of the best tree, or of a drawn one, from weights."""
-    data = Spans.of_weights(dist, weights, value)
-    found = bracketing_decode(data, draw, generator)
-    impossible = torch.from_numpy(bracketing_pass(data, False)[0]) == -torch.inf
-    return found.masked_fill(impossible[dist.span_cells.owner], -1) if bool(impossible.any()) else found
+    return bracketing_decode(Spans.of_weights(dist, weights, value), draw, generator)
 
 
 def pick(dist: Any, potentials: Tables, draw: bool, generator: torch.Generator | None) -> Tensor:
@@ -122,13 +118,15 @@ def bracketing_pass(data: Spans, want_marginals: bool) -> tuple[Array, Array]:
     marginals = np.empty(len(data.spans) if want_marginals else 0)
     limit = LIMIT[np.dtype(np.float64)]
 
+    given, out = (*data.tables, data.spans, lengths, starts), (limit, log_z, trouble, marginals)
+
     def run(first: int, last: int) -> None:
-        scaled_pass(*data.tables, data.spans, lengths, starts, first, last, limit, log_z, trouble, marginals)
+        scaled_pass(*given, np.arange(first, last), *out)
 
     in_shards(run, data.cost, int(lengths.sum()))
     again = np.flatnonzero(trouble)
     if len(again):
-        log_pass(*data.tables, data.spans, lengths, starts, again, log_z, marginals)
+        log_pass(*given, again, *out)
     return log_z, marginals
 
 
@@ -145,8 +143,12 @@ def bracketing_counts(data: Spans, marginals: Array, scale: Array) -> Tables:  #
 
 def bracketing_decode(data: Spans, draw: bool, generator: torch.Generator | None) -> Tensor:  # (spans,)
     """The tree with the highest weight, or a drawn one: 1 for constituents, 0 for others; -1 where there is none."""
-    ratio, structure = np.zeros(len(data.spans)), np.empty(len(data.spans), np.int64)
-    all_ratios(*data.tables[:3], data.spans, data.lengths, data.offsets, ratio)
-    uniforms = uniform_numbers(draw, int(data.lengths.sum()), generator=generator)
-    decode_pass(ratio, data.lengths, data.offsets, uniforms, structure)
+    structure, words = np.empty(len(data.spans), np.int64), int(data.lengths.sum())
+    uniforms = uniform_numbers(draw, words, generator=generator)
+    given = (*data.tables, data.spans, data.lengths, data.offsets, offsets(data.lengths))
+
+    def run(first: int, last: int) -> None:
+        decode_pass(*given, first, last, uniforms, structure)
+
+    in_shards(run, data.cost, words)
     return torch.from_numpy(structure)

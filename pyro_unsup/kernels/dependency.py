@@ -10,8 +10,7 @@ import torch
 from numba import njit
 from torch import Tensor
 
-from .dependency_log import decode_pass, log_pass
-from .dependency_scaled import scaled_pass
+from .dependency_pass import decode_pass, log_pass, scaled_pass
 from .limits import LIMIT
 from .plumbing import OnePass, Tables, in_shards, offsets, uniform_numbers
 
@@ -155,15 +154,15 @@ def dependency_pass(data: Sentences, scale: Array | None, want_counts: bool, wan
     where = (data.tags, data.types, starts, corners)
 
     def run(first: int, last: int, *counts: Array) -> None:
-        given = (data.root, onward, ends, stops, extra, *where, first, last, limit, weigh, log_z, trouble)
+        given = (data.root, onward, ends, stops, extra, *where, np.arange(first, last), limit, weigh, log_z, trouble)
         scaled_pass(*given, *counts, marginals, decisions)
 
     shapes = [data.root.shape, data.attach.shape, data.stop.shape]
     counts = in_shards(run, data.cost, int(data.cost.sum()) // STEPS_A_TOKEN, shapes)
     again = np.flatnonzero(trouble)
     if len(again):
-        tables = data.root, data.attach, data.stop, data.arcs
-        log_pass(*tables, *where, again, weigh, log_z, *counts, marginals, decisions)
+        given = (data.root, data.attach, data.stop, stops, data.arcs, *where, again, limit, weigh, log_z, trouble)
+        log_pass(*given, *counts, marginals, decisions)
     return DependencySums(log_z, counts, marginals, decisions)
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..errors import StructureError
 from .dependency import as_array
-from .dependency_log import choose
+from .ring import choose
 
 Array = np.ndarray[Any, Any]
 

@@ -12,9 +12,8 @@ from torch import Tensor
 
 from .bracketing import Spans, bracketing_counts
 from .dependency import Sentences, dependency_decode, scaled_ends
-from .dependency_scaled import count
-from .headed_bracketing_log import decode_pass, log_pass
-from .headed_bracketing_scaled import scaled_pass
+from .dependency_pass import count
+from .headed_bracketing_pass import decode_pass, log_pass, scaled_pass
 from .limits import LIMIT
 from .plumbing import Tables, in_shards, offsets, uniform_numbers
 
@@ -154,17 +153,17 @@ def headed_pass(data: Headed, want_posteriors: bool) -> HeadedSums:
     best, ends, stops = scaled_ends(words.stop)
     onward = words.attach if len(words.best) else words.attach + best[:, :, 1, None]
     extra = words.best if len(words.best) else words.arcs
-    scaled = words.root, onward, ends, stops, extra, *data.spans.tables, *where
+    scaled = words.root, onward, ends, stops, extra, *data.spans.tables
     limit = LIMIT[np.dtype(np.float64)]
 
     def run(first: int, last: int) -> None:
-        scaled_pass(*scaled, first, last, limit, log_z, trouble, *found)
+        scaled_pass(scaled, where, np.arange(first, last), limit, log_z, trouble, *found)
 
     in_shards(run, data.cost, data.tokens)
     again = np.flatnonzero(trouble)
     if len(again):
-        tables = words.root, words.attach, words.stop, words.arcs, *data.spans.tables
-        log_pass(*tables, *where, again, log_z, *found)
+        tables = words.root, words.attach, words.stop, stops, words.arcs, *data.spans.tables
+        log_pass(tables, where, again, limit, log_z, trouble, *found)
     return HeadedSums(log_z, *found)
 
 
@@ -173,10 +172,11 @@ def headed_decode(data: Headed, draw: bool, generator: torch.Generator | None) -
     words = data.words
     heads = np.empty(len(words.tags), np.int64)
     uniforms = uniform_numbers(draw, len(heads), 2, generator=generator)
-    tables = words.root, words.attach, words.stop, words.arcs, *data.spans.tables, *data.arrays()
+    tables = words.root, words.attach, words.stop, np.empty(0), words.arcs, *data.spans.tables
+    where = data.arrays()
 
     def run(first: int, last: int) -> None:
-        decode_pass(*tables, first, last, uniforms, heads)
+        decode_pass(tables, where, first, last, uniforms, heads)
 
     in_shards(run, data.cost, data.tokens)
     return torch.from_numpy(heads)

@@ -12,6 +12,7 @@ one exponential; :func:`plus` costs an exponential and a logarithm.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -22,6 +23,12 @@ REAL, LOG, MAX = 0, 1, 2
 
 #: How recursions are compiled. Helpers are compiled in the same way, so that they go into the loops that call them.
 compiled = njit(cache=True, nogil=True, fastmath=FAST)
+
+#: Long functions of a mode are written into their callers, where the mode is a constant. Alone they are not compiled.
+inlined = njit(cache=True, nogil=True, fastmath=FAST, inline="always")
+
+#: How a long sum begins.
+NOTHING = (-np.inf, 0.0)
 
 
 @compiled
@@ -59,7 +66,7 @@ def plus(mode: int, a: float, b: float) -> float:
 
 @compiled
 def add(mode: int, top: float, rest: float, x: float) -> tuple[float, float]:
-    """One more term of a long sum, which begins with ``-np.inf, 0.0`` and ends with :func:`total`."""
+    """One more term of a long sum, which begins with :data:`NOTHING` and ends with :func:`total`."""
     if mode == REAL:
         return top, rest + x
     if mode == MAX:
@@ -85,3 +92,23 @@ def as_real(mode: int, a: float) -> float:
 @compiled
 def as_log(mode: int, a: float) -> float:
     return math.log(a) if mode == REAL else a
+
+
+@compiled
+def choose(ways: np.ndarray[Any, Any], draw: bool, u: float) -> int:
+    """The best of some ways, given by their logs, and the first of equals; or one drawn with the uniform number u."""
+    best = int(np.argmax(ways))
+    if not draw:
+        return best
+    top, whole = ways[best], 0.0
+    for way in ways:
+        whole += math.exp(way - top)
+    left = u * whole
+    for k in range(len(ways)):
+        step = math.exp(ways[k] - top)
+        if step > 0:
+            best = k
+            left -= step
+            if left < 0:
+                break
+    return best

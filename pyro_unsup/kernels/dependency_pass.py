@@ -1,0 +1,358 @@
+"""Inside-outside over the dependency trees of a sentence, and decoding: one recursion, compiled for several semirings.
+
+The recursion is that of :class:`pyro_unsup.distributions.Dependency`. Charts that inner loops run through by the last
+word of a half are kept the other way round, as [last, first] (``_back``), so that all loops run along rows.
+
+``scaled_pass`` works in real numbers that are scaled. Every word has one arc above it and stops twice, whatever the
+tree. So one factor a word and one a stop, chosen for each sentence, keep all numbers small: the best arc above a word
+becomes 4/27, the better way to stop 1, and then no sum over the ways to build a half exceeds 1, because there are fewer
+than (27/4)^m trees with m arcs. Nothing overflows, and what underflows was below ``tiny`` (the smallest normal number):
+it would have added at most ``tiny`` times its outside weight, as a share of the total. Hence, if no outside weight
+exceeds a limit, the share lost is below ``tiny * limit`` a number, far under the rounding error. A sentence that breaks
+the limit is done again in logs, by ``log_pass``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .exp_log import exp_below
+from .ring import LOG, MAX, NOTHING, REAL, add, as_real, choose, compiled, inlined, inverse, plus, times, total, zero
+
+Array = np.ndarray[Any, Any]
+
+ARC = 4 / 27
+
+
+@compiled
+def fill_arcs(
+    mode: int,
+    root: Array,  # (K,) log-weights
+    attach: Array,  # (K, 2, K)
+    extra: Array,  # (cells,) or empty
+    tags: Array,  # (n,) of this sentence
+    cell: int,  # its first cell
+    room: Array,  # (at least n (n + 1),)
+    arc: Array,  # (n, n + 1) out: by child and head, head 0 being the root
+) -> float:
+    """The weights of all arcs of a sentence: logs, or real numbers that are scaled.
+
+    :return: the log of what real numbers were divided by; 0 in logs.
+    """
+    n, shift = len(tags), 0.0
+    flat = arc.reshape(arc.size)
+    # Exponentials of all arcs at once, and not in place, are computed several at a time.
+    logs = room[: arc.size] if mode == REAL else flat
+    for c in range(n):
+        row = logs[c * (n + 1) : (c + 1) * (n + 1)]
+        row[0] = root[tags[c]]
+        for h in range(n):
+            row[h + 1] = -np.inf if h == c else attach[tags[h], int(h < c), tags[c]]
+        if len(extra) > 0:
+            for h in range(n + 1):
+                row[h] += extra[cell + c * (n + 1) + h]
+        if mode == REAL:
+            top = -np.inf
+            for h in range(n + 1):
+                top = max(top, row[h])
+            if top > -np.inf:
+                shift += top
+                for h in range(n + 1):
+                    row[h] -= top
+    if mode == REAL:
+        exp_below(logs, 0.0, flat)
+        for m in range(len(flat)):
+            flat[m] *= ARC
+        shift -= n * np.log(ARC)
+    return shift
+
+
+@inlined
+def inside(
+    mode: int,
+    n: int,
+    arc: Array,  # (n, n + 1) by child and head
+    ends: Array,  # (T, 2, 2, 2) by type, direction, adjacency, decision
+    kinds: Array,  # (n,) the type of each word
+    chart: Array,  # (8, N, N) out: sums over the ways to build each half
+) -> float:
+    """The sum over all trees."""
+    right, right_back, right_open, right_half = chart[0], chart[1], chart[2], chart[3]
+    left, left_back, left_open_back, left_half_back = chart[4], chart[5], chart[6], chart[7]
+    for c in range(n):
+        end = ends[kinds[c]]
+        right[c, c] = right_back[c, c] = end[1, 0, 0]
+        right_open[c, c] = end[1, 0, 1]
+        left[c, c] = left_back[c, c] = end[0, 0, 0]
+        left_open_back[c, c] = end[0, 0, 1]
+    for w in range(1, n):
+        for i in range(n - w):
+            j = i + w
+            to_right, to_left = NOTHING, NOTHING
+            for k in range(i, j):
+                to_right = add(mode, *to_right, times(mode, right_open[i, k], left_back[j, k + 1]))
+                to_left = add(mode, *to_left, times(mode, right[i, k], left_open_back[j, k + 1]))
+            right_half[i, j] = times(mode, total(mode, *to_right), arc[j, i + 1])
+            left_half_back[j, i] = times(mode, total(mode, *to_left), arc[i, j + 1])
+            to_right, to_left = NOTHING, NOTHING
+            for k in range(i, j):
+                to_right = add(mode, *to_right, times(mode, right_half[i, k + 1], right_back[j, k + 1]))
+                to_left = add(mode, *to_left, times(mode, left[i, k], left_half_back[j, k]))
+            found, from_i = total(mode, *to_right), ends[kinds[i], 1, 1]
+            right[i, j] = right_back[j, i] = times(mode, found, from_i[0])
+            right_open[i, j] = times(mode, found, from_i[1])
+            found, from_j = total(mode, *to_left), ends[kinds[j], 0, 1]
+            left[i, j] = left_back[j, i] = times(mode, found, from_j[0])
+            left_open_back[j, i] = times(mode, found, from_j[1])
+    whole = NOTHING
+    for r in range(n):
+        whole = add(mode, *whole, times(mode, arc[r, 0], times(mode, left[0, r], right_back[n - 1, r])))
+    return float(total(mode, *whole))
+
+
+@inlined
+def outside(
+    mode: int,
+    n: int,
+    arc: Array,  # (n, n + 1) weights by child and head; out: their posteriors
+    ends: Array,  # (T, 2, 2, 2)
+    kinds: Array,  # (n,)
+    whole: float,  # the sum over all trees
+    chart: Array,  # (8, N, N)
+    outer: Array,  # (8, N, N) room for the outside sums of the same
+    decided: Array,  # (n, 2, 2, 2) out: expected decisions
+) -> float:
+    """Posteriors of arcs and decisions; gives the largest outside sum."""
+    right, right_back, right_open, right_half = chart[0], chart[1], chart[2], chart[3]
+    left, left_back, left_open_back, left_half_back = chart[4], chart[5], chart[6], chart[7]
+    o_right, o_right_back, o_right_open, o_right_half = outer[0], outer[1], outer[2], outer[3]
+    o_left, o_left_back, o_left_open_back, o_left_half_back = outer[4], outer[5], outer[6], outer[7]
+    outer[:, :n, :n] = zero(mode)
+    decided[:n] = 0.0
+    worst = zero(mode)
+    for r in range(n):
+        around = times(mode, arc[r, 0], inverse(mode, whole))
+        o_left[0, r] = times(mode, around, right_back[n - 1, r])
+        o_right_back[n - 1, r] = times(mode, around, left[0, r])
+        arc[r, 0] = as_real(mode, times(mode, o_left[0, r], left[0, r]))
+    for w in range(n - 1, 0, -1):
+        for i in range(n - w):
+            j = i + w
+            from_i, from_j = ends[kinds[i], 1, 1], ends[kinds[j], 0, 1]
+            sealed, opened = plus(mode, o_right[i, j], o_right_back[j, i]), o_right_open[i, j]
+            worst = max(worst, sealed, opened)
+            decided[i, 1, 1, 0] += as_real(mode, times(mode, sealed, right[i, j]))
+            decided[i, 1, 1, 1] += as_real(mode, times(mode, opened, right_open[i, j]))
+            mass = plus(mode, times(mode, sealed, from_i[0]), times(mode, opened, from_i[1]))
+            for k in range(i + 1, j + 1):
+                o_right_half[i, k] = plus(mode, o_right_half[i, k], times(mode, mass, right_back[j, k]))
+                o_right_back[j, k] = plus(mode, o_right_back[j, k], times(mode, mass, right_half[i, k]))
+            sealed, opened = plus(mode, o_left[i, j], o_left_back[j, i]), o_left_open_back[j, i]
+            worst = max(worst, sealed, opened)
+            decided[j, 0, 1, 0] += as_real(mode, times(mode, sealed, left[i, j]))
+            decided[j, 0, 1, 1] += as_real(mode, times(mode, opened, left_open_back[j, i]))
+            mass = plus(mode, times(mode, sealed, from_j[0]), times(mode, opened, from_j[1]))
+            for k in range(i, j):
+                o_left_half_back[j, k] = plus(mode, o_left_half_back[j, k], times(mode, mass, left[i, k]))
+                o_left[i, k] = plus(mode, o_left[i, k], times(mode, mass, left_half_back[j, k]))
+            worst = max(worst, o_right_half[i, j], o_left_half_back[j, i])
+            mass = times(mode, o_right_half[i, j], arc[j, i + 1])
+            other = times(mode, o_left_half_back[j, i], arc[i, j + 1])
+            for k in range(i, j):
+                o_right_open[i, k] = plus(mode, o_right_open[i, k], times(mode, mass, left_back[j, k + 1]))
+                o_left_back[j, k + 1] = plus(mode, o_left_back[j, k + 1], times(mode, mass, right_open[i, k]))
+                o_right[i, k] = plus(mode, o_right[i, k], times(mode, other, left_open_back[j, k + 1]))
+                o_left_open_back[j, k + 1] = plus(mode, o_left_open_back[j, k + 1], times(mode, other, right[i, k]))
+            arc[j, i + 1] = as_real(mode, times(mode, o_right_half[i, j], right_half[i, j]))
+            arc[i, j + 1] = as_real(mode, times(mode, o_left_half_back[j, i], left_half_back[j, i]))
+    for i in range(n):
+        arc[i, i + 1] = 0.0
+        sealed, opened = plus(mode, o_right[i, i], o_right_back[i, i]), o_right_open[i, i]
+        decided[i, 1, 0, 0] = as_real(mode, times(mode, sealed, right[i, i]))
+        decided[i, 1, 0, 1] = as_real(mode, times(mode, opened, right_open[i, i]))
+        sealed, opened = plus(mode, o_left[i, i], o_left_back[i, i]), o_left_open_back[i, i]
+        decided[i, 0, 0, 0] = as_real(mode, times(mode, sealed, left[i, i]))
+        decided[i, 0, 0, 1] = as_real(mode, times(mode, opened, left_open_back[i, i]))
+    return float(worst)
+
+
+def _both(mode: int) -> Any:
+    @compiled
+    def run(
+        root: Array,  # (K,) log-weights
+        attach: Array,  # (K, 2, K) log-weights; in real numbers, the better way to continue is included
+        ends: Array,  # (T, 2, 2, 2) by type, direction, adjacency, decision: logs, or shares of the better adjacency
+        stops: Array,  # (T,) log-weights of the better ways to stop, left and right together; in real numbers only
+        extra: Array,  # (cells,) log-weights of arcs, or empty
+        tags: Array,  # (tokens,)
+        types: Array,  # (tokens,) the row of ``ends`` and ``stops`` that each word has
+        offsets: Array,  # (B + 1,) of the tokens
+        corners: Array,  # (B + 1,) of the cells
+        todo: Array,  # which sentences
+        limit: float,
+        scale: Array,  # (B,) how much the counts of each sentence weigh; empty if only log Z is wanted
+        log_z: Array,  # (B,) out
+        trouble: Array,  # (B,) out: do this one again in logs
+        n_root: Array,  # (K,) added to
+        n_attach: Array,  # (K, 2, K) added to
+        n_stop: Array,  # (T, 2, 2, 2) added to
+        marginals: Array,  # (cells,) out, or empty
+        decisions: Array,  # (tokens, 2, 2, 2) out, or empty: how often each word is expected to decide so
+    ) -> None:
+        """log Z of some sentences, and what is expected of them."""
+        N = 0
+        for b in todo:
+            N = max(N, offsets[b + 1] - offsets[b])
+        cells, room, decided = np.empty(N * (N + 1)), np.empty(N * (N + 1)), np.empty((N, 2, 2, 2))
+        chart, outer = np.empty((8, N, N)), np.empty((8, N, N))
+        for b in todo:
+            at, cell, n = offsets[b], corners[b], offsets[b + 1] - offsets[b]
+            log_z[b] = 0.0
+            trouble[b] = False
+            if n == 0:
+                continue
+            words, kinds, arc = tags[at : at + n], types[at : at + n], cells[: n * (n + 1)].reshape(n, n + 1)
+            shift = fill_arcs(mode, root, attach, extra, words, cell, room, arc)
+            whole = inside(mode, n, arc, ends, kinds, chart)
+            if mode == REAL:
+                for c in range(n):
+                    shift += stops[kinds[c]]
+                if not (whole > 1 / limit) or not (shift > -np.inf):
+                    trouble[b] = True
+                    continue
+                log_z[b] = shift + np.log(whole)
+            else:
+                log_z[b] = whole
+            if len(scale) == 0:
+                continue
+            if log_z[b] == -np.inf:  # impossible: it counts for nothing
+                if len(marginals) > 0:
+                    marginals[cell : corners[b + 1]] = 0.0
+                    decisions[at : at + n] = 0.0
+                continue
+            worst = outside(mode, n, arc, ends, kinds, whole, chart, outer, decided)
+            if mode == REAL and not (worst <= limit):
+                trouble[b] = True
+                continue
+            count(words, kinds, at, cell, scale[b], arc, decided, n_root, n_attach, n_stop, marginals, decisions)
+
+    return run
+
+
+@compiled
+def count(
+    words: Array,  # (n,)
+    kinds: Array,  # (n,)
+    at: int,  # first token
+    cell: int,  # first cell
+    scale: float,
+    arc: Array,  # (n, n + 1) posteriors
+    decided: Array,  # (n, 2, 2, 2) expected decisions
+    n_root: Array,  # (K,) added to
+    n_attach: Array,  # (K, 2, K) added to
+    n_stop: Array,  # (T, 2, 2, 2) added to
+    marginals: Array,  # (cells,) out, or empty
+    decisions: Array,  # (tokens, 2, 2, 2) out, or empty
+) -> None:
+    """Put what is expected of one sentence where it belongs."""
+    n = len(words)
+    for c in range(n):
+        tag = words[c]
+        n_root[tag] += scale * arc[c, 0]
+        for h in range(n):
+            if h != c:
+                n_attach[words[h], int(h < c), tag] += scale * arc[c, h + 1]
+        for side in range(2):
+            for adjacency in range(2):
+                for decision in range(2):
+                    n_stop[kinds[c], side, adjacency, decision] += scale * decided[c, side, adjacency, decision]
+    if len(marginals) > 0:
+        for c in range(n):
+            for h in range(n + 1):
+                marginals[cell + c * (n + 1) + h] = min(arc[c, h], 1.0)
+        decisions[at : at + n] = decided[:n]
+
+
+scaled_pass, log_pass = _both(REAL), _both(LOG)
+
+
+@compiled
+def decode_pass(
+    root: Array,  # (K,) log-weights
+    attach: Array,  # (K, 2, K)
+    stop: Array,  # (T, 2, 2, 2)
+    extra: Array,  # (cells,) or empty
+    tags: Array,  # (tokens,)
+    types: Array,  # (tokens,) the row of ``stop`` that each word has
+    offsets: Array,  # (B + 1,) of the tokens
+    corners: Array,  # (B + 1,) of the cells
+    first: int,  # which sentences
+    last: int,
+    uniforms: Array,  # (tokens, 2) float64 in [0, 1), or empty
+    heads: Array,  # (tokens,) out: 0 for the root, -1 where there is no tree at all
+) -> None:
+    """The best tree of every sentence (``uniforms`` empty), or a draw in proportion to the weight of trees."""
+    draw = len(uniforms) > 0
+    N = 0
+    for b in range(first, last):
+        N = max(N, offsets[b + 1] - offsets[b])
+    cells, ways, chart = np.empty(N * (N + 1)), np.empty(N), np.empty((8, N, N))
+    right, right_back, right_open, right_half = chart[0], chart[1], chart[2], chart[3]
+    left, left_back, left_open_back, left_half_back = chart[4], chart[5], chart[6], chart[7]
+    todo = np.empty((2 * N + 2, 3), np.int64)  # halves with children: side, first word, last word
+    chance = np.zeros(2)
+    for b in range(first, last):
+        at, n = offsets[b], offsets[b + 1] - offsets[b]
+        if n == 0:
+            continue
+        words, kinds, arc = tags[at : at + n], types[at : at + n], cells[: n * (n + 1)].reshape(n, n + 1)
+        fill_arcs(LOG, root, attach, extra, words, corners[b], cells, arc)
+        whole = inside(LOG, n, arc, stop, kinds, chart) if draw else inside(MAX, n, arc, stop, kinds, chart)
+        if whole == -np.inf:
+            heads[at : at + n] = -1
+            continue
+        for r in range(n):
+            ways[r] = arc[r, 0] + left[0, r] + right_back[n - 1, r]
+        used = at
+        if draw:
+            chance[:] = uniforms[used]
+        r = choose(ways[:n], draw, chance[0])
+        heads[at + r] = 0
+        size = _push(todo, 0, 0, 0, r)
+        size = _push(todo, size, 1, r, n - 1)
+        while size > 0:
+            size -= 1
+            side, i, j = todo[size, 0], todo[size, 1], todo[size, 2]
+            used += 1
+            if draw:
+                chance[:] = uniforms[used]
+            # The child attached last, and where the words below its head end and those below itself begin.
+            for k in range(i, j):
+                ways[k] = (
+                    right_half[i, k + 1] + right_back[j, k + 1] if side == 1 else left[i, k] + left_half_back[j, k]
+                )
+            c = i + side + choose(ways[i:j], draw, chance[0])
+            a, z = (i, c) if side == 1 else (c, j)
+            for k in range(a, z):
+                ways[k] = (
+                    right_open[i, k] + left_back[c, k + 1] if side == 1 else right[c, k] + left_open_back[j, k + 1]
+                )
+            k = a + choose(ways[a:z], draw, chance[1])
+            heads[at + c] = i + 1 if side == 1 else j + 1
+            if side == 0:
+                size = _push(todo, size, 0, i, c)
+            size = _push(todo, size, 1, a, k)
+            size = _push(todo, size, 0, k + 1, z)
+            if side == 1:
+                size = _push(todo, size, 1, c, j)
+
+
+@compiled
+def _push(todo: Array, size: int, side: int, i: int, j: int) -> int:
+    """Put a half on the stack, unless it is a word without children."""
+    if i == j:
+        return size
+    todo[size, 0], todo[size, 1], todo[size, 2] = side, i, j
+    return size + 1
