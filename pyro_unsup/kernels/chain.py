@@ -11,8 +11,7 @@ from torch import Tensor
 
 from .chain_dense import dense_pass
 from .chain_draw import draw_pass
-from .chain_log import decode_pass, log_pass
-from .chain_sparse import sparse_pass
+from .chain_pass import best_pass, draw_log_pass, draw_scaled_pass, log_pass, sparse_pass
 from .exp_log import scaled_rows
 from .limits import LIMIT
 from .plumbing import OnePass, in_shards, uniform_numbers
@@ -158,7 +157,9 @@ def chain_pass(
             again,
             job.scale,
             want_counts,
+            np.inf,
             job.log_z,
+            job.trouble,
             *counts[:3],
             extra,
         )
@@ -181,22 +182,21 @@ def chain_decode(
 ) -> Tensor:  # (tokens,)
     """States of every token: the best, or a draw if uniform numbers are given; -1 where a sequence is impossible."""
     states, lengths = np.empty(len(words), np.int64), np.diff(offsets)
-    if len(uniforms) and len(weights.trans) == 1 and _even(weights):
-        start, trans, stop = (_scaled(w)[0] for w in (weights.start, weights.trans[0], weights.stop[0]))
-        emit = _scaled_rows(weights.emit.T.double().numpy())[0]
-        onward = np.ascontiguousarray(trans.T)
+    tables: tuple[Array, ...]
+    if len(uniforms) and _even(weights):
+        start, trans, stop = (_scaled(w.double())[0] for w in (weights.start, weights.trans, weights.stop))
+        emit, emit_top, allowed = _scaled_rows(weights.emit.T.double().numpy())
+        if len(trans) == 1 and not _few(allowed, words, len(start)):
+            run, tables = draw_pass, (start, trans[0], np.ascontiguousarray(trans[0].T), stop[0], emit)
+        else:
+            support = _Support(weights.emit)
+            emissions = support.at, support.states, support.pick(emit), emit_top
+            run, tables = draw_scaled_pass, (start, trans, stop, *emissions)
+    else:
+        run = draw_log_pass if len(uniforms) else best_pass
+        tables = (*_logs(weights), *_Support(weights.emit).logs(weights))
 
-        def draw(first: int, last: int) -> None:
-            draw_pass(start, trans, onward, stop, emit, words, offsets, first, last, uniforms, states)
-
-        in_shards(draw, lengths, len(words))
-        return torch.from_numpy(states)
-    logs, log_z = (*_logs(weights), *_Support(weights.emit).logs(weights)), np.empty(len(lengths))
-
-    def decode(first: int, last: int) -> None:
-        decode_pass(*logs, words, offsets[first : last + 1], uniforms, states, log_z[first:last])
-
-    in_shards(decode, lengths, len(words))
+    in_shards(lambda a, b: run(*tables, words, offsets, np.arange(a, b), uniforms, states), lengths, len(words))
     return torch.from_numpy(states)
 
 
@@ -204,15 +204,16 @@ def _even(weights: ChainTables) -> bool:
     """Whether scaled sums forwards cannot lose a state that matters later.
 
     If every state leads to every other, the shares of two states of one position differ by no more than the smallest
-    weights on the last step do: far less than numbers can hold.
+    weights on the last step do: far less than numbers can hold. With pairs of states, it is the last two steps.
     """
+    steps = 1 if len(weights.trans) == 1 else 2
     smallest = float(weights.trans.amin()) - float(weights.trans.amax())
     emit = weights.emit.double()
     rows = torch.where(emit > -torch.inf, emit, torch.inf).amin(0) - emit.amax(0)  # +inf: a word that no state allows
     starts = weights.start[weights.start > -torch.inf]
     span = float(starts.amin() - starts.amax()) if len(starts) else 0.0
     finite = rows[rows.isfinite()]
-    return min(smallest, span) + (float(finite.amin()) if len(finite) else 0.0) > RANGE
+    return steps * (min(smallest, span) + (float(finite.amin()) if len(finite) else 0.0)) > RANGE
 
 
 def _logs(weights: ChainTables) -> list[Array]:
@@ -264,9 +265,9 @@ class _Support:
         dense[self._mask.numpy()] = cells
         return dense
 
-    def logs(self, weights: ChainTables) -> tuple[Array, Array, Array]:
-        """What a pass in log space wants to know of the emissions."""
-        return self.at, self.states, self.pick(weights.emit.T.double().numpy())
+    def logs(self, weights: ChainTables) -> tuple[Array, Array, Array, Array]:
+        """What a pass in logs wants to know of the emissions, of which nothing was divided out."""
+        return self.at, self.states, self.pick(weights.emit.T.double().numpy()), np.zeros(len(self.at) - 1)
 
 
 def _dense(tables: Tables, job: _Job) -> list[Array]:

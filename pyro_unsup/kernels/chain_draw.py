@@ -17,18 +17,17 @@ def draw_pass(
     emit,  # (V, K) rows at most 1
     words,  # (tokens,)
     offsets,  # (B + 1,)
-    first,  # which sequences
-    last,
+    todo,  # which sequences
     uniforms,  # (tokens,)
     states,  # (tokens,) out; -1 throughout a sequence that is impossible
 ):
     K = len(start)
     longest = 0
-    for s in range(first, last):
+    for s in todo:
         longest = max(longest, offsets[s + 1] - offsets[s])
     ahead = np.empty((longest, K))
     share = np.empty(K)
-    for s in range(first, last):
+    for s in todo:
         begin, T = offsets[s], offsets[s + 1] - offsets[s]
         alive = True
         for t in range(T):

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from .limits import LIMIT
 from .plumbing import OnePass, Tables, in_shards, uniform_numbers
-from .segmentation_log import decode_pass, log_pass, score_pass
-from .segmentation_scaled import scaled_pass
+from .segmentation_pass import best_pass, draw_pass, log_pass, scaled_pass
 
 Array = np.ndarray[Any, Any]
 
@@ -88,26 +87,22 @@ def solve(dist: Any, potentials: Tables, scale: Tensor | None) -> tuple[Tensor, 
 def marginals(dist: Any, weights: Tables, value: Tensor) -> tuple[Tensor, Tensor]:
     """log Z and posteriors of pieces, from weights."""
     data = Pieces.of_weights(dist, weights, value)
-    score = np.empty(data.cells.shape)
-    score_pass(data.segments, data.length, data.cells, data.offsets, score)
+    pieces = torch.from_numpy(data.segments[data.cells] + data.length[1:])
     ends = torch.full((len(dist.rows),), data.stop, dtype=torch.float64)
-    log_z, found = solve(dist, {"pieces": torch.from_numpy(score), "ends": ends}, None)
+    log_z, found = solve(dist, {"pieces": pieces, "ends": ends}, None)
     return log_z, found["pieces"]
 
 
 def decode(dist: Any, weights: Tables, value: Tensor, draw: bool, generator: torch.Generator | None) -> Tensor:
     """Where segments end in the best segmentation, or in a drawn one, from weights; -1 where there is none."""
     data = Pieces.of_weights(dist, weights, value)
-    score = np.empty(data.cells.shape)
-    score_pass(data.segments, data.length, data.cells, data.offsets, score)
-    found = segmentation_decode(score, data, draw, generator)
+    found = segmentation_decode(data, draw, generator)
     return found.fill_(-1) if data.stop == -np.inf else found  # no segmentation may end
 
 
 def pick(dist: Any, potentials: Tables, draw: bool, generator: torch.Generator | None) -> Tensor:
     """The same from potentials."""
-    data = Pieces.of_potentials(dist, potentials)
-    return segmentation_decode(potentials["pieces"].contiguous().numpy(), data, draw, generator)
+    return segmentation_decode(Pieces.of_potentials(dist, potentials), draw, generator)
 
 
 def segmentation_pass(data: Pieces, scale: Array | None, want_counts: bool) -> tuple[Array, list[Array]]:
@@ -120,22 +115,19 @@ def segmentation_pass(data: Pieces, scale: Array | None, want_counts: bool) -> t
     where, limit = (data.stop, data.cells, data.offsets), LIMIT[np.dtype(np.float64)]
 
     def run(first: int, last: int, *counts: Array) -> None:
-        scaled_pass(*real, *where, first, last, limit, weigh, log_z, trouble, *counts)
+        scaled_pass(*real, *where, np.arange(first, last), limit, weigh, log_z, trouble, *counts)
 
     counts = in_shards(run, data.sizes, data.work, [data.segments.shape, data.length.shape, (2,)])
     again = np.flatnonzero(trouble)
     if len(again):
-        log_pass(data.segments, data.length, *where, again, weigh, log_z, *counts)
+        log_pass(data.segments, data.length, *where, again, limit, weigh, log_z, trouble, *counts)
     return log_z, counts
 
 
-def segmentation_decode(score: Array, data: Pieces, draw: bool, generator: torch.Generator | None) -> Tensor:
-    """Where segments end in the segmentation with the highest score, (symbols, L), or in a drawn one."""
-    structure = np.empty(len(score), np.int64)
-    uniforms = uniform_numbers(draw, len(score), generator=generator)
-
-    def run(first: int, last: int) -> None:
-        decode_pass(score, data.offsets[first : last + 1], uniforms, structure)
-
-    in_shards(run, data.sizes, data.work)
+def segmentation_decode(data: Pieces, draw: bool, generator: torch.Generator | None) -> Tensor:
+    """Where segments end in the best segmentation, or in a drawn one."""
+    structure = np.empty(len(data.cells), np.int64)
+    uniforms = uniform_numbers(draw, len(structure), generator=generator)
+    go, where = draw_pass if draw else best_pass, (data.segments, data.length, data.cells, data.offsets)
+    in_shards(lambda a, b: go(*where, np.arange(a, b), uniforms, structure), data.sizes, data.work)
     return torch.from_numpy(structure)

@@ -16,7 +16,7 @@ from pyro_unsup.distributions.segmentation import segments_of
 from pyro_unsup.errors import StructureError
 from pyro_unsup.kernels import plumbing
 from pyro_unsup.kernels import segmentation as kernel
-from pyro_unsup.kernels import segmentation_scaled as scaled
+from pyro_unsup.kernels import segmentation_pass as scaled
 from pyro_unsup.kernels.segmentation import segmentation_pass
 
 

@@ -57,6 +57,7 @@ KERNELS: dict[str, tuple[str, ...]] = {
     ),
     "chain": (*_contract("Chain", "chain"), f"{_DISTRIBUTIONS}chain.py", "tests/models/test_tagger.py"),
     "chain_stepwise": ("tests/infer/test_stepwise.py", "tests/infer/test_stepwise_dense.py"),
+    "choice": (*_contract("Chain", "chain"), *_contract("Segmentation", "segmentation"), f"{_DISTRIBUTIONS}chain.py"),
     "dependency": (
         *_contract("Dependency", "dependency"),
         f"{_DISTRIBUTIONS}dependency.py",

@@ -155,18 +155,3 @@ def load_logs(
     for t in range(T):
         for s in range(S + 1):
             e[t, s] = table[which[t, s]] + (word if s else null)
-
-
-@njit(cache=True, nogil=True)
-def pick_one(logs: Array, u: float) -> int:
-    """One of some choices, in proportion to their weights."""
-    weights = np.exp(logs - logs.max())
-    rest = u * weights.sum()
-    best = 0
-    for k in range(len(weights)):
-        if weights[k] > 0:
-            best = k
-            rest -= weights[k]
-            if rest < 0:
-                break
-    return best

@@ -18,8 +18,7 @@ from ..limits import LIMIT
 from ..plumbing import OnePass, uniform_numbers
 from ..room import room as memory
 from .cells import gather
-from .hmm_log import decode_pass, log_pass
-from .hmm_scaled import scaled_pass
+from .hmm_pass import best_pass, draw_pass, log_pass, scaled_pass
 from .rows import Trellises, add_up, cell_logs, in_row_shards, in_runs
 
 Array = np.ndarray[Any, Any]
@@ -91,8 +90,8 @@ def _links(dist: Any, weights: HMMWeights, cells: Array, draw: bool, generator: 
     found = np.zeros(len(cells), np.int8)
     # One number for each pair, then for each word that chooses.
     uniforms = uniform_numbers(draw, len(where.widths) + int(words[-1]), generator=generator)
-    place = (logs[0], cells, *where.places, dist.turned, *logs[1:])
-    in_runs(lambda first, last: decode_pass(*place, first, last, uniforms, words, found), where)
+    place, run = (logs[0], cells, *where.places, dist.turned, *logs[1:]), draw_pass if draw else best_pass
+    in_runs(lambda first, last: run(*place, np.arange(first, last), uniforms, words, found), where)
     return torch.from_numpy(found)
 
 
@@ -215,13 +214,14 @@ def sweep(
 
     def work(first: int, last: int) -> tuple[Array, ...]:
         found = weights.zeros()
-        place = (emit, *where.places, turned)
-        scaled_pass(*place, *small, first, last, limit, want, scale, log_z, trouble, n_null, *found)
+        place = (emit, logs[0], cells, *where.places, turned)
+        results = (limit, want, scale, log_z, trouble, n_null, *found)
+        scaled_pass(*place, *small, np.arange(first, last), *results)
         some = slice(first, last)
         log_z[some] += words[some] * shift[some] + np.where(words[some] > 0, once, 0.0)
         again = first + np.flatnonzero(trouble[some])
         if len(again):
-            log_pass(logs[0], cells, *where.places, turned, *logs[1:], again, want, scale, log_z, emit, n_null, *found)
+            log_pass(*place, *logs[1:], again, *results)
         return found
 
     found = weights.zeros()

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from ..log_sum import log_sum
-from .cells import load, load_logs, pick_one, store
+from ..choice import choose
+from ..ring import LOG, MAX, add, compiled, total
+from .cells import load, load_logs, store
 
 Array = np.ndarray[Any, Any]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def log_pass(
     table: Array,  # (C,) log-weights
     cells: Array,  # (cells,)
@@ -37,10 +37,13 @@ def log_pass(
         load_logs(table, cells, starts, rows, turned, null[b], word[b], e)
         z = 0.0
         for t in range(T):
-            total = log_sum(e[t])
-            z += total
-            if want and total > -np.inf:
-                e[t] = np.exp(e[t] - total)
+            top, rest = -np.inf, 0.0
+            for x in e[t]:
+                top, rest = add(LOG, top, rest, x)
+            whole = total(LOG, top, rest)
+            z += whole
+            if want and whole > -np.inf:
+                e[t] = np.exp(e[t] - whole)
         log_z[b] = z
         if want:
             if z == -np.inf:
@@ -48,7 +51,7 @@ def log_pass(
             store(e, starts, rows, turned, posterior)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def choose_pass(
     scores: Array,  # (cells,) logs
     starts: Array,
@@ -62,6 +65,7 @@ def choose_pass(
     words: Array,  # (B + 1,) where the words of each pair begin among those that choose
     found: Array,  # (cells,) out: 1 for what is chosen, 0 elsewhere; -1 throughout a pair that has no links at all
 ) -> None:
+    mode = LOG if len(uniforms) else MAX
     for b in range(first, last):
         rows = order[offsets[b] : offsets[b + 1]]
         height, width = len(rows) - 1, widths[b]
@@ -69,12 +73,10 @@ def choose_pass(
         e, chosen = np.empty((T, S + 1)), np.zeros((T, S + 1), found.dtype)
         load(scores, starts, rows, turned, e)
         possible = True
-        for t in range(T):
-            best = e[t].argmax()  # of equals the null word, then the first word
-            if e[t, best] == -np.inf:
-                possible = False
-                break
-            chosen[t, pick_one(e[t], uniforms[words[b] + t]) if len(uniforms) else best] = 1
+        for t in range(T):  # of equals the null word, then the first word
+            best = choose(mode, e[t], uniforms[words[b] + t] if mode == LOG else 0.0)
+            possible &= e[t, best] > -np.inf
+            chosen[t, best] = 1
         if possible:
             store(chosen, starts, rows, turned, found)
         else:
