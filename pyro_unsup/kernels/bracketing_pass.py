@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from .choice import choose
 from .exp_log import exp_below
 from .ring import (
     LOG,
@@ -26,7 +27,6 @@ from .ring import (
     add,
     as_log,
     as_real,
-    choose,
     compiled,
     inlined,
     inverse,
@@ -323,7 +323,7 @@ def decode_pass(
             structure[at + (w - 1) * n - (w - 1) * (w - 2) // 2 + i] = 1
             for k in range(i + 1, j):
                 ways[k] = chart[i, k] + mirror[j, k]
-            k = i + 1 + choose(ways[i + 1 : j], draw, uniforms[word]) if draw else _best_split(ways, i, j, n)
+            k = i + 1 + choose(LOG, ways[i + 1 : j], uniforms[word]) if draw else _best_split(ways, i, j, n)
             word += 1
             for a, z in ((i, k), (k, j)):
                 if z - a > 1:

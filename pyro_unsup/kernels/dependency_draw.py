@@ -15,8 +15,9 @@ from numba import njit
 from torch import Tensor
 
 from ..errors import StructureError
+from .choice import choose
 from .dependency import as_array
-from .ring import choose
+from .ring import LOG
 
 Array = np.ndarray[Any, Any]
 
@@ -82,7 +83,7 @@ def _draw(
         if ways[: n * K].max() == -np.inf:
             return int(n)
         used = at
-        chosen = choose(ways[: n * K], True, uniforms[used, 0])
+        chosen = choose(LOG, ways[: n * K], uniforms[used, 0])
         head = at + chosen // K
         tags[head] = chosen % K
         todo[0, 0], todo[0, 1], todo[0, 2] = 0, head, chosen // K
@@ -98,13 +99,13 @@ def _draw(
             for v in range(1, w + 1):
                 for tag in range(K):
                     ways[(v - 1) * K + tag] = half[side, v, h, tag] + sealed[side, w - v, tag]
-            chosen = choose(ways[: w * K], True, uniforms[used, 0])
+            chosen = choose(LOG, ways[: w * K], uniforms[used, 0])
             v, tag = chosen // K + 1, chosen % K
             child = head + v if side == 1 else head - v
             tags[child] = tag
             for k in range(v):
                 ways[k] = opened[side, k, h] + sealed[1 - side, v - 1 - k, tag]
-            k = choose(ways[:v], True, uniforms[used, 1])
+            k = choose(LOG, ways[:v], uniforms[used, 1])
             todo[size, 0], todo[size, 1], todo[size, 2] = side, head, k
             todo[size + 1, 0], todo[size + 1, 1], todo[size + 1, 2] = 1 - side, child, v - 1 - k
             todo[size + 2, 0], todo[size + 2, 1], todo[size + 2, 2] = side, child, w - v

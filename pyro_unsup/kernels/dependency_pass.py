@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from .choice import choose
 from .exp_log import exp_below
-from .ring import LOG, MAX, NOTHING, REAL, add, as_real, choose, compiled, inlined, inverse, plus, times, total, zero
+from .ring import LOG, MAX, NOTHING, REAL, add, as_real, compiled, inlined, inverse, plus, times, total, zero
 
 Array = np.ndarray[Any, Any]
 
@@ -318,7 +319,7 @@ def decode_pass(
         used = at
         if draw:
             chance[:] = uniforms[used]
-        r = choose(ways[:n], draw, chance[0])
+        r = choose(LOG if draw else MAX, ways[:n], chance[0])
         heads[at + r] = 0
         size = _push(todo, 0, 0, 0, r)
         size = _push(todo, size, 1, r, n - 1)
@@ -333,13 +334,13 @@ def decode_pass(
                 ways[k] = (
                     right_half[i, k + 1] + right_back[j, k + 1] if side == 1 else left[i, k] + left_half_back[j, k]
                 )
-            c = i + side + choose(ways[i:j], draw, chance[0])
+            c = i + side + choose(LOG if draw else MAX, ways[i:j], chance[0])
             a, z = (i, c) if side == 1 else (c, j)
             for k in range(a, z):
                 ways[k] = (
                     right_open[i, k] + left_back[c, k + 1] if side == 1 else right[c, k] + left_open_back[j, k + 1]
                 )
-            k = a + choose(ways[a:z], draw, chance[1])
+            k = a + choose(LOG if draw else MAX, ways[a:z], chance[1])
             heads[at + c] = i + 1 if side == 1 else j + 1
             if side == 0:
                 size = _push(todo, size, 0, i, c)

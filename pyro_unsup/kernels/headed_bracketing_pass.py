@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from .bracketing_pass import log_ratios, scale_down, settle
+from .choice import choose
 from .dependency_pass import fill_arcs
 from .ring import (
     LOG,
@@ -27,7 +28,6 @@ from .ring import (
     add,
     as_log,
     as_real,
-    choose,
     compiled,
     inlined,
     inverse,
@@ -378,7 +378,7 @@ def decode_pass(
         used = at
         if draw:
             chance[:] = uniforms[used]
-        r = choose(ways[:n], draw, chance[0])
+        r = choose(LOG if draw else MAX, ways[:n], chance[0])
         mine[r] = 0
         todo[0, 0], todo[0, 1], todo[0, 2] = 0, n, r  # full spans: first and last fencepost, head
         size = 1
@@ -392,16 +392,16 @@ def decode_pass(
                 if i < h:
                     for k in range(i + 1, h + 1):
                         ways[k] = below[i, k, h] + left_open[k, j, h]
-                    k = i + 1 + choose(ways[i + 1 : h + 1], draw, chance[0])
+                    k = i + 1 + choose(LOG if draw else MAX, ways[i + 1 : h + 1], chance[0])
                     a, z, i = i, k, k
                 else:
                     for k in range(i + 1, j):
                         ways[k] = right_open[i, k] + below[k, j, i]
-                    k = i + 1 + choose(ways[i + 1 : j], draw, chance[0])
+                    k = i + 1 + choose(LOG if draw else MAX, ways[i + 1 : j], chance[0])
                     a, z, j = k, j, k
                 for c in range(a, z):
                     ways[c] = full[a, z, c] + arc[c, h + 1]
-                c = a + choose(ways[a:z], draw, chance[1])
+                c = a + choose(LOG if draw else MAX, ways[a:z], chance[1])
                 mine[c] = h + 1
                 todo[size, 0], todo[size, 1], todo[size, 2] = a, z, c
                 size += 1

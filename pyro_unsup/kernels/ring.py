@@ -12,7 +12,6 @@ one exponential; :func:`plus` costs an exponential and a logarithm.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numba import njit
@@ -92,23 +91,3 @@ def as_real(mode: int, a: float) -> float:
 @compiled
 def as_log(mode: int, a: float) -> float:
     return math.log(a) if mode == REAL else a
-
-
-@compiled
-def choose(ways: np.ndarray[Any, Any], draw: bool, u: float) -> int:
-    """The best of some ways, given by their logs, and the first of equals; or one drawn with the uniform number u."""
-    best = int(np.argmax(ways))
-    if not draw:
-        return best
-    top, whole = ways[best], 0.0
-    for way in ways:
-        whole += math.exp(way - top)
-    left = u * whole
-    for k in range(len(ways)):
-        step = math.exp(ways[k] - top)
-        if step > 0:
-            best = k
-            left -= step
-            if left < 0:
-                break
-    return best
