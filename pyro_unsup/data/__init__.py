@@ -122,9 +122,9 @@ def _opened(
     """A corpus on disk. What readers do to words has been done when it was written."""
     if lowercase or min_count > 1:
         which = "lowercase" if lowercase else "min_count"
-        raise InputError(f"a corpus on disk is taken as it was written, which {which} would change; leave it out", path)
+        raise InputError(f"a saved corpus cannot be changed while it is read; leave out {which}", path)
     if unknown := sorted(name for name, value in others.items() if value is not None):
-        raise InputError(f"a corpus on disk is taken as it was written; leave out {', '.join(unknown)}", path)
+        raise InputError(f"a saved corpus cannot be changed while it is read; leave out {', '.join(unknown)}", path)
     corpus = Corpus.open(path)
     return corpus if vocab is None else corpus.with_vocab(vocab)
 
@@ -143,7 +143,7 @@ def format_of(path: str | os.PathLike[str]) -> Any:
             return format
     if os.fspath(path) != "-" and not os.path.exists(path):
         raise InputError("no such file", path)
-    raise InputError(f"the name does not tell the format; give one of {', '.join(_READERS)}", path)
+    raise InputError(f"cannot tell the format from the name; give one of {', '.join(_READERS)}", path)
 
 
 def __getattr__(name: str) -> ModuleType:

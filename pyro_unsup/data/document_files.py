@@ -164,7 +164,9 @@ def form_of(path: str | os.PathLike[str], line: str) -> Form:
     for form, names in _COLUMNS.items():
         if len(names) == width:
             return form
-    raise InputError(f"a first line of {width} columns tells no form; give one of {', '.join(_COLUMNS)}", path, 1)
+    raise InputError(
+        f"cannot tell the form from a first line of {width} columns; give one of {', '.join(_COLUMNS)}", path, 1
+    )
 
 
 def _from_folders(path: Path, encoding: str, limits: Limits, recoded: list[Path]) -> _Found:

@@ -20,7 +20,7 @@ def write_flat(pieces: Iterable[Corpus] | Corpus, folder: str | os.PathLike[str]
     """Write a corpus that comes in pieces, as :meth:`.Corpus.save` would write all of it; one piece is in memory.
 
     :meth:`.Corpus.open` maps it, and engines then look at a part of it at a time. Pieces have one vocabulary (and
-    tagset), and all know the same: tags, heads, brackets, or none of these.
+    tagset), and the same annotations: tags, heads, brackets, or none of these.
 
     :param pieces: a corpus, or several one after the other, such as those of :func:`.blocks` of a long text.
     :param folder: appears when all is written. An older corpus there is replaced.
@@ -59,7 +59,9 @@ def write_flat(pieces: Iterable[Corpus] | Corpus, folder: str | os.PathLike[str]
 
 def _check(piece: Corpus, head: dict[str, Any], first: dict[str, Any], names: Any, known: Any) -> None:
     if names != known:
-        raise InputError(f"{piece!r} has {', '.join(names)}, the piece before it {', '.join(known)}: all know the same")
+        raise InputError(
+            f"{piece!r} has {', '.join(names)}, the piece before it {', '.join(known)}: all pieces need the same annotations"
+        )
     for name in first:
         if head[name] != first[name]:
             raise InputError(f"{piece!r} has another {name} than the piece before it: use with_vocab, or one tagset")

@@ -161,7 +161,7 @@ def check_plain(path: str | os.PathLike[str], most: int | None = None) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise InputError("not a plain file", path)
     if most is not None and found.st_size > most:
-        raise InputError(f"larger than {most:,} bytes, which no such file is", path)
+        raise InputError(f"larger than {most:,} bytes, too large for such a file", path)
 
 
 def read_plain(path: str | os.PathLike[str], most: int) -> str:

@@ -189,7 +189,7 @@ class Chain(Structure):
             w.dim() > len(self.table_axes[name]) and w.shape[: -len(self.table_axes[name])].numel() > 1
             for name, w in self.weights.items()
         ):
-            raise StructureError("sample() draws from one set of weights at a time: with Predictive, parallel=False")
+            raise StructureError("sample() draws from one set of weights at a time: use Predictive with parallel=False")
         lengths = self.rows.lengths.repeat(Size(sample_shape).numel())
         w = {
             name: x.detach().reshape(x.shape[x.dim() - len(self.table_axes[name]) :])

@@ -116,7 +116,7 @@ def estimated(
         if bool(empty.all()) and not _needs_no_counts(problem, name):
             raise FitError(
                 f"iteration {iteration}: table '{name}' got no counts at all: does the model use it? If the "
-                "data do not reach it (sentences of one word, say), a prior tells what it is: smooth (AddLambda)"
+                "data cannot reach it (sentences of one word, say), add pseudo-counts (AddLambda)"
             )
         if name in estimation.plain:
             unvisited[name] = int(empty.sum())

@@ -159,8 +159,7 @@ class Engine:
             return Share.of(self.model, data, chunk, sharded)
         if chunk is not None or rank_and_size()[1] > 1:
             raise FitError(
-                f"{type(self).__name__} does not add up what it finds in all examples, so that it can neither be "
-                "shared by processes nor take data in chunks: run it in one process, or use EM"
+                f"{type(self).__name__} cannot split its data over processes or chunks: run it in one process, or use EM"
             )
         return Share.of(self.model, data, None, True)
 

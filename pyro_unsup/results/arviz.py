@@ -46,7 +46,7 @@ def to_arviz(fit: Fit, args: Any, kwargs: Any, draws: int | None, seed: int) -> 
     tables = _declarations(fit, args, kwargs)
     if draws is not None and tables is None:
         raise UnsupError(
-            "draws of a model of your own want its arguments, to_arviz(data, draws=...): they tell how its tables lie"
+            "give the data of a model of your own, to_arviz(data, draws=...): they tell the shapes of its tables"
         )
     parts = _parts(fit, tables or {})
     if draws is None and len(parts) == 1 and all(is_point(q) for q in parts[0].values()):

@@ -88,7 +88,7 @@ class Guide:
         if self.shares is not None:
             drawn["component"] = self._auxiliary("component", dist.Categorical(self.shares))
             if drawn["component"].numel() != 1:
-                raise UnsupError("a mixture draws one component at a time: with Predictive, parallel=False")
+                raise UnsupError("a mixture draws one component at a time: use Predictive with parallel=False")
             i = int(drawn["component"])
         part = self._parts[i]
         declarations, sites = run(part, *args, **kwargs)

@@ -59,7 +59,10 @@ class Contents:
             if not os.path.lexists(target) or (target.is_dir() and all(self.is_ours(x) for x in os.listdir(target))):
                 return
             if not overwrite:
-                raise InputError("exists already; choose another folder, or ask to overwrite it", target)
+                raise InputError(
+                    "exists already; choose another folder, or overwrite it (overwrite=True, on the command line --overwrite)",
+                    target,
+                )
             if not (target / self.record).is_file():
                 what = f"exists and {self.otherwise}, so it is not replaced; choose another folder"
                 raise InputError(what, target)

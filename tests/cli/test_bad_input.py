@@ -218,7 +218,7 @@ def test_a_model_is_not_overwritten_and_no_work_is_done_in_vain(tmp_path: Path, 
     before = contents(world)
     for out in (world / "model", world, world / "new.txt"):
         message = refusal(run("fit", "tagger", tmp_path / "not there", "--out", out))
-        assert message.startswith(f"{out}: exists already; choose another folder, or ask to overwrite it")
+        assert message.startswith(f"{out}: exists already; choose another folder, or overwrite it")
     message = refusal(run("fit", "tagger", tmp_path / "not there", "--out", world, "--overwrite"))
     assert message.startswith(f"{world}: exists and is not a fit, so it is not replaced")
     assert contents(world) == before

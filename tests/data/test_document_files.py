@@ -95,7 +95,11 @@ def test_empty_documents(write) -> None:
         ("x\ta\nb\n", {}, r":2: expected 2 columns split by tabs \(label, text\), found 1; is the label missing"),
         ("x\ta\n\tb\n", {}, ":2: the label is missing, expected one before the tab"),
         ("x\ta\ny\tb\tc\n", {}, r":2: expected 2 columns split by tabs \(label, text\), found 3$"),
-        ("a\tb\tc\n", {}, ":1: a first line of 3 columns tells no form; give one of plain, labelled, newsgroups"),
+        (
+            "a\tb\tc\n",
+            {},
+            ":1: cannot tell the form from a first line of 3 columns; give one of plain, labelled, newsgroups",
+        ),
         ("a\n", {"form": "labelled"}, ":1: expected 2 columns"),
         ("t\t\t3\ta\n", {}, ":1: the label is missing"),
         ("", {}, ": no document in it, expected at least one"),

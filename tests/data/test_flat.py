@@ -52,7 +52,7 @@ def test_a_folder_is_read_as_it_is(tmp_path: Path) -> None:
     assert found.on_disk
     fewer = Vocab([*CORPUS.vocab.types[:5], "<unk>"], "<unk>")
     assert read(tmp_path / "c", vocab=fewer) == CORPUS.with_vocab(fewer)
-    with pytest.raises(InputError, match="taken as it was written, which lowercase would change; leave it out"):
+    with pytest.raises(InputError, match="a saved corpus cannot be changed while it is read; leave out lowercase"):
         read(tmp_path / "c", lowercase=True)
     with pytest.raises(InputError, match="leave out tagset"):
         read(tmp_path / "c", tagset=CORPUS.tagset)

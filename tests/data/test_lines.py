@@ -75,8 +75,8 @@ def test_read_asks_for_a_format(tmp_path: Path) -> None:
     with pytest.raises(InputError) as error:
         data.read(path)
     which = "conllu, brackets, tagged, lines"
-    assert str(error.value) == f"{path}: the name does not tell the format; give one of {which}"
-    with pytest.raises(InputError, match=r"^-: the name does not tell the format"):
+    assert str(error.value) == f"{path}: cannot tell the format from the name; give one of {which}"
+    with pytest.raises(InputError, match=r"^-: cannot tell the format from the name"):
         data.read("-")
     with pytest.raises(InputError, match=f"no format 'xml', expected auto or one of {which}"):
         data.read(path, format="xml")  # type: ignore[arg-type]

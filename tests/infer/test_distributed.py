@@ -141,7 +141,7 @@ def test_what_goes_wrong_in_one_is_said_by_all() -> None:
     for rank in (0, 1):
         assert "iteration 0: item 5 of site 'words' has probability zero: smooth" in said[f"impossible {rank}"]
         assert "word numbers must lie in 0 .. 1, actual range 0 .. 5" in said[f"bad data {rank}"]
-        assert "StepwiseEM does not add up what it finds in all examples" in said[f"stepwise {rank}"]
+        assert "StepwiseEM cannot split its data over processes or chunks" in said[f"stepwise {rank}"]
         assert (said[f"stopped {rank}"], said[f"one example {rank}"], said[f"by first {rank}"]) == ("2", "True", "made")
     assert said["bad data 0"].startswith("FitError: process 1: ")
     assert "do not begin at the same place: the checksum of data is" in said["other data 0"]

@@ -274,9 +274,7 @@ def test_a_model_that_cannot_be_split_says_why() -> None:
 
 @pytest.mark.parametrize("kind", [pu.StepwiseEM, pu.IncrementalEM])
 def test_engines_for_mini_batches_have_no_chunks(kind: Any) -> None:
-    with pytest.raises(
-        FitError, match=f"{kind.__name__} does not add up what it finds in all examples, so that it can "
-    ):
+    with pytest.raises(FitError, match=f"{kind.__name__} cannot split its data over processes or chunks"):
         kind(Tagger(2, CORPUS.vocab)).run(CORPUS, chunk=100)
 
 

@@ -35,12 +35,12 @@ class Refusal:
 OTHERS = Refusal(
     pu.FitError,
     r"(learns tables only, .* latent variable 'mean'|each have their own \['mean'\], only tables): train",
-    "learns tables only, and the means of the Gaussians are none: `EM` and SVI learn both",
+    "learns tables only, and Gaussian means are not tables. Use `EM` or SVI",
 )
 NO_REFERENCE = Refusal(
     pu.UnsupError,
     r"'mean' is a parameter but not a table: skew knows how to go between tables of weights only\. Use temper",
-    "goes between tables of weights, and a mean is none: `Anneal` without `toward` does not mind",
+    "skewing needs tables, and a Gaussian mean is not a table. Use `Anneal` without `toward`",
 )
 NO_PARTS = Refusal(
     pu.StructureError,

@@ -131,7 +131,7 @@ class FeatureNames:
 
         families = [family for family in self.families if family.table == table]
         if not families:
-            raise TableError(f"there are no features of table '{table}', but of {self.tables}")
+            raise TableError(f"table '{table}' has no features; these tables have some: {self.tables}")
         axes = list(dict.fromkeys(axis for family in families for axis in family.axes))
         if unknown := values.keys() - set(axes):
             raise TableError(f"the features of table '{table}' have no axis {sorted(unknown)}, but {axes}")

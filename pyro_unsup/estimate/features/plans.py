@@ -25,7 +25,7 @@ def plans_of(
     """
     for template in templates:
         if template.table not in declarations:
-            raise TableError(f"{template}: there is no such table, but {sorted(declarations)}")
+            raise TableError(f"{template}: there is no such table; the model has {sorted(declarations)}")
         if declarations[template.table].axes is None:
             raise TableError(f"{template}: the table was declared without axes, so templates have nothing to look at")
     plans = []

@@ -47,7 +47,9 @@ def test_the_largest_weights_of_a_table() -> None:
 def test_questions_without_an_answer() -> None:
     features = tagger()
     w = torch.zeros(len(features))
-    with pytest.raises(TableError, match=r"there are no features of table 'emit', but of \['emission', 'vector'\]"):
+    with pytest.raises(
+        TableError, match=r"table 'emit' has no features; these tables have some: \['emission', 'vector'\]"
+    ):
         features.top(w, "emit")
     with pytest.raises(TableError, match=r"the features of table 'vector' have no axis \['tag'\], but \['word'\]"):
         features.top(w, "vector", tag=3)

@@ -142,7 +142,7 @@ def test_a_table_without_axes_has_a_feature_for_each_cell() -> None:
         (Template("emission", "t", tag=lambda t: [], word=same), "fires nowhere"),
         (Template("emission", "t", cells=lambda w: None, axes=("word",)), "fires nowhere"),
         (Template("emissions", "t", word=same),
-         r"template 't' of table 'emissions': there is no such table, but \['emission'\]"),
+         r"template 't' of table 'emissions': there is no such table; the model has \['emission'\]"),
         (Template("emission", "t", letter=same),
          r"template 't' of table 'emission': the table has no axis \['letter'\], it has \['tag', 'word'\]"),
         (Template("emission", "t", tag=same), "it does not look at 'word', so it would add the same to every outcome"),
