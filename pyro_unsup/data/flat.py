@@ -60,7 +60,8 @@ def write_flat(pieces: Iterable[Corpus] | Corpus, folder: str | os.PathLike[str]
 def _check(piece: Corpus, head: dict[str, Any], first: dict[str, Any], names: Any, known: Any) -> None:
     if names != known:
         raise InputError(
-            f"{piece!r} has {', '.join(names)}, the piece before it {', '.join(known)}: all pieces need the same annotations"
+            f"{piece!r} has {', '.join(names)}, the piece before it {', '.join(known)}: all pieces need the same "
+            "annotations"
         )
     for name in first:
         if head[name] != first[name]:

@@ -159,7 +159,8 @@ class Engine:
             return Share.of(self.model, data, chunk, sharded)
         if chunk is not None or rank_and_size()[1] > 1:
             raise FitError(
-                f"{type(self).__name__} cannot split its data over processes or chunks: run it in one process, or use EM"
+                f"{type(self).__name__} cannot split its data over processes or chunks: run it in one process, or use "
+                "EM"
             )
         return Share.of(self.model, data, None, True)
 

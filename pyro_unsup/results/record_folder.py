@@ -60,7 +60,8 @@ class Contents:
                 return
             if not overwrite:
                 raise InputError(
-                    "exists already; choose another folder, or overwrite it (overwrite=True, on the command line --overwrite)",
+                    "exists already; choose another folder, or overwrite it (overwrite=True, on the command line "
+                    "--overwrite)",
                     target,
                 )
             if not (target / self.record).is_file():
