@@ -224,7 +224,10 @@ def test_an_existing_fit_is_replaced_only_if_asked_to(tmp_path: Path) -> None:
     folder = tmp_path / "fit"
     anonymous().save(folder)
     before = tree(folder)
-    with pytest.raises(InputError, match=r"fit: exists already; choose another folder, or ask to overwrite it$"):
+    with pytest.raises(
+        InputError,
+        match=r"fit: exists already; choose another folder, or replace it \(overwrite=True, or --overwrite\)$",
+    ):
         with_dictionary().save(folder)
     assert tree(folder) == before
     with_dictionary().save(folder, overwrite=True)
