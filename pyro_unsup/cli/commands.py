@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+import pyro_unsup as pu
+
 from .. import registry, tasks
 from ..errors import InputError
 from ..tasks.option import Given, Option
@@ -164,17 +166,13 @@ def _look(args: list[str]) -> tuple[Task | None, str, Fit | Samples | None]:
     if folder in tasks.names("show") and not Path(folder).exists():
         return tasks.find(folder), folder, None
     found = _load(folder)
-    from ..results.evaluation import task_of
-
-    return task_of(found.model), folder, found
+    return pu.results.evaluation.task_of(found.model), folder, found
 
 
 def _load(folder: str) -> Fit | Samples:
     """A fit, or samples, of a model that can read text."""
-    from ..results import Samples, load
-
     found: Fit | Samples
-    found = Samples.load(folder) if Path(folder, "samples.json").is_file() else load(folder).unhandled()
+    found = pu.Samples.load(folder) if Path(folder, "samples.json").is_file() else pu.load(folder).unhandled()
     if by_number_only(found.model):
         raise InputError(BY_NUMBER, folder)
     return found

@@ -36,7 +36,7 @@ def sample(task: Task, given: Given) -> None:
     Checkpoint.may_start(beside, given.resume, given.overwrite)
     _check(given)
     task.check(given)
-    data, model, size = task.prepare(given.file, given)
+    data, model, size = task.prepare(given.file, given, sampled=True)
     say(f"{printable(given.file)}: {size}; {model!r}")
     kernel = _kernel(model, given)
     options = {spelt(name): getattr(given, name) for name in SAME} | {"--how": _how(given)} | task.same_options(given)

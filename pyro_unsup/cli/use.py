@@ -11,7 +11,7 @@ from ..errors import InputError
 from ..tasks.option import Given
 from ..tasks.task import Task
 from ..tasks.texts import say
-from ..tasks.values import Score
+from ..tasks.values import Baseline, Score
 from .common import console, print_json
 
 if TYPE_CHECKING:
@@ -106,7 +106,8 @@ def print_scores(task: Task, found: Scores, beside: Mapping[str, Scores]) -> Non
         table.add_row(score.name, score.show(found[score.name]), *others, *([score.meaning] if room else []))
     console().print(table)
     if not room:
-        say("; ".join(f"{one.name}: {one.meaning.replace(';', ',')}" for one in scores if one.meaning))
+        said: list[Score | Baseline] = [*scores, *(one for one in task.baselines_known if one.name in beside)]
+        say("; ".join(f"{one.name}: {one.meaning.replace(';', ',')}" for one in said if one.meaning))
 
 
 def _decoded(task: Task, fit: Fit, data: Any, given: Given) -> Any:

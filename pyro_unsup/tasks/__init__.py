@@ -9,6 +9,7 @@ A package of your own registers its tasks by entry points (group ``pyro_unsup.ta
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from .. import registry
@@ -35,7 +36,8 @@ def find(name: str) -> Task:
 
 
 def names(command: str = "fit") -> list[str]:
-    """The tasks that have a command, the library's own first.
+    """The tasks that have a command, the library's own first. Those of a package that cannot be imported are left out:
+    a broken package is no reason to fail here, and :func:`find` tells what is wrong.
 
     >>> import pyro_unsup as pu
     >>> pu.tasks.names("sample")
@@ -43,7 +45,14 @@ def names(command: str = "fit") -> list[str]:
     """
     found = registry.names("tasks")
     own = [name for name in ORDER if name in found]
-    return [name for name in [*own, *(one for one in found if one not in own)] if command in find(name).commands]
+    return [name for name in [*own, *(one for one in found if one not in own)] if command in _commands(name)]
+
+
+def _commands(name: str) -> Mapping[str, Command]:
+    try:
+        return find(name).commands
+    except UnsupError:
+        return {}
 
 
 #: The order in which commands are listed.

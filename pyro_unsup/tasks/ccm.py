@@ -46,6 +46,7 @@ class CCMTask(GrammarTask):
     """Constituency induction."""
 
     name = "ccm"
+    gold, no_gold = ("spans",), "no brackets in it, expected a treebank"
     decoder = "pyro_unsup.tasks.decoding.ccm:decode"
     parts, constraints = "Brackets", "fragments=CC"
     recipe = Recipe(smooth=f"{SMOOTH[0]:g}, and {SMOOTH[1]:g} for what is no constituent", betas=RECIPE.betas)
@@ -125,9 +126,6 @@ class CCMTask(GrammarTask):
 
     def write(self, fit: Fit, data: Corpus, decoded: Any, given: Given) -> None:
         pu.data.write_brackets(data, decoded.brackets, given.out)
-
-    def read_gold(self, fit: Fit, given: Given) -> Corpus:
-        return self.gold(fit, given, None, heads=False, spans=True, missing="no brackets in it, expected a treebank")  # type: ignore[arg-type]
 
     def scores(self, fit: Fit, gold: Corpus, decoded: Any) -> dict[str, float]:
         """``recall``, ``precision``, ``f1``, ``crossing`` and ``sentences`` of :func:`.bracket_scores`, without whole

@@ -22,7 +22,6 @@ from .grammar import (
     UNPARSED,
     GrammarTask,
     Unparsed,
-    column_of,
     templates_of,
 )
 from .option import ALGORITHM, TEXT, TRAINING, Given, choice, flag
@@ -76,6 +75,7 @@ class DMVTask(HeadsTask):
     """Dependency grammar induction."""
 
     name = "dmv"
+    gold, no_gold = ("heads",), "no heads in it, expected a treebank in CoNLL-U"
     decoder = "pyro_unsup.tasks.decoding.dmv:decode"
     main = ("directed",)
     when_worse = WHEN_WORSE
@@ -138,10 +138,6 @@ class DMVTask(HeadsTask):
             start = model.harmonic_start(data, reading=READINGS[given.start])
         noise = NOISE if given.start == "random" else None
         return Plan(start, noise, templates=partial(templates_of, data, given.classes), toward=given.toward)
-
-    def read_gold(self, fit: Fit, given: Given) -> Corpus:
-        missing = "no heads in it, expected a treebank in CoNLL-U"
-        return self.gold(fit, given, column_of(fit, given), heads=True, spans=False, missing=missing)
 
     def scores(self, fit: Fit, gold: Corpus, decoded: Any) -> dict[str, float]:
         """``directed``, ``undirected``, ``ned``, ``sentences`` and ``words`` of :func:`.head_scores`, the root's word

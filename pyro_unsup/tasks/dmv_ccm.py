@@ -25,7 +25,6 @@ from .grammar import (
     TEXT_OPTIONS,
     UNPARSED,
     Unparsed,
-    column_of,
     likeliest_spans,
     smooth_option,
     templates_of,
@@ -45,6 +44,7 @@ class DMVCCMTask(HeadsTask):
     """Grammar induction of heads and brackets together."""
 
     name = "dmv-ccm"
+    gold, no_gold = ("heads", "spans"), "no heads or brackets in it, expected a treebank"
     decoder = "pyro_unsup.tasks.decoding.dmv_ccm:decode"
     main = ("directed", "f1")
     when_worse = WHEN_WORSE
@@ -122,10 +122,6 @@ class DMVCCMTask(HeadsTask):
             pu.data.write_brackets(data.text, rows, given.out)
         else:
             super().write(fit, data, decoded, given)
-
-    def read_gold(self, fit: Fit, given: Given) -> Corpus:
-        missing = "no heads or brackets in it, expected a treebank"
-        return self.gold(fit, given, column_of(fit, given), heads=True, spans=True, missing=missing)
 
     def scores(self, fit: Fit, gold: Corpus, decoded: Any) -> dict[str, float]:
         """What the gold text has of these: ``directed``, ``undirected``, ``ned`` and ``words`` of :func:`.head_scores`,

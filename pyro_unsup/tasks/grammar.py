@@ -80,6 +80,9 @@ class GrammarTask(Task):
     all_unknown = "is it the tag set that the model was trained on? With CoNLL-U, choose the column with --column"
     recipe = RECIPE
     likelihood = "loglik_per_token"
+    #: Attributes of a corpus of which a gold text has one, and what is said if it has none.
+    gold: tuple[str, ...] = ()
+    no_gold = ""
     #: Tags that are left out besides punctuation, and whether words of CoNLL-U are left out by their UPOS.
     also_dropped: tuple[str, ...] = ()
     drop_by_upos = True
@@ -102,15 +105,15 @@ class GrammarTask(Task):
         return {**super().remembered(given), "dropped": self.dropped(given)}
 
     def read(self, file: str, given: Given) -> Corpus:
-        """Short sequences of tags, without punctuation."""
-        dropped = self.dropped(given)
-        return short(self.read_tags(file, given.format, given.column, dropped), given.max_length, dropped, file)[0]
-
-    def prepare(self, file: str, given: Given) -> tuple[Any, Any, str]:
+        """Short sequences of tags, without punctuation. How many were left out is kept in ``given``."""
         dropped = self.dropped(given)
         whole = self.read_tags(file, given.format, given.column, dropped)
-        data, left_out = short(whole, given.max_length, dropped, file)
-        return data, self.build(data, given), self.size(data) + left_out
+        found, given.left_out = short(whole, given.max_length, dropped, file)
+        return found
+
+    def prepare(self, file: str, given: Given, sampled: bool = False) -> tuple[Any, Any, str]:
+        data, model, size = super().prepare(file, given)
+        return data, model, size + given.left_out
 
     def read_tags(self, file: str, format: str, column: str, dropped: list[str], **options: Any) -> Corpus:
         """A text with tags; of CoNLL-U without the words that go by their UPOS, whatever column the tags are in."""
@@ -122,20 +125,19 @@ class GrammarTask(Task):
             raise InputError(f"no tags in its column {column}; take another with --column {other}", file)
         return text
 
-    def gold(self, fit: Fit, given: Given, column: str, *, heads: bool, spans: bool, missing: str) -> Corpus:
+    def read_gold(self, fit: Fit, given: Given) -> Corpus:
         """Gold sentences as those of training were: without punctuation, and short ones, unless told how long."""
         dropped = dropped_by(fit)
-        gold = self.read_tags(given.file, given.format, column, dropped)
-        if not ((heads and gold.heads is not None) or (spans and gold.spans is not None)):
-            raise InputError(f"{missing}; is --format right?", given.file)
+        gold = self.read_tags(given.file, given.format, column_of(fit, given), dropped)
+        if all(getattr(gold, name) is None for name in self.gold):
+            raise InputError(f"{self.no_gold}; is --format right?", given.file)
         most = setting(fit, "max_length", int, MAX_LENGTH) if given.max_length is None else given.max_length
-        found, left_out = short(gold, most, dropped, given.file)
-        given.scored = f"scored: {len(found):,} sentences{left_out}" if left_out else ""
+        found, given.left_out = short(gold, most, dropped, given.file)
         return found
 
     def remarks(self, fit: Fit, gold: Corpus, decoded: Any, given: Given) -> Iterator[str]:
-        if given.scored:
-            yield f"{given.scored}; --max-length changes that"
+        if given.left_out:
+            yield f"scored: {len(gold):,} sentences{given.left_out}; --max-length changes that"
 
 
 def punctuation() -> list[str]:
@@ -150,7 +152,7 @@ def dropped_by(fit: Fit) -> list[str]:
 
 def column_of(fit: Fit, given: Given) -> str:
     """Where the tags are, if nobody says: where they were in training."""
-    if given.column is not None:
+    if getattr(given, "column", None) is not None:
         return str(given.column)
     found: str = setting(fit, "column", str, "xpos")
     if found not in ("xpos", "upos"):

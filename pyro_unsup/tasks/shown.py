@@ -131,7 +131,7 @@ def of_samples(samples: Samples, unit: str, shown: Shown) -> Shown:
         facts.append(("between chains", "one chain cannot tell whether it has converged: sample with --chains 4"))
     if (samples.path["temperature"][:, samples.kept] != 1).any():
         facts.append(("temperature", "not 1: the draws are on the way to good labels, not of the posterior"))
-    numbers: list[tuple[str, ...]] = [("whatever labels are called", "mean", "sd", "r_hat", "ess")]
+    numbers: list[tuple[str, ...]] = [("statistic", "mean", "sd", "r_hat", "ess")]
     for name, one in diagnostics.items():
         known = {key: "-" if one[key] != one[key] else f"{one[key]:{how}}" for key, how in _NUMBERS.items()}
         numbers.append((name, *known.values()))

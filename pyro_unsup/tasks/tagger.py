@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -142,7 +142,7 @@ class TaggerTask(Task):
     def build(self, data: Corpus, given: Given) -> Tagger:
         return dictionary.model_of(data.vocab, given, dictionary.dictionary_of(given, data))
 
-    def prepare(self, file: str, given: Given) -> tuple[Corpus, Tagger, str]:
+    def prepare(self, file: str, given: Given, sampled: bool = False) -> tuple[Corpus, Tagger, str]:
         """The vocabulary also has the words that the dictionary lists, so that they keep their tags in new text.
 
         Samples do without those that the text does not have: they would count as words that a tag may be.
@@ -153,7 +153,7 @@ class TaggerTask(Task):
         if known is not None:
             size += f"; {dictionary.coverage(data, known)}"
             data = dictionary.with_listed(data, known, given.min_count)
-            data = data.compact() if hasattr(given, "sweeps") else data
+            data = data.compact() if sampled else data
         return data, dictionary.model_of(data.vocab, given, known), size
 
     def stream(self, given: Given) -> Stream:
@@ -197,8 +197,9 @@ class TaggerTask(Task):
         if not given.probabilities:
             pu.data.write_tagged(data, tags, given.out, given.output_format)
             return
-        if any(not tag.strip() for tag in set(tags)):
-            raise UnsupError("a tag that is white space cannot be written in a column; relabel it")
+        for tag in set(tags):
+            if not tag.strip():
+                raise UnsupError(f"the tag {tag!r} cannot be written in a column; relabel it")
         chosen = decoded.posterior.marginals.gather(1, decoded.structure[:, None].long())[:, 0].clamp(0, 1).tolist()
         with pu.data.files.write_text(given.out) as stream:
             for i, (start, end) in enumerate(pairwise(data.offsets.tolist())):
@@ -291,9 +292,8 @@ def unknown_tags(model: Any, gold: Corpus) -> dict[str, int]:
     """Gold tags that a model with named tags does not have, with the number of words that have them."""
     if isinstance(model.tags, int) or gold.tagset is None or gold.tags is None:
         return {}
-    ids = gold.tags.tolist()
-    strange = {k: name for k, name in enumerate(gold.tagset) if name not in set(model.tags)}
-    return {name: ids.count(k) for k, name in strange.items() if k in set(ids)}
+    known, counts = set(model.tags), np.bincount(gold.tags, minlength=len(gold.tagset)).tolist()
+    return {name: n for name, n in zip(gold.tagset, counts, strict=True) if n and name not in known}
 
 
 def _report(
@@ -303,8 +303,8 @@ def _report(
     named = not isinstance(model.tags, int)
     if named and gold.tagset is not None:
         number = {name: k for k, name in enumerate(model.tags)}
-        others: Iterable[str] = (name for name in gold.tagset if name not in number)
-        number |= {name: len(number) + k for k, name in enumerate(list(others))}
+        others = [name for name in gold.tagset if name not in number]
+        number |= {name: len(number) + k for k, name in enumerate(others)}
         tags = np.array([number[name] for name in gold.tagset])[tags]
     return pu.evaluate.tagging_report(
         tags, predicted, same_tags=named, ambiguous=ambiguous if named else None, log_likelihood=total

@@ -80,8 +80,12 @@ class Task:
         """The model for these data."""
         raise UnsupError(f"the task {self.name} cannot build a model: give it a method build(data, given)")
 
-    def prepare(self, file: str, given: Given) -> tuple[Any, Any, str]:
-        """Data, their model, and how much there is, for people."""
+    def prepare(self, file: str, given: Given, sampled: bool = False) -> tuple[Any, Any, str]:
+        """The data of a file, their model, and how much there is, for people.
+
+        :param file: as :meth:`read` takes it.
+        :param sampled: whether they are for a sampler.
+        """
         data = self.read(file, given)
         return data, self.build(data, given), self.size(data)
 
@@ -193,11 +197,9 @@ class Task:
 
     def impossible(self, fit: Fit, unseen: int) -> str:
         """What to try when the model holds examples impossible, for this fit and text; empty if nothing helps."""
-        estimate = str(fit.config.get("estimate", ""))
-        weighed = any(name in estimate for name in ("Dirichlet", "LogisticNormal", "LogLinear"))
-        rare = any(one.name == "min_count" for one in self.commands["fit"].options)
-        advice = ["--min-count 2"] if unseen and rare and fit.config.get("min_count") == 1 else []
-        advice += ["--smooth 0.1"] if self.smoothing_helps and not weighed and "AddLambda" not in estimate else []
+        smoothed = fit.features or not all(isinstance(one, pu.Normalise) for one in fit.estimators.values())
+        advice = ["--min-count 2"] if unseen and fit.config.get("min_count") == 1 else []
+        advice += ["--smooth 0.1"] if self.smoothing_helps and not smoothed else []
         return f"train with {' '.join(advice)} for text like this" if advice else ""
 
     def show(self, fit: Fit, *args: Any, **options: Any) -> Shown:

@@ -163,6 +163,7 @@ def test_scores(grammar: Path, run: Run) -> None:
     table = run("evaluate", grammar / "dmv", grammar / "text.conllu", "--max-length", 6)
     assert all(name in table.stdout for name in ("directed", "undirected", "ned", "loglik_per_token", "chain to next"))
     assert "directed: words with the right head, the root's word too" in table.stderr
+    assert "chain_to_next: every word's head is the next word" in table.stderr
 
 
 def test_columns_and_what_is_left_out(tmp_path: Path, grammar: Path, run: Run) -> None:
