@@ -49,7 +49,7 @@ def training(task: Task) -> tuple[Option, ...]:
             shown=most,
         ),
         real("tolerance", "Stop when the objective's relative change is this small.", 1e-6),
-        real("noise", "How far a start lies from the even one, at random.", shown=task.recipe.noise_shown),
+        real("noise", "Size of the random noise that is added to the start.", shown=task.recipe.noise_shown),
         number("restarts", "How many starts to try; the best objective wins.", 1),
         number("jobs", "Restarts to run in parallel.", shown="as many as there are cores"),
         seed("restarts"),
@@ -89,7 +89,7 @@ def algorithm(task: Task) -> tuple[Option, ...]:
             low=0,
             shown="the seed of the start",
         ),
-        flag("viterbi", "Viterbi EM: count the best structure alone, not all of them."),
+        flag("viterbi", "Viterbi EM: count only the best structure of each example."),
     ]
     if task.streams:
         words = (
@@ -118,7 +118,7 @@ def beliefs(task: Task) -> tuple[Option, ...]:
             f"Tables are made of features of {task.unit}, each with a weight. KAPPA, such as 1, keeps weights small.",
             metavar="KAPPA",
         ),
-        flag("gradient", "With --features: climb the likelihood by its gradient, not by EM."),
+        flag("gradient", "With --features: gradient ascent on the likelihood instead of EM."),
     ]
     if task.parts is not None:
         own += [
@@ -152,7 +152,7 @@ def sampling(task: Task) -> tuple[Option, ...]:
         choice(
             "hyper",
             ("fixed", "shared", "separate"),
-            "fixed: concentrations stay as given; shared: one alpha and one beta are sampled; separate: one alpha, and "
+            "fixed: as they are given; shared: one alpha and one beta are sampled; separate: one alpha, and "
             "a beta for each label.",
             "fixed",
         ),
@@ -167,7 +167,7 @@ def sampling(task: Task) -> tuple[Option, ...]:
         CHAINS,
         number("sweeps", "Sweeps over the text, for each chain.", 1000),
         number("burn_in", "Sweeps to leave out first.", low=0, shown="half of them"),
-        number("thin", "Of the others, keep every so many.", 1),
+        number("thin", "Of the other sweeps, keep every NUMBER-th.", 1),
         number("chains", "How many chains to run.", 1),
         seed("chains"),
         flag("anneal", "Cool from temperature 2 to 0.08, to find good labels."),

@@ -71,11 +71,11 @@ OPTIONS = (
         ),
         real(
             "null",
-            "The probability that a word translates none.",
+            "The probability that a word has no translation.",
             metavar="PROBABILITY",
             shown="as that of each other word",
         ),
-        flag("learn_null", "With --model hmm, learn the probability that a word translates none."),
+        flag("learn_null", "With --model hmm, learn the probability that a word has no translation."),
     ),
     number(
         "first", "With --model hmm, iterations of Model 1 to start from.", low=0, shown=str(ITERATIONS), panel=TRAINING
@@ -148,8 +148,8 @@ class AlignerTask(Task):
         if given.vocab_from is not None and given.target is not None:
             raise UnsupError("a stream has both languages, `source ||| target` a line; leave FILE2 out")
         if given.gradient and given.agreement == "product":
-            raise UnsupError("--gradient has nothing to climb by where directions agree by the product of their "
-                             "posteriors; add --agreement 2008, or --agreement none")  # fmt: skip
+            raise UnsupError("--gradient needs a likelihood, and --agreement product has none; add --agreement 2008, "
+                             "or --agreement none")  # fmt: skip
         if given.model == "hmm":
             if given.learn_null and given.null is not None:
                 raise UnsupError(f"--null {given.null:g} and --learn-null contradict each other; give one of them")

@@ -67,12 +67,12 @@ class CCMTask(GrammarTask):
             "A treebank or another tagged text, of which the tags are taken; or plain lines of tags. - is standard "
             "input.",
             (
-                number("variant", "2: yields given their width.", 1, high=2, panel=MODEL),
-                flag("empty_spans", "Let spans of no words count too.", panel=MODEL),
+                number("variant", "1: yields as they are; 2: yields given their width.", 1, high=2, panel=MODEL),
+                flag("empty_spans", "Count empty spans too.", panel=MODEL),
                 choice(
                     "start",
                     STARTS,
-                    "Expect trees made by splits at random, or all trees alike.",
+                    "split: expect trees made by random splits; uniform: all trees are equally likely.",
                     "split",
                     panel=TRAINING,
                 ),
@@ -84,7 +84,7 @@ class CCMTask(GrammarTask):
                 choice(
                     "toward",
                     STARTS,
-                    "With --anneal: begin with these trees, not with all alike (skewed annealing).",
+                    "With --anneal: start from these trees, not from a uniform posterior (skewed annealing).",
                     panel=ALGORITHM,
                 ),
                 *TEXT_OPTIONS,
@@ -98,8 +98,8 @@ class CCMTask(GrammarTask):
             (format_option(), COLUMN_AS_TRAINED, HOW),
         ),
         "evaluate": Command(
-            "Score a constituent-context model on a treebank, beside trees that branch to one side and the best binary "
-            "trees.\n\nSentences are measured without punctuation.",
+            "Score a constituent-context model on a treebank, compared with left- and right-branching trees and the "
+            "best binary trees.\n\nSentences are measured without punctuation.",
             "A treebank in Penn brackets. - is standard input.",
             (format_option(), HOW, GOLD_LENGTH),
         ),

@@ -37,14 +37,14 @@ READING = (
         metavar="FORMAT",
     ),
     text("split", "NAME", "With newsgroups, only this split."),
-    choice("encoding", ("utf-8", "latin-1"), "Of files in folders.", "utf-8"),
+    choice("encoding", ("utf-8", "latin-1"), "The encoding of files in folders.", "utf-8"),
 )
 SKIP_EMPTY = flag("skip_empty", "Leave out documents without words.")
 OPTIONS = (
     number("clusters", "How many clusters.", 20, panel=MODEL),
     *under(
         TEXT,
-        number("drop_frequent", "Leave out the most frequent words, so many of them.", 50, 0, remember=True),
+        number("drop_frequent", "Leave out this many of the most frequent words.", 50, 0, remember=True),
         number("min_count", "Leave out words seen fewer times.", 5, remember=True),
         *READING,
         LOWERCASE,

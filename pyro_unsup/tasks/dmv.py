@@ -49,7 +49,7 @@ CHAINS = (
 MEASURED = "Sentences are measured without punctuation; in CoNLL-U words whose UPOS is left out do not count either."
 PREDICT_HELP = (
     "Of CoNLL-U, all but HEAD and DEPREL stays as it is. Punctuation is left out of the parse, as it was in training, "
-    "and hangs on the word before it"
+    "and is attached to the word before it"
 )
 WHEN_WORSE = "Try --constraint verb-as-root=VERB --constraint short-dependencies=4 (with the verb tags of your text)"
 
@@ -90,19 +90,19 @@ class DMVTask(HeadsTask):
                 choice(
                     "start",
                     (*READINGS, "uniform", "random"),
-                    "Begin with short dependencies (harmonic, in one of four readings), with all decisions alike, or "
-                    "at random.",
+                    "harmonic: short dependencies are likelier, in one of four readings; uniform: all decisions are "
+                    "equally likely; random: random weights.",
                     "harmonic",
                     panel=TRAINING,
                 ),
                 choice(
                     "toward",
                     ("harmonic",),
-                    "With --anneal: begin with short dependencies, not with all trees alike (skewed annealing).",
+                    "With --anneal: start from short dependencies, not from a uniform posterior (skewed annealing).",
                     panel=ALGORITHM,
                 ),
                 *TEXT_OPTIONS,
-                flag("keep_punctuation", "Leave no tag out.", panel=TEXT),
+                flag("keep_punctuation", "Keep all tags, those of punctuation too.", panel=TEXT),
                 CLASSES,
             ),
         ),
@@ -112,7 +112,7 @@ class DMVTask(HeadsTask):
             (format_option(), COLUMN_AS_TRAINED, how_option(HOW_HEADS, "mbr")),
         ),
         "evaluate": Command(
-            "Score a dependency model on a treebank, beside chains in which every word hangs on its neighbour.\n\n"
+            "Score a dependency model on a treebank, compared with chains of neighbouring words.\n\n"
             "Sentences are measured without punctuation.",
             "A treebank in CoNLL-U. - is standard input.",
             (format_option(), COLUMN_AS_TRAINED, how_option(HOW_HEADS, "mbr"), GOLD_LENGTH),

@@ -66,7 +66,7 @@ class DMVCCMTask(HeadsTask):
                 choice(
                     "start",
                     tuple(READINGS),
-                    "Begin with short dependencies, in one of four readings; trees are split at random.",
+                    "Short dependencies are likelier, in one of four readings; trees are split at random.",
                     "harmonic",
                     panel=TRAINING,
                 ),

@@ -31,10 +31,11 @@ OPTIONS = (
         number("max_length", "Symbols in the longest segment.", 10),
         real(
             "penalty",
-            "A segment counts exp(-length^NUMBER) times as much. For Chinese characters, try 2.2 with --max-length 5.",
+            "Penalty on long segments: each is weighted by exp(-length^NUMBER). For Chinese characters, try 2.2 with "
+            "--max-length 5.",
             PENALTY,
         ),
-        flag("no_penalty", "Let long segments count as much as short ones.", identity=False),
+        flag("no_penalty", "No penalty on long segments.", identity=False),
     ),
     *under(
         TEXT,
@@ -93,8 +94,8 @@ class SegmenterTask(Task):
             OPTIONS,
         ),
         "predict": Command(
-            "Cut lines into words, and write them with spaces between the words.\n\nSpaces that are there already do "
-            "not count. Blank lines are left out.",
+            "Cut lines into words, and write them with spaces between the words.\n\nSpaces that are there already "
+            "are ignored. Blank lines are left out.",
             FILE,
             (HOW,),
         ),

@@ -186,7 +186,7 @@ class TaggerTask(Task):
 
     def read_new(self, fit: Fit, given: Given) -> Corpus:
         if given.probabilities and given.output_format != "columns":
-            raise UnsupError(f"--probabilities need columns to stand in, not --output-format {given.output_format}")
+            raise UnsupError(f"--probabilities needs --output-format columns, not {given.output_format}")
         return read(given.file, given.format)
 
     def write(self, fit: Fit, data: Corpus, decoded: Any, given: Given) -> None:

@@ -254,7 +254,7 @@ def test_options_that_contradict(tmp_path: Path, world: Path, run: Run) -> None:
     assert message.startswith("20,000 tags of order 2 over ")
     assert message.endswith("take fewer tags, --order 1 or a higher --min-count")
     message = refusal(run("predict", world / "model", text, "--probabilities", "--output-format", "slashes"))
-    assert message == "--probabilities need columns to stand in, not --output-format slashes"
+    assert message == "--probabilities needs --output-format columns, not slashes"
     for arguments in (["--order", 3], ["--tags", 0], ["--tolerance", "x"], ["--restarts", 0], ["--nonsense"]):
         result = run(*fit, *arguments)
         assert (result.exit_code, result.stdout) == (2, "")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from pyro_unsup import tasks
+import pyro_unsup as pu
+from pyro_unsup import registry, tasks
 
 from .conftest import Run
 
@@ -69,3 +71,20 @@ def test_scores_and_baselines_are_described() -> None:
         assert task.likelihood in known
         assert any(one.trivial for one in task.baselines_known)
         assert all(one.meaning for one in task.baselines_known)
+
+
+def test_a_model_without_a_task_can_be_shown(tmp_path: Path, run: Run) -> None:
+    class Small(pu.models.Tagger):
+        task = None  # type: ignore[assignment]
+
+    registry.register("models", "Small", Small)
+    try:
+        text = pu.data.toy.sentences(5, seed=1)
+        pu.EM(Small(2, text.vocab)).run(text, iterations=1, progress=False).save(tmp_path / "m")
+        assert "emission 2 x " in run("show", tmp_path / "m").stdout
+        refused = run("predict", tmp_path / "m", "x.txt")
+    finally:
+        registry.unregister("models", "Small")
+    assert refused.exit_code == 2
+    what = "a Small, for which the command line has no predict: use pu.load"
+    assert refused.stderr == f"error: {tmp_path / 'm'}: {what}\n"
