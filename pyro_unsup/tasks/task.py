@@ -65,7 +65,7 @@ class Task:
     #: Whether ``fit`` can read a text that has no end.
     streams: ClassVar[bool] = False
     #: Where the function is that decodes, as an entry point.
-    decoder: ClassVar[str] = "pyro_unsup.tasks.decoding.generic:decode"
+    decoder: ClassVar[str] = "pyro_unsup.tasks.decoding:decode"
 
     # -- training
 

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ...distributions import Posterior, Structure
 from ...errors import UnsupError
+from ...results import Fit
 
 #: The log-weight of what training holds impossible: no product of weights above zero is likely to come near it.
 FLOOR = -1e6
@@ -67,3 +68,11 @@ def find(
         posterior = floored(structure, value, impossible)
     best = posterior.mode() if how == "viterbi" else posterior.mbr()
     return {"structure": best, "posterior": posterior, "log_likelihood": log_likelihood}
+
+
+def decode(fit: Fit, data: Any, how: str = "viterbi") -> Decoded:
+    """The structure of data, as the model takes them, by the fit of any model that has one structured site."""
+    check_how(how)
+    posterior = fit.posterior(data)
+    structure = posterior.mode() if how == "viterbi" else posterior.mbr()
+    return Decoded(structure, posterior, posterior.log_partition.double())
