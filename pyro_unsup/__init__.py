@@ -3,42 +3,73 @@
 One idea carries the library: expected counts are the gradient of the log marginal in the log-weights. Models declare
 their tables of weights with :func:`table`, use structured distributions or enumerated latent variables for what
 is hidden, and every algorithm runs on every model.
+
+Importing this package imports nothing else. Each name is imported when it is first used, so that ``pyro-unsup --help``
+need not wait for torch.
 """
 
-from . import data, distributions, estimate, evaluate, handlers, infer, models, plot, registry, results, tables
-from .distributions import Categorical, Chain
-from .errors import FitError, InputError, StructureError, TableError, UnsupError
-from .estimate import (
-    AddLambda,
-    DirichletMAP,
-    DirichletVB,
-    EmpiricalDirichlet,
-    Features,
-    LogisticNormal,
-    LogLinear,
-    Normalise,
-    Template,
-    same,
-    templates,
-)
-from .handlers import components, constrain, featured, given, harden, regularise, skew, temper
-from .infer import (
-    EM,
-    Anneal,
-    CollapsedGibbs,
-    Gradient,
-    HierarchicalEM,
-    IncrementalEM,
-    MixtureEM,
-    Polytope,
-    StepwiseEM,
-    init,
-    launch,
-    schedules,
-    select_steps,
-)
-from .results import Fit, Report, Samples, load
-from .tables import table
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import (
+        data,
+        distributions,
+        estimate,
+        evaluate,
+        handlers,
+        infer,
+        models,
+        plot,
+        registry,
+        results,
+        tables,
+        tasks,
+    )
+    from . import errors as errors
+    from . import kernels as kernels
+    from .distributions import Categorical, Chain
+    from .errors import FitError, InputError, StructureError, TableError, UnsupError
+    from .estimate import (
+        AddLambda,
+        DirichletMAP,
+        DirichletVB,
+        EmpiricalDirichlet,
+        Features,
+        LogisticNormal,
+        LogLinear,
+        Normalise,
+        Template,
+        same,
+        templates,
+    )
+    from .handlers import components
+
+    # Each from its own file: the file has the same name, and mypy would take the one for the other.
+    from .handlers.constrain import constrain
+    from .handlers.featured import featured
+    from .handlers.given import given
+    from .handlers.harden import harden
+    from .handlers.regularise import regularise
+    from .handlers.skew import skew
+    from .handlers.temper import temper
+    from .infer import (
+        EM,
+        Anneal,
+        CollapsedGibbs,
+        Gradient,
+        HierarchicalEM,
+        IncrementalEM,
+        MixtureEM,
+        Polytope,
+        StepwiseEM,
+        init,
+        schedules,
+        select_steps,
+    )
+    from .infer.launch import launch
+    from .results import Fit, Report, Samples, load
+    from .tables import table
 
 __version__ = "0.2.0.dev0"
 
@@ -96,6 +127,54 @@ __all__ = [
     "skew",
     "table",
     "tables",
+    "tasks",
     "temper",
     "templates",
 ]
+
+#: The rooms of the package, each of which is an attribute of it.
+_ROOMS = frozenset(
+    [
+        "data",
+        "distributions",
+        "estimate",
+        "evaluate",
+        "handlers",
+        "infer",
+        "kernels",
+        "models",
+        "plot",
+        "registry",
+        "results",
+        "tables",
+        "tasks",
+    ]
+)
+#: By room, the names that are also names of the package.
+_NAMES = {
+    "distributions": "Categorical Chain",
+    "errors": "FitError InputError StructureError TableError UnsupError",
+    "estimate": "AddLambda DirichletMAP DirichletVB EmpiricalDirichlet Features LogLinear LogisticNormal Normalise "
+    "Template same templates",
+    "handlers": "components constrain featured given harden regularise skew temper",
+    "infer": "EM Anneal CollapsedGibbs Gradient HierarchicalEM IncrementalEM MixtureEM Polytope StepwiseEM init launch "
+    "schedules select_steps",
+    "results": "Fit Report Samples load",
+    "tables": "table",
+}
+_ROOM_OF = {name: room for room, names in _NAMES.items() for name in names.split()}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Import a room, or the room of a name, at its first use."""
+        if name in _ROOMS:
+            return import_module(f"{__name__}.{name}")
+        if name not in _ROOM_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = getattr(import_module(f"{__name__}.{_ROOM_OF[name]}"), name)
+        globals()[name] = found
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -12,7 +12,8 @@ There are six kinds of names:
 
 * ``models``, ``handlers``, ``components`` and ``estimators``: classes (or functions that make components) that can
   describe themselves, see :class:`Describable`;
-* ``decoders``: objects or modules with ``decode`` and ``scores``, see :mod:`pyro_unsup.results.decoding`;
+* ``tasks``: classes that say what a model is for, see :class:`pyro_unsup.tasks.Task`. The class of a model names its
+  task by an attribute ``task``;
 * ``structures``: structured distributions. They are not saved; a name makes them known to tools, such as test suites.
 """
 
@@ -35,12 +36,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Describable", "PlainSettings", "build", "describe", "find", "name_of", "names", "register", "unregister"]
 
-KINDS = ("models", "handlers", "components", "estimators", "structures", "decoders")
+KINDS = ("models", "handlers", "components", "estimators", "structures", "tasks")
 #: What the name of an entry point group begins with, before the kind.
 GROUP = "pyro_unsup."
 LIBRARY = "pyro_unsup"
 
-_DECODING = "pyro_unsup.results.decoding"
 #: The library's own names. They are written as entry points are, and imported when they are asked for.
 OWN: Mapping[str, Mapping[str, str]] = {
     "models": {
@@ -102,9 +102,15 @@ OWN: Mapping[str, Mapping[str, str]] = {
             "SemiMarkov",
         )
     },
-    "decoders": {
-        name: f"{_DECODING}.{name}"
-        for name in ("aligning", "clustering", "dependencies", "headed", "parsing", "segmenting", "tagging")
+    "tasks": {
+        "aligner": "pyro_unsup.tasks.aligner:AlignerTask",
+        "ccm": "pyro_unsup.tasks.ccm:CCMTask",
+        "clusterer": "pyro_unsup.tasks.clusterer:ClustererTask",
+        "dmv": "pyro_unsup.tasks.dmv:DMVTask",
+        "dmv-ccm": "pyro_unsup.tasks.dmv_ccm:DMVCCMTask",
+        "generic": "pyro_unsup.tasks.generic:GenericTask",
+        "segmenter": "pyro_unsup.tasks.segmenter:SegmenterTask",
+        "tagger": "pyro_unsup.tasks.tagger:TaggerTask",
     },
 }
 
@@ -186,9 +192,9 @@ _loaded: dict[EntryPoint, Any] = {}
 def register(kind: str, name: str, what: Any) -> None:
     """Make something known by a name, in this process. An installed package has entry points for this.
 
-    :param kind: one of ``models``, ``handlers``, ``components``, ``estimators``, ``structures`` and ``decoders``.
+    :param kind: one of ``models``, ``handlers``, ``components``, ``estimators``, ``structures`` and ``tasks``.
     :param name: that saved fits call it by.
-    :param what: the class; for a component the function that makes it, for a decoder the object or module.
+    :param what: the class; for a component the function that makes it.
 
     >>> import pyro_unsup as pu
     >>> class Small(pu.models.Tagger):
@@ -237,7 +243,7 @@ def names(kind: str) -> list[str]:
 def find(kind: str, name: str) -> Any:
     """What is registered by a name, imported now if it has not been.
 
-    :param kind: one of ``models``, ``handlers``, ``components``, ``estimators``, ``structures`` and ``decoders``.
+    :param kind: one of ``models``, ``handlers``, ``components``, ``estimators``, ``structures`` and ``tasks``.
     :raises RegistryError: if nothing is, if two packages claim the name, or if the import fails.
 
     >>> import pyro_unsup as pu

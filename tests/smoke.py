@@ -87,7 +87,7 @@ KINDS = {
 
 def try_commands(folder: Path) -> None:
     """Run the command line as a user does."""
-    from pyro_unsup.cli.kinds import KINDS as known
+    from pyro_unsup import tasks
 
     def run(*words: str) -> str:
         done = subprocess.run([command, *words], cwd=folder, capture_output=True, text=True, check=False)
@@ -97,9 +97,9 @@ def try_commands(folder: Path) -> None:
     command = str(Path(sys.executable).parent / "pyro-unsup")
     write_texts(folder)
     assert run("--version").split() == ["pyro-unsup", metadata.version("pyro-unsup")]
-    assert set(KINDS) == set(known), "a kind of model is not tried here"
+    assert set(KINDS) == set(tasks.names()), "a kind of model is not tried here"
     for kind, (text, *options) in KINDS.items():
-        run("fit", kind, text, *options, "--smooth", "0.1", "--iterations", "3", "--out", kind)
+        run("fit", kind, text, *options, "--smooth", "0.1", "--max-iterations", "3", "--out", kind)
         assert run("predict", kind, text), kind
         if kind != "aligner":  # whose text has no gold links
             assert run("evaluate", kind, text), kind

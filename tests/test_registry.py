@@ -83,9 +83,8 @@ def test_what_is_public_is_registered() -> None:
     assert set(registry.OWN["structures"]) == structures
     estimators = {name for name in pu.estimate.__all__ if hasattr(getattr(pu.estimate, name), "log_prior")}
     assert set(registry.OWN["estimators"]) == estimators - {"Estimator", "Parametric", "Differentiable", "Additive"}
-    assert {one.decoder for one in map(registry.find, ["models"] * 8, pu.models.__all__)} == set(
-        registry.OWN["decoders"]
-    )
+    named = {one.task for one in map(registry.find, ["models"] * 8, pu.models.__all__)}
+    assert named | {"generic"} == set(registry.OWN["tasks"])
 
 
 def _is_structure(what: Any) -> bool:
@@ -184,32 +183,34 @@ def test_a_component_of_ones_own(tmp_path: Path) -> None:
     assert repr(build_model(said, tensors)) == repr(model)
 
 
-def test_a_decoder_of_ones_own() -> None:
-    class Upside:
-        @staticmethod
-        def decode(fit: pu.Fit, data: Any, how: str = "viterbi") -> Any:
+def test_a_task_of_ones_own() -> None:
+    class Upside(pu.tasks.Task):
+        def decode(self, fit: pu.Fit, data: Any, how: str = "viterbi") -> Any:
             return "decoded"
 
-        @staticmethod
-        def scores(fit: pu.Fit, gold: Any, decoded: Any) -> dict[str, float]:
+        def scores(self, fit: pu.Fit, gold: Any, decoded: Any) -> dict[str, float]:
             return {"length": float(len(decoded))}
 
     registry.register("models", "Small", Small)
-    registry.register("decoders", "upside", Upside)
+    registry.register("tasks", "upside", Upside)
     model = Small(2, 3)
-    model.decoder = "upside"
+    model.task = "upside"
     fit = pu.EM(model).run(SENTENCES, iterations=1, progress=False)
     assert fit.decode(SENTENCES) == "decoded"
     assert fit.evaluate(SENTENCES) == {"length": 7.0}
-    model.decoder = "downside"
-    with pytest.raises(pu.UnsupError, match="unknown decoder 'downside': known are aligning"):
+    model.task = "downside"
+    with pytest.raises(pu.UnsupError, match="unknown task 'downside': known are aligner"):
+        fit.decode(SENTENCES)
+    registry.register("tasks", "sideways", object)
+    model.task = "sideways"
+    with pytest.raises(pu.UnsupError, match="the task 'sideways' of Small should be a subclass"):
         fit.decode(SENTENCES)
 
 
-def test_a_model_without_a_decoder_is_decoded_all_the_same() -> None:
+def test_a_model_without_a_task_is_decoded_all_the_same() -> None:
     registry.register("models", "Small", Small)
     model = Small(2, 3)
-    model.decoder = None  # type: ignore[assignment]
+    model.task = None  # type: ignore[assignment]
     fit = pu.EM(model).run(SENTENCES, iterations=3, progress=False)
     assert torch.equal(fit.decode(SENTENCES).structure, fit.posterior(SENTENCES).mode())
     assert torch.equal(fit.decode(SENTENCES, how="mbr").structure, fit.posterior(SENTENCES).mbr())

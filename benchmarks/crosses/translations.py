@@ -11,9 +11,12 @@ import numpy as np
 
 import pyro_unsup as pu
 from pyro_unsup.models import Aligner, HMMAligner
-from pyro_unsup.results.decoding.aligning import decode, scores
+from pyro_unsup.tasks import find
+from pyro_unsup.tasks.decoding.aligner import decode
 
 from .method import QUIET, Engine, Found, Method, log_likelihood
+
+scores = find("aligner").scores
 
 #: So many pairs of sentences for each seed, and of gold sentences in all of them.
 PAIRS, GOLD = 10_000, 447 + 37

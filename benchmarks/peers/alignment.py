@@ -49,7 +49,7 @@ def _lines(data: Arrays, name: str) -> list[list[str]]:
 
 
 def _judge(data: Arrays, aligner: Any, weights: dict[str, Any], how: str) -> float:
-    from pyro_unsup.results.decoding.aligning import decode
+    from pyro_unsup.tasks.decoding.aligner import decode
 
     fit: Any = SimpleNamespace(model=aligner, weights=weights, config={})
     return error_rate(data, decode(fit, _text(data, JUDGED), how).links.rows)

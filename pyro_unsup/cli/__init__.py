@@ -13,11 +13,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from .by_kind import ByKind, described
+from ..errors import UnsupError
+from .commands import USES, ByModel, ByTask
 from .common import BAD_INPUT, INTERRUPTED, utf8_stdout
 from .demo import demo
-from .kinds import KINDS, SAMPLED
-from .options import apart
 from .reproduce import reproduce
 from .together import rank_and_size, together
 
@@ -37,8 +36,6 @@ class _Commands(TyperGroup):
         return super().main(*args, **kwargs)
 
     def invoke(self, ctx: Any) -> Any:
-        from ..errors import UnsupError
-
         try:
             with together(ctx.invoked_subcommand or next(iter(_words(ctx)), None), _words(ctx)):
                 return super().invoke(ctx)
@@ -92,7 +89,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-fit = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
+fit = typer.Typer(cls=ByTask, no_args_is_help=True, rich_markup_mode="markdown")
+sample = typer.Typer(cls=ByTask, no_args_is_help=True, rich_markup_mode="markdown")
 
 
 @fit.callback()
@@ -106,31 +104,20 @@ def _models() -> None:
     """
 
 
-sample = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
-
-
 @sample.callback()
 def _sampled() -> None:
-    """Sample the hidden labels of a text, tables integrated out, and save the samples.
+    """Sample the hidden labels of a text by Gibbs sampling, and save the samples.
 
     While it samples, the chains are kept in DIR.checkpoint. Ctrl-C keeps them where they are; the same command with
     --resume goes on from there, to the same samples as without the break.
     """
 
 
-for _name, _kind in KINDS.items():
-    fit.command(_name)(apart(_kind.fit))
-for _name, _kind in SAMPLED.items():
-    sample.command(_name)(apart(_kind.sample))
 app.command()(demo)
 app.add_typer(fit, name="fit")
 app.add_typer(sample, name="sample")
-for _name, _summary in {
-    "predict": "Find the hidden structure of new text by a model, and write it out.",
-    "evaluate": "Score a model, or samples, on data with gold structure.",
-    "show": "Show what a model is and what it has learned, or what samples say.",
-}.items():
-    app.command(_name, cls=ByKind, no_args_is_help=True)(described(_name, _summary))
+for _name, _what in USES.items():
+    app.command(_name, cls=ByModel, no_args_is_help=True, help=_what)(lambda: None)
 app.command()(reproduce)
 
 

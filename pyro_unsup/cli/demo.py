@@ -46,7 +46,6 @@ def demo(
     import torch
 
     from ..data import toy
-    from ..results.decoding.tagging import decode
 
     folder = Path(out)
     _may_write(folder)
@@ -58,7 +57,7 @@ def demo(
         fits = [_learn(text, seed, start, board) for start in range(STARTS)]
     best = max(fits, key=lambda fit: fit.objective)
     best.report.restarts = [fit.objective for fit in fits]
-    states = decode(best, text).structure.numpy()
+    states = best.decode(text).structure.numpy()
     starts_page(screen, fits, best)
     scores_page(screen, text, best)
     sample(screen, text, states)

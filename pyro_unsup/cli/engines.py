@@ -1,20 +1,28 @@
-"""From options to an engine."""
+"""From options to an engine: the algorithm, priors and features, and constraints."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-import typer
 
 from ..errors import UnsupError
-from .common import say
-from .options import ALGORITHM
+from ..estimate import AddLambda, DirichletVB, EmpiricalDirichlet, LogisticNormal, LogLinear, Normalise
+from ..handlers import harden
+from ..infer import EM, Anneal, Gradient, MixtureEM, StepwiseEM
+from ..infer.init import from_weights, noise
+from ..infer.schedules import Loosen, fixed, geometric
+from ..infer.stepwise import check_power
+from ..tasks.option import Given, spelt
+from ..tasks.task import Task
+from ..tasks.texts import belongs, finite, say
+from ..tasks.values import Plan
+from .constraints import component_of
+from .options import BATCH_SIZE
 
 if TYPE_CHECKING:
     from ..infer import Initial
@@ -22,142 +30,106 @@ if TYPE_CHECKING:
     from ..infer.estimation import Estimate
     from ..tables import Declaration
 
+FITTED = "fitted"
 
-BATCH_SIZE = 100
+
+def check(task: Task, given: Given) -> None:
+    """Refuse options that do not go together, and values that cannot be read."""
+    if given.anneal and (given.stepwise or given.viterbi):
+        other = "--stepwise" if given.stepwise else "--viterbi"
+        raise UnsupError(f"--anneal and {other} are two ways to learn; give one of them")
+    belongs(given, "anneal", "beta_start", "beta_factor")
+    belongs(given, "stepwise", "power", "batch_size", "order_seed")
+    if given.power is not None:
+        check_power(given.power)
+    smoothing = [one.name for one in task.commands["fit"].options if one.name.startswith("smooth")]
+    smoothed = [name for name in ("smooth", *smoothing) if getattr(given, name) is not None]
+    _one_of(weighing(given), smoothed, "to make weights of counts")
+    finite("features", given.features)
+    _alpha(given.vb)
+    if given.gradient and given.features is None:
+        raise UnsupError("--gradient belongs to --features; add that, or leave it out")
+    constrained = ["constraint"] if task.parts is not None and given.constraint else []
+    engines = [*constrained, *(["gradient"] if given.gradient else [])]
+    _one_of(engines, [name for name in ("anneal", "stepwise", "viterbi") if getattr(given, name)], "to learn")
+    if task.parts is not None:
+        belongs(given, "constraint", "free", "evenly")
+        for text in given.constraint or ():
+            component_of(text, task)
+        _polytope(given)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Algorithm:
-    """How to learn, if not by plain EM."""
+def weighing(given: Given) -> list[str]:
+    """Options that say how counts become weights."""
+    return [
+        name
+        for name in ("vb", "logistic_normal", "features")
+        if getattr(given, name) is not None and getattr(given, name) is not False
+    ]
 
-    anneal: Annotated[
-        bool,
-        typer.Option(
-            "--anneal", help="Deterministic annealing: EM on flat posteriors first.", rich_help_panel=ALGORITHM
-        ),
-    ] = False
-    beta_start: Annotated[
-        float | None,
-        typer.Option(
-            metavar="X", help="The first beta.", show_default="0.0001; ccm, dmv 0.01", rich_help_panel=ALGORITHM
-        ),
-    ] = None
-    beta_factor: Annotated[
-        float | None,
-        typer.Option(
-            metavar="X",
-            help="Each beta by the one before, up to 1.",
-            show_default="1.2; ccm, dmv 1.5",
-            rich_help_panel=ALGORITHM,
-        ),
-    ] = None
-    stepwise: Annotated[
-        bool,
-        typer.Option(
-            "--stepwise",
-            help="Stepwise EM: an update after every mini-batch. The text is read to its end first, from standard "
-            "input too, for its words have to be known; where there is --vocab-from, that can tell them.",
-            rich_help_panel=ALGORITHM,
-        ),
-    ] = False
-    power: Annotated[
-        float | None,
-        typer.Option(
-            metavar="X",
-            help="How fast its steps get smaller, above 0.5 and up to 1.",
-            show_default="0.7",
-            rich_help_panel=ALGORITHM,
-        ),
-    ] = None
-    batch_size: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Examples in a mini-batch.",
-            show_default=str(BATCH_SIZE),
-            rich_help_panel=ALGORITHM,
-        ),
-    ] = None
-    order_seed: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=0,
-            help="The order of the examples.",
-            show_default="as the seed of the start",
-            rich_help_panel=ALGORITHM,
-        ),
-    ] = None
-    viterbi: Annotated[
-        bool,
-        typer.Option(
-            "--viterbi", help="Viterbi EM: count the best structure alone, not all of them.", rich_help_panel=ALGORITHM
-        ),
-    ] = False
 
-    @property
-    def examples(self) -> int:
-        """In a mini-batch."""
-        return BATCH_SIZE if self.batch_size is None else self.batch_size
-
-    def check(self) -> None:
-        """Refuse options that do not go together."""
-        if self.anneal and (self.stepwise or self.viterbi):
-            other = "--stepwise" if self.stepwise else "--viterbi"
-            raise UnsupError(f"--anneal and {other} are two ways to learn; give one of them")
-        for name, needed in {
-            "beta_start": "anneal",
-            "beta_factor": "anneal",
-            "power": "stepwise",
-            "batch_size": "stepwise",
-            "order_seed": "stepwise",
-        }.items():
-            if getattr(self, name) is not None and not getattr(self, needed):
-                raise UnsupError(f"{spelt(name)} belongs to --{needed}; add that, or leave it out")
-        if self.power is not None:
-            from ..infer.stepwise import check_power
-
-            check_power(self.power)
-
-    def engine(
-        self,
-        model: Callable[..., Any],
-        estimate: Estimate,
-        start: Initial | None,
-        betas: tuple[float, float],
-        interchangeable: bool,
-        toward: str | None,
-    ) -> Engine:
-        """The engine that these options ask for.
-
-        :param start: None for the engine's own.
-        :param betas: where the schedule of annealing starts and its factor, if the options do not tell.
-        :param interchangeable: whether hidden states may swap places, so that annealing has to shake them apart.
-        :param toward: what annealing starts from, if it is not the flat posterior.
-        """
-        from ..handlers import harden
-        from ..infer import EM, Anneal, StepwiseEM
-        from ..infer.schedules import geometric
-
-        if self.anneal:
-            first = betas[0] if self.beta_start is None else self.beta_start
-            factor = betas[1] if self.beta_factor is None else self.beta_factor
-            shake: dict[str, Any] = {} if interchangeable else {"jitter": 0.0}
-            return Anneal(model, estimate, start, schedule=geometric(first, factor), toward=toward, **shake)
-        if self.viterbi:
-            model = harden(model)
-        if self.stepwise:
-            power: dict[str, Any] = {} if self.power is None else {"power": self.power}
-            how: dict[str, Any] = {"batch_size": self.examples, "order_seed": self.order_seed}
-            return StepwiseEM(model, estimate, start, **how, **power)
+def engine_of(task: Task, model: Any, plan: Plan, given: Given) -> Engine:
+    """The engine that the options ask for."""
+    scale = next((x for x in (given.noise, plan.noise, task.recipe.noise) if x is not None), None)
+    start = plan.start if scale is None or (plan.start is not None and not scale) else _noisy(plan.start, scale)
+    if given.restarts > 1 and plan.start is not None and not scale and not given.stepwise:
+        raise UnsupError(f"--restarts {given.restarts} would all start at the same place; give --noise 0.1 to set "
+                         "them apart, or leave it out")  # fmt: skip
+    estimate = _estimate(plan, given, fit_start=start is not None)
+    with said():
+        if given.gradient:
+            return Gradient(model, estimate, start)
+        if task.parts is not None and given.constraint:
+            components = [component_of(text, task, model) for text in given.constraint]
+            return MixtureEM(model, components, estimate, start, polytope=_polytope(given))
+        if given.anneal:
+            first, factor = task.recipe.betas
+            first = first if given.beta_start is None else given.beta_start
+            factor = factor if given.beta_factor is None else given.beta_factor
+            # Interchangeable states have to be shaken apart.
+            shake: dict[str, Any] = {} if plan.start is None else {"jitter": 0.0}
+            return Anneal(model, estimate, start, schedule=geometric(first, factor), toward=plan.toward, **shake)
+        model = harden(model) if given.viterbi else model
+        if given.stepwise:
+            how: dict[str, Any] = {} if given.power is None else {"power": given.power}
+            how |= {"batch_size": given.batch_size or BATCH_SIZE, "order_seed": given.order_seed}
+            return StepwiseEM(model, estimate, start, **how)
         return EM(model, estimate, start)
 
 
-def noisy(start: Initial | None, scale: float) -> Initial:
-    """A start with noise on it; without one, noise alone."""
-    from ..infer.init import from_weights, noise
+def _estimate(plan: Plan, given: Given, fit_start: bool) -> Estimate:
+    """How counts become weights.
 
+    :param fit_start: begin with features that come close to the start; if not, with weights at random.
+    """
+    if given.vb is not None:
+        return EmpiricalDirichlet() if given.vb == FITTED else DirichletVB(_alpha(given.vb))
+    if given.logistic_normal:
+        return LogisticNormal()
+    if given.features is None:
+        return plan.estimate or (AddLambda(given.smooth) if given.smooth else Normalise())
+    found, kappa = plan.templates(), given.features
+    if isinstance(found, Mapping):
+        return {table: LogLinear(own, kappa, fit_start=fit_start) for table, own in found.items()}
+    return LogLinear(found, kappa, fit_start=fit_start)
+
+
+def _polytope(given: Given) -> Loosen:
+    """How much of the posterior may break constraints."""
+    if given.free is None:
+        return Loosen(even=given.evenly)
+    first, two, last = given.free.partition(":")
+    try:
+        return Loosen(float(first), float(last), even=given.evenly) if two else fixed(float(first), given.evenly)
+    except ValueError:
+        raise UnsupError(
+            f"--free is a share between 0 and 1, or two of which the second is no less, such as 0.85:0.95, actual "
+            f"{given.free!r:.40}"
+        ) from None
+
+
+def _noisy(start: Initial | None, scale: float) -> Initial:
+    """A start with noise on it; without one, noise alone."""
     if start is None:
         return noise(scale)
 
@@ -167,20 +139,20 @@ def noisy(start: Initial | None, scale: float) -> Initial:
     return shaken
 
 
-def finite(name: str, value: float | None) -> None:
-    """Refuse infinity, which a number on the command line may well be."""
-    if value is not None and not math.isfinite(value):
-        raise UnsupError(f"{spelt(name)} must be a finite number, actual {value}")
+def _one_of(own: list[str], others: list[str], what: str) -> None:
+    if own and len(own) + len(others) > 1:
+        one, other, *_ = map(spelt, [*own, *others])
+        raise UnsupError(f"{one} and {other} are two ways {what}; give one of them")
 
 
-def spelt(name: str) -> str:
-    """An option as it is typed.
-
-    >>> from pyro_unsup.cli.engines import spelt
-    >>> spelt("batch_size")
-    '--batch-size'
-    """
-    return f"--{name.replace('_', '-')}"
+def _alpha(given: str | None) -> float | None:
+    try:
+        alpha = None if given is None or given == FITTED else float(given)
+    except ValueError:
+        alpha = math.nan
+    if alpha is not None and not 0 < alpha < math.inf:
+        raise UnsupError(f"--vb is a positive number or '{FITTED}', actual {given!r:.40}")
+    return alpha
 
 
 @contextmanager

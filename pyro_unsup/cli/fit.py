@@ -1,198 +1,75 @@
-"""What training is for every kind of model: its options, where it may write, and how it ends."""
+"""``pyro-unsup fit``: from a file to a saved model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterator
+from copy import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ..errors import DivergenceError, FitError, SplitError, UnsupError
-from .beliefs import Beliefs
-from .common import INTERRUPTED, MAX_SEED, folder_of, say
-from .engines import Algorithm, finite, noisy, said, spelt
-from .options import OUTPUT, TRAINING
+from ..errors import DivergenceError, FitError, InputError, SplitError, UnsupError
+from ..infer.init import from_weights
+from ..infer.processes import LostProcess, by_first
+from ..results import Reason, load
+from ..results.storage import may_write
+from ..tasks.option import Given, spelt
+from ..tasks.shown import printable
+from ..tasks.task import Task
+from ..tasks.texts import finite, say
+from ..tasks.values import Plan
+from . import options
+from .common import INTERRUPTED, folder_of
+from .engines import check, engine_of, weighing
+from .streams import Reading, check_stream, follow
+from .training import Checkpoint, Interrupted, digest, stopping, train
 
 if TYPE_CHECKING:
-    from ..infer import Initial
-    from ..infer.estimation import Estimate
     from ..results import Fit
-    from .beliefs import Templates
 
 
-@dataclass(frozen=True, kw_only=True)
-class Training:
-    """The options of every ``fit`` that say how long to train, from where, and into what."""
-
-    smooth: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            metavar="LAMBDA",
-            help="Add this to every expected count; 0 is plain EM.",
-            show_default="0; for ccm 2, and 8 for what is no constituent",
-            rich_help_panel=TRAINING,
-        ),
-    ] = None
-    iterations: Annotated[
-        int | None,
-        typer.Option(
-            "--iterations",
-            "--passes",
-            metavar="N",
-            min=0,
-            help="The most to make; with --stepwise, passes over the text.",
-            show_default="100; with --anneal 10000, --stepwise 20, --gradient 300",
-            rich_help_panel=TRAINING,
-        ),
-    ] = None
-    tolerance: Annotated[
-        float,
-        typer.Option(
-            metavar="X",
-            min=0,
-            help="Stop when the objective's relative change is this small.",
-            rich_help_panel=TRAINING,
-        ),
-    ] = 1e-6
-    noise: Annotated[
-        float | None,
-        typer.Option(
-            metavar="X",
-            min=0,
-            help="How far starts lie from the even one, at random.",
-            show_default="tagger 1, or 0.001 with --anneal; clusterer 0.001; others 0",
-            rich_help_panel=TRAINING,
-        ),
-    ] = None
-    restarts: Annotated[
-        int,
-        typer.Option(
-            metavar="N", min=1, help="How many starts to try; the best objective wins.", rich_help_panel=TRAINING
-        ),
-    ] = 1
-    processes: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="How many of them at a time.",
-            show_default="as many as cores",
-            rich_help_panel=TRAINING,
-        ),
-    ] = None
-    seed: Annotated[
-        int,
-        typer.Option(
-            metavar="N",
-            min=0,
-            max=MAX_SEED,
-            help="Same seed, same result; restarts count up from it.",
-            rich_help_panel=TRAINING,
-        ),
-    ] = 0
-    resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Go on from DIR.checkpoint of an interrupted run.", rich_help_panel=TRAINING),
-    ] = False
-    out: Annotated[
-        str, typer.Option("--out", "-o", metavar="DIR", help="The new folder for the model.", rich_help_panel=OUTPUT)
-    ]
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a model that is in DIR.", rich_help_panel=OUTPUT)
-    ] = False
-
-    @property
-    def target(self) -> Path:
-        """The folder for the model."""
-        return folder_of(self.out)
-
-    def check(self) -> None:
-        """Refuse what cannot end well, before anything is read."""
-        from ..results.storage import may_write
-        from .training import Checkpoint
-
-        may_write(self.target, self.overwrite)
-        Checkpoint.may_start(Checkpoint.beside(self.target), self.resume, self.overwrite)
-        for name in ("tolerance", "smooth", "noise"):
-            finite(name, getattr(self, name))
-
-
-@dataclass(frozen=True)
-class Task:
-    """What a kind of model brings to its training.
-
-    :param kind: its name.
-    :param data: what the engine is given; of a stream, a :class:`.Reading`.
-    :param tokens: how many words (or symbols) those are; 0 if that is not known.
-    :param options: what else makes a run the same run, by option.
-    :param checksums: the same of what has no short name, such as the text.
-    :param remembered: settings that predictions will need.
-    :param start: where training starts; None where states are interchangeable, and only noise can tell them apart.
-    :param noise: on that start, if the options do not tell; None leaves it to the engine.
-    :param estimate: how counts become weights, if ``--smooth`` does not say it all.
-    :param templates: makes those of the features that tables may have; others have one for each of their cells.
-    :param betas: where the schedule of annealing starts, and its factor.
-    :param toward: what skewed annealing starts from.
-    """
-
-    kind: str
-    model: Callable[..., Any]
-    data: Any
-    tokens: int
-    options: dict[str, Any]
-    checksums: dict[str, str]
-    remembered: dict[str, Any] = field(default_factory=dict)
-    start: Initial | None = None
-    estimate: Estimate | None = None
-    templates: Callable[[], Templates] = list
-    noise: float | None = None
-    betas: tuple[float, float] = (1e-4, 1.2)
-    toward: str | None = None
-
-
-def learn(task: Task, training: Training, algorithm: Algorithm, beliefs: Beliefs) -> None:
+def fit(task: Task, given: Given) -> None:
     """Train a model and save it. An interrupt leaves a checkpoint, and nothing else."""
-    from ..estimate import AddLambda, Normalise
-    from ..infer.processes import LostProcess, by_first
-    from .streams import Reading, follow
-    from .training import Checkpoint, Interrupted, stopping, train
-
-    noise = task.noise if training.noise is None else training.noise
-    start = task.start if noise is None else noisy(task.start, noise)
-    if training.restarts > 1 and task.start is not None and not noise and not algorithm.stepwise:
-        raise UnsupError(f"--restarts {training.restarts} would all start at the same place; give --noise 0.1 to set "
-                         "them apart, or leave it out")  # fmt: skip
-    usual = task.estimate or (AddLambda(training.smooth) if training.smooth else Normalise())
-    estimate = beliefs.estimate(task.templates, fit_start=start is not None) or usual
-    with said():
-        engine = beliefs.engine(task.kind, task.model, estimate, start) or algorithm.engine(
-            task.model, estimate, start, task.betas, task.start is None, task.toward
-        )
-    iterations = engine.ITERATIONS if training.iterations is None else training.iterations
-    beside = Checkpoint.beside(training.target)
-    checkpoint = Checkpoint(beside, _identity(task, training, algorithm, beliefs))
-    resumed = by_first(lambda: checkpoint.open(training.resume))
+    target = folder_of(given.out)
+    may_write(target, given.overwrite)
+    Checkpoint.may_start(Checkpoint.beside(target), given.resume, given.overwrite)
+    for name in ("tolerance", "smooth", "noise"):
+        finite(name, getattr(given, name))
+    check(task, given)
+    if not task.streams:
+        given.vocab_from = None
+    if given.vocab_from is not None:
+        check_stream(given)
+    task.check(given)
+    data, model, tokens, checksums = _read(task, given)
+    plan = task.plan(model, data, given)
+    if given.from_model is not None:
+        plan = _further(plan, model, given)
+    engine = engine_of(task, model, plan, given)
+    usual = engine.ITERATIONS if plan.max_iterations is None else plan.max_iterations
+    iterations = usual if given.max_iterations is None else given.max_iterations
+    beside = Checkpoint.beside(target)
+    checkpoint = Checkpoint(beside, _identity(task, model, checksums, given))
+    resumed = by_first(lambda: checkpoint.open(given.resume))
     if resumed:
         say(f"going on from {beside}")
-    elif training.resume:
+    elif given.resume:
         say(f"{beside} is not there: starting from the beginning")
     try:
-        if isinstance(task.data, Reading):
-            found = follow(engine, task.data, checkpoint, training.seed)
+        if isinstance(data, Reading):
+            found = follow(engine, data, checkpoint, given.seed)
         else:
             found = train(
                 engine,
-                task.data,
-                task.tokens,
+                data,
+                tokens,
                 checkpoint,
                 iterations=iterations,
-                tolerance=training.tolerance,
-                restarts=training.restarts,
-                processes=training.processes,
-                seed=training.seed,
+                tolerance=given.tolerance,
+                restarts=given.restarts,
+                processes=given.jobs,
+                seed=given.seed,
             )
     except Interrupted as stop:
         if checkpoint.reached:
@@ -206,39 +83,89 @@ def learn(task: Task, training: Training, algorithm: Algorithm, beliefs: Beliefs
         # After an error of ours the same would happen again, unless a stream goes on elsewhere; after any other, what
         # was reached is worth keeping.
         lost = isinstance(error, LostProcess)
-        again_so = isinstance(error, UnsupError) and not (lost or isinstance(task.data, Reading))
+        again_so = isinstance(error, UnsupError) and not (lost or isinstance(data, Reading))
         if not resumed and (again_so or not checkpoint.reached):
             checkpoint.remove()
-        elif lost or isinstance(task.data, Reading):
+        elif lost or isinstance(data, Reading):
             say(f"what was learned before is kept in {beside}; --resume goes on from it")
-        if isinstance(error, FitError) and (advice := _advice(error, training, beliefs)):
+        if isinstance(error, FitError) and (advice := _advice(error, task, given)):
             raise FitError(f"{error}. On the command line, {advice}") from error
         raise
-    found.config |= task.remembered | ({"viterbi": True} if algorithm.viterbi else {})
+    found.config |= task.remembered(given) | ({"viterbi": True} if given.viterbi else {})
     with stopping(lambda: None):  # the work is done: one Ctrl-C is not enough to lose it now
-        by_first(lambda: found.save(training.target, training.overwrite))
+        by_first(lambda: found.save(target, given.overwrite))
         checkpoint.remove()
     say(str(found.report))
-    _warn(found)
-    beliefs.say_fallbacks(found, len(task.data) if beliefs.know else 0)
-    say(f"saved in {training.out}; see it with: pyro-unsup show {training.out}")
+    for line in _remarks(task, found, data, given.max_iterations is not None or plan.max_iterations is None, given):
+        say(line)
+    say(f"saved in {given.out}; see it with: pyro-unsup show {given.out}")
 
 
-def _warn(found: Fit) -> None:
-    schedule, beta = found.config.get("schedule"), found.rows[-1].get("beta")
+def _read(task: Task, given: Given) -> tuple[Any, Any, int, dict[str, str]]:
+    """Data, model, how many tokens the data have (0 if that is not known), and what makes the data the same."""
+    if given.vocab_from is None:
+        data, model, size = task.prepare(given.file, given)
+        say(f"{printable(given.file)}: {size}; {model!r}")
+        return data, model, task.tokens(data), {"text": digest(*task.same_data(data))}
+    sized = copy(given)
+    sized.batch_size = given.batch_size or options.BATCH_SIZE
+    stream = task.stream(sized)
+    say(f"{printable(given.vocab_from)}: {stream.model!r}")
+    return Reading(given.file, iter(stream.batches)), stream.model, 0, {"vocabulary": digest(*stream.known)}
+
+
+def _further(plan: Plan, model: Any, given: Given) -> Plan:
+    """Start from the weights of a saved model, which has to be the same one."""
+    saved = load(given.from_model).unhandled()
+    same = repr(saved.model) == repr(model) and all(
+        list(getattr(saved.model, name)) == list(getattr(model, name))
+        for name in ("vocab", "source", "target", "tags")
+        if hasattr(getattr(model, name, None), "__iter__")
+    )
+    if not same:
+        raise InputError(
+            f"holds {saved.model!r:.200}, and this text and these options make {model!r:.200} with other words: "
+            "--from needs the same text and options as before", given.from_model
+        )  # fmt: skip
+    return replace(plan, start=from_weights(saved), noise=0.0)
+
+
+def _identity(task: Task, model: Any, checksums: dict[str, str], given: Given) -> dict[str, Any]:
+    """What makes a run the same run."""
+    how = [one for one in [*options.algorithm(task), *options.beliefs(task)] if one.name != "vocab_from"]
+    every = {spelt(name): getattr(given, name) for name in ["smooth", "noise", "seed", *(one.name for one in how)]}
+    own = {name: digest(*parts) for name, parts in task.same_model(model).items()}
+    return {"model": task.name, **task.same_options(given), **every, "--from": given.from_model, **checksums, **own}
+
+
+def _remarks(task: Task, found: Fit, data: Any, capped: bool, given: Given) -> Iterator[str]:
+    """What a user should know of how training ended.
+
+    :param capped: whether the maximum number of iterations is only a bound, and not the way the model is trained.
+    """
+    schedule, beta, report = found.config.get("schedule"), found.rows[-1].get("beta"), found.report
     if isinstance(schedule, list) and beta is not None and beta < schedule[-1]:
-        say(f"warning: annealing ended at beta = {beta:g}, before 1, where likelihood is maximised; give it more "
-            "--iterations, or a larger --beta-factor")  # fmt: skip
+        yield f"warning: annealing ended at beta = {beta:g}, before 1, where likelihood is maximised; give it more " \
+              "--max-iterations, or a larger --beta-factor"  # fmt: skip
+    elif capped and report.reason is Reason.ITERATION_CAP and report.change > given.tolerance > 0:
+        yield f"warning: training stopped after {report.iterations} iterations, before it converged: the last " \
+              f"relative change was {report.change:.1e}, the tolerance is {given.tolerance:.0e}. To train on, add " \
+              f"--from {given.out} to the command, with another --out"  # fmt: skip
+    if task.parts is not None and given.constraint:
+        each = zip(given.constraint, found.config["fallbacks"], strict=True)
+        first, *others = (f"{printable(text.partition('=')[0])} in {number:,}" for text, number in each)
+        counts = ", ".join([f"{first} of {len(data):,} examples", *others])
+        yield f"constraints were ignored where they cannot be satisfied: {counts}"
 
 
-def _advice(error: FitError, training: Training, beliefs: Beliefs) -> str | None:
-    from ..infer.processes import LostProcess
-
+def _advice(error: FitError, task: Task, given: Given) -> str | None:
     if isinstance(error, LostProcess | SplitError):
         return None
     if any(isinstance(one, DivergenceError) for one in _causes(error)):
         return "kappa is the number after --features"
-    return None if beliefs.weighing or training.smooth else "--smooth 0.1 often helps"
+    if weighing(given) or given.smooth or not task.smoothing_helps:
+        return None
+    return "--smooth 0.1 often helps"
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -246,11 +173,3 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
-
-
-def _identity(task: Task, training: Training, algorithm: Algorithm, beliefs: Beliefs) -> dict[str, Any]:
-    """What makes a run the same run."""
-    shared = {name: getattr(training, name) for name in ("smooth", "noise", "seed")}
-    how = {one.name: getattr(group, one.name) for group in (algorithm, beliefs) for one in fields(group)}
-    options = {spelt(name): value for name, value in (shared | how).items()}
-    return {"model": task.kind, **task.options, **options, **task.checksums}

@@ -1,133 +1,177 @@
-"""Options that several commands have, each declared once; and groups of options as one parameter of a command."""
+"""The options that all models have, as data. Where a default depends on the model, help tells the model's own."""
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
-from collections.abc import Callable
-from enum import StrEnum
-from functools import wraps
-from typing import Annotated, Any, get_type_hints
+from ..tasks.option import ALGORITHM, BELIEFS, TEXT, TRAINING, Option, choice, flag, number, real, text, under
+from ..tasks.task import Task
+from .common import MAX_SEED
 
-import typer
+BATCH_SIZE = 100
+PRIOR, CHAINS = "Concentrations", "Chains"
 
-from ..results import Fit
-from ..results.samples import Samples
-
-MODEL, TRAINING, ALGORITHM, OUTPUT = "The model", "Training", "Another algorithm than EM", "Text and output"
-BELIEFS = "Priors, features and knowledge"
-
-
-class Format(StrEnum):
-    """How a file says what it says."""
-
-    AUTO = "auto"
-    CONLLU = "conllu"
-    BRACKETS = "brackets"
-    TAGGED = "tagged"
-    LINES = "lines"
-
-
-class Column(StrEnum):
-    """Where CoNLL-U keeps the tags."""
-
-    XPOS = "xpos"
-    UPOS = "upos"
-
-
-class How(StrEnum):
-    """How to decode."""
-
-    VITERBI = "viterbi"
-    MBR = "mbr"
-
-
-def _loaded(ctx: typer.Context, folder: str) -> Fit:
-    """The fit that told which kind of model it is (:mod:`.by_kind`)."""
-    from ..results import load
-
-    if ctx.obj is not None and ctx.obj[0] == folder:
-        found: Fit = ctx.obj[1]
-        return found
-    return load(folder).unhandled()
-
-
-def _loaded_samples(ctx: typer.Context, folder: str) -> Samples:
-    if ctx.obj is not None and ctx.obj[0] == folder:
-        found: Samples = ctx.obj[1]
-        return found
-    return Samples.load(folder)
-
-
-FORMATS = (
-    "auto, conllu, brackets, tagged or lines. auto goes by the name: .conllu .conllx .conll; .mrg .ptb .brackets; "
-    ".tagged .tag .pos .tsv (word TAG a line, or word/TAG); .txt .text .tok (plain lines); each perhaps with .gz .bz2 "
-    ".xz after it; a folder is a corpus that was saved (`write_flat`), and stays on disk."
+FILE = text("file", "FILE", "", required=True, positional=True)
+FOLDER = text("folder", "DIR", "A model that `pyro-unsup fit` wrote.", required=True, positional=True)
+SAMPLES = text("folder", "DIR", "Samples that `pyro-unsup sample` wrote.", required=True, positional=True)
+OUT_FILE = text(
+    "out", "FILE", "Where to write; replaced if it exists. - is standard output.", flag="--out,-o", default="-"
 )
-FitArgument = Annotated[
-    Fit, typer.Argument(metavar="DIR", parser=str, callback=_loaded, help="A model that `pyro-unsup fit` wrote.")
-]
-SamplesArgument = Annotated[
-    Samples,
-    typer.Argument(metavar="DIR", parser=str, callback=_loaded_samples, help="What `pyro-unsup sample` wrote."),
-]
-FormatOption = Annotated[Format, typer.Option("--format", metavar="FORMAT", help=f"The format of FILE: {FORMATS}")]
-TextFormatOption = Annotated[
-    Format,
-    typer.Option("--format", metavar="FORMAT", help=f"The format of FILE: {FORMATS}", rich_help_panel=OUTPUT),
-]
-ColumnOption = Annotated[Column, typer.Option("--column", help="With CoNLL-U, the column that holds the tags.")]
-OutFileOption = Annotated[
-    str,
-    typer.Option("--out", "-o", metavar="FILE", help="Where to write; replaced if it exists. - is standard output."),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object.")]
-ScoresJsonOption = Annotated[bool, typer.Option("--json", help="One JSON object; fractions of 1, null for infinity.")]
-VocabFromOption = Annotated[
-    str | None,
-    typer.Option(
-        "--vocab-from",
-        metavar="TEXT",
-        help="With --stepwise, learn from FILE as from a stream: once, a mini-batch at a time as it comes, however "
-        "long it is. What can be in it is told by this: a text in the same format, or the folder of a model. --smooth "
-        "is then for each mini-batch.",
-        show_default="FILE is read to its end first",
-        rich_help_panel=ALGORITHM,
-    ),
-]
-LowercaseOption = Annotated[bool, typer.Option("--lowercase", help="Fold words to lower case.", rich_help_panel=OUTPUT)]
+JSON = flag("json", "One JSON object.")
+SCORES_JSON = flag("json", "One JSON object; fractions of 1, null for infinity.")
+WHICH = choice(
+    "how", ("last", "best"), "last: the labels after the last sweep; best: those of the highest log joint.", "last"
+)
 
 
-def apart(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose parameters that are dataclasses are taken apart: each of their fields is an option of its own."""
-    hints = get_type_hints(command, include_extras=True)
-    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if dataclasses.is_dataclass(kind)}
-    for loaded in ("fit", "samples"):  # they are arguments, and happen to be dataclasses
-        groups.pop(loaded, None)
-    flat: list[inspect.Parameter] = []
-    for one in inspect.signature(command).parameters.values():
-        flat += _fields(groups[one.name]) if one.name in groups else [_keyword(one.name, hints[one.name], one.default)]
-
-    @wraps(command)
-    def run(**given: Any) -> None:
-        for name, kind in groups.items():
-            given[name] = kind(**{field.name: given.pop(field.name) for field in dataclasses.fields(kind)})
-        command(**given)
-
-    run.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in flat}
-    return run
+def seed(what: str) -> Option:
+    """The seed of a run; what counts up from it."""
+    return number("seed", f"Same seed, same result; {what} count up from it.", 0, 0, high=MAX_SEED)
 
 
-def _fields(kind: Any) -> list[inspect.Parameter]:
-    hints = get_type_hints(kind, include_extras=True)
-    return [
-        _keyword(
-            one.name, hints[one.name], inspect.Parameter.empty if one.default is dataclasses.MISSING else one.default
-        )
-        for one in dataclasses.fields(kind)
+def folder(what: str, panel: str) -> tuple[Option, ...]:
+    """Where a command writes, and whether it may go on or replace what is there."""
+    return (
+        flag("resume", "Go on from DIR.checkpoint of an interrupted run.", panel=panel),
+        text("out", "DIR", f"The new folder for the {what}.", flag="--out,-o", required=True, panel=TEXT),
+        flag("overwrite", f"Replace the {what} in DIR.", panel=TEXT),
+    )
+
+
+def training(task: Task) -> tuple[Option, ...]:
+    """How long to train, from where, and into what."""
+    most = f"{task.recipe.max_iterations}; with --anneal 10000, --stepwise 20, --gradient 300"
+    own = under(
+        TRAINING,
+        real("smooth", "Add this to every expected count; 0 is plain EM.", shown=task.recipe.smooth),
+        number(
+            "max_iterations",
+            "Maximum number of iterations; with --stepwise, of passes over the text.",
+            low=0,
+            shown=most,
+        ),
+        real("tolerance", "Stop when the objective's relative change is this small.", 1e-6),
+        real("noise", "Size of the random noise that is added to the start.", shown=task.recipe.noise_shown),
+        number("restarts", "How many starts to try; the best objective wins.", 1),
+        number("jobs", "Restarts to run in parallel.", shown="as many as there are cores"),
+        seed("restarts"),
+        text(
+            "from_model",
+            "MODEL",
+            "Train further: start from the weights of this model. Text and options must be the same as before.",
+            flag="--from",
+        ),
+    )
+    return (*own, *folder("model", TRAINING))
+
+
+def algorithm(task: Task) -> tuple[Option, ...]:
+    """How to learn, if not by plain EM."""
+    first, factor = task.recipe.betas
+    instead = "; --vocab-from can tell them instead." if task.streams else "."
+    own = [
+        flag("anneal", "Deterministic annealing: start from blurred posteriors and sharpen them slowly."),
+        real(
+            "beta_start",
+            "With --anneal: the first beta. Posteriors are raised to the power beta.",
+            low=None,
+            shown=f"{first:g}",
+        ),
+        real("beta_factor", "With --anneal: beta grows by this factor until it is 1.", low=None, shown=f"{factor:g}"),
+        flag(
+            "stepwise",
+            "Stepwise EM: an update after every mini-batch. The text is read to its end first, from standard input "
+            f"too, for its {task.unit} have to be known{instead}",
+        ),
+        real("power", "With --stepwise: how fast its steps get smaller, above 0.5 and up to 1.", low=None, shown="0.7"),
+        number("batch_size", f"With --stepwise: {task.examples} in a mini-batch.", shown=str(BATCH_SIZE)),
+        number(
+            "order_seed",
+            f"With --stepwise: the seed of the order of the {task.examples}.",
+            low=0,
+            shown="the seed of the start",
+        ),
+        flag("viterbi", "Viterbi EM: count only the best structure of each example."),
     ]
+    if task.streams:
+        words = (
+            "With --stepwise: train on FILE as on a stream, which is read once, a mini-batch at a time. Its "
+            f"{task.unit} come from this text in the same format, or from the folder of a model. --smooth is then for "
+            "each mini-batch."
+        )
+        own.append(text("vocab_from", "TEXT", words, shown="FILE is read to its end first"))
+    return under(ALGORITHM, *own)
 
 
-def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+def beliefs(task: Task) -> tuple[Option, ...]:
+    """What is believed before any text is seen."""
+    own = [
+        text(
+            "vb",
+            "ALPHA",
+            "Variational Bayes: tables have Dirichlet priors of this concentration; `fitted` learns it, a table at a "
+            "time.",
+        ),
+        flag(
+            "logistic_normal", "Variational Bayes: tables have logistic-normal priors, with the start for their mean."
+        ),
+        real(
+            "features",
+            f"Tables are made of features of {task.unit}, each with a weight. KAPPA, such as 1, keeps weights small.",
+            metavar="KAPPA",
+        ),
+        flag("gradient", "With --features: gradient ascent on the likelihood instead of EM."),
+    ]
+    if task.parts is not None:
+        own += [
+            text(
+                "constraint",
+                "NAME[=VALUES]",
+                f"What is known of the hidden structure; may be repeated. There are: {task.constraints}. A backslash "
+                "before , : and | takes their meaning away.",
+                many=True,
+            ),
+            text(
+                "free",
+                "SHARE[:SHARE]",
+                "With --constraint: the share of the posterior that may break constraints, in the first iteration and "
+                "in the last; it grows by 0.01 in each.",
+                shown="0.85:0.95",
+            ),
+            flag(
+                "evenly", "With --constraint: all constraints share the rest evenly; else the likeliest has all of it."
+            ),
+        ]
+    return under(BELIEFS, *own)
+
+
+def sampling(task: Task) -> tuple[Option, ...]:
+    """The options of every ``sample``."""
+    prior = under(
+        PRIOR,
+        real("alpha", "Concentration of the tables that labels come from.", 1.0, None),
+        real("beta", "Concentration of the tables that words come from.", 1.0, None),
+        choice(
+            "hyper",
+            ("fixed", "shared", "separate"),
+            "fixed: as they are given; shared: one alpha and one beta are sampled; separate: one alpha, and "
+            "a beta for each label.",
+            "fixed",
+        ),
+        choice(
+            "hyperprior",
+            ("gamma", "log-uniform", "flat"),
+            "The prior of concentrations that are sampled. flat is improper.",
+            shown="gamma",
+        ),
+    )
+    chains = under(
+        CHAINS,
+        number("sweeps", "Sweeps over the text, for each chain.", 1000),
+        number("burn_in", "Sweeps to leave out first.", low=0, shown="half of them"),
+        number("thin", "Of the other sweeps, keep every NUMBER-th.", 1),
+        number("chains", "How many chains to run.", 1),
+        seed("chains"),
+        flag("anneal", "Cool from temperature 2 to 0.08, to find good labels."),
+        flag("blocked", f"Draw whole {task.examples}, not place by place."),
+        flag("uncollapsed", f"Draw tables, then all {task.examples}, on all cores (for taggers)."),
+    )
+    return (*prior, *chains, *folder("samples", CHAINS))

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .kinds.tagger import MEANING
-from .tables import shown
+from ..tasks import find
+from ..tasks.shown import likeliest
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -83,8 +83,9 @@ def scores_page(screen: Console, text: Corpus, fit: Fit) -> None:
     assert text.tags is not None
     screen.rule("[bold]Scores against the gold tags", align="left")
     table = _table("score", "value", "what it says", right=("value",))
+    scores = {one.name: one for one in find("tagger").scores_known}
     for name, value in fit.evaluate(text).items():
-        table.add_row(name, f"[bold]{shown(name, value)}[/bold]", f"[dim]{MEANING[name]}[/dim]")
+        table.add_row(name, f"[bold]{scores[name].show(value)}[/bold]", f"[dim]{scores[name].meaning}[/dim]")
     screen.print(table)
     most = np.bincount(text.tags).max() / text.tokens
     say(screen, f"One tag for every word would have a many_to_one of {100 * most:.1f} %.\n")
@@ -122,11 +123,10 @@ def sample(screen: Console, text: Corpus, states: Any) -> None:
 def tags_page(screen: Console, text: Corpus, states: Any, fit: Fit) -> None:
     """What each induced tag has become."""
     from ..evaluate import contingency
-    from .kinds.tagger import top_words
 
     assert text.tagset is not None
-    names, likeliest = _names(text, states), top_words(fit, fit.model, TOP)
-    counts = contingency(text.tags, states, len(text.tagset), len(likeliest))  # type: ignore[arg-type]
+    names, top = _names(text, states), [likeliest(row, text.vocab.types, TOP) for row in fit.weights["emission"]]
+    counts = contingency(text.tags, states, len(text.tagset), len(top))  # type: ignore[arg-type]
     share, purity = counts.sum(0) / text.tokens, counts.max(0) / np.maximum(counts.sum(0), 1)
     screen.rule("[bold]What the induced tags are", align="left")
     table = _table("tag", "words", "mostly", "", "likeliest words", right=("tag", "words", ""))
@@ -136,7 +136,7 @@ def tags_page(screen: Console, text: Corpus, states: Any, fit: Fit) -> None:
             f"{100 * share[state]:.0f} %",
             f"[bold]{names[state]}[/bold]",
             f"{100 * purity[state]:.0f} %",
-            "  ".join(word for word, _ in likeliest[state]),
+            "  ".join(word for word, _ in top[state]),
         )
     screen.print(table)
 

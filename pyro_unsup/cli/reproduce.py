@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import UnsupError
-from .common import INTERRUPTED, console, folder_of, say
+from ..tasks.texts import say
+from .common import INTERRUPTED, console, folder_of
 
 if TYPE_CHECKING:
     from ..reproduce import Finished
@@ -24,8 +25,7 @@ def reproduce(
         str | None, typer.Argument(metavar="PAPER", help="Which paper. Without one, all are listed.")
     ] = None,
     data: Annotated[
-        str | None,
-        typer.Option("--data", metavar="DIR", envvar="PYRO_UNSUP_DATA", help="The folder of corpora."),
+        str | None, typer.Option("--data", metavar="DIR", envvar="PYRO_UNSUP_DATA", help="The folder of corpora.")
     ] = None,
     only: Annotated[
         list[str] | None, typer.Option("--only", metavar="TABLE", help="This table; may be given several times.")
@@ -33,13 +33,12 @@ def reproduce(
     seeds: Annotated[
         int | None, typer.Option("--seeds", min=1, help="Runs of a row, from seed 0 on; by default as listed.")
     ] = None,
-    processes: Annotated[int, typer.Option("--processes", min=1, help="Runs at a time, each on one thread.")] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Runs at a time, each on one thread.")] = 1,
     small: Annotated[
         bool, typer.Option("--small", help="A little text and few iterations, to see in some minutes that it runs.")
     ] = False,
     out: Annotated[
-        str | None,
-        typer.Option("--out", "-o", metavar="DIR", help=f"Where results go; by default {FOLDER}/PAPER."),
+        str | None, typer.Option("--out", "-o", metavar="DIR", help=f"Where results go; by default {FOLDER}/PAPER.")
     ] = None,
 ) -> None:
     """Run the tables of a paper again, with its own figures beside them.
@@ -58,7 +57,7 @@ def reproduce(
     plan = Plan.of(wanted, corpora_in(data), only or (), seeds, small)
     folder = folder_of(out or str(Path(FOLDER) / (wanted.name + ("-small" if small else ""))))
     state, interrupted = None, False
-    with _progress() as show, closing(run(plan, folder, processes)) as states:
+    with _progress() as show, closing(run(plan, folder, jobs)) as states:
         try:
             for state in states:
                 show(state)

@@ -1,56 +1,35 @@
-"""Learning from a text as it comes, by words that are known beforehand."""
+"""Training on a stream; the vocabulary comes from another text or model."""
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import FitError, InputError, UnsupError
-from .batches import Batches
-from .common import say
-from .engines import Algorithm, spelt
+from ..infer import StepwiseEM
+from ..results import Reason, load
+from ..tasks.option import Given, spelt
+from ..tasks.texts import say
+from .training import Checkpoint, Interrupted, stopping
 
 if TYPE_CHECKING:
     from ..infer.engine import Engine
     from ..infer.loop import Info
     from ..results import Fit
-    from .fit import Training
-    from .training import Checkpoint
+    from ..tasks.batches import Batches
 
 
-def check_stream(file: str, vocab_from: str, training: Training, algorithm: Algorithm) -> None:
+def check_stream(given: Given) -> None:
     """Refuse options that a stream has no use for."""
-    if not algorithm.stepwise:
+    if not given.stepwise:
         raise UnsupError("--vocab-from belongs to --stepwise; add that, or leave it out")
-    if vocab_from == file:
+    if given.vocab_from == given.file:
         raise UnsupError("--vocab-from is FILE itself; leave it out, or name another text that has the same words")
-    once = {"iterations": training.iterations, "processes": training.processes, "order_seed": algorithm.order_seed}
-    given = [name for name, value in once.items() if value is not None]
-    given += [name for name in ("restarts", "tolerance") if getattr(training, name) != getattr(type(training), name)]
-    if given:
-        raise UnsupError(f"{spelt(given[0])} makes no sense with --vocab-from: a stream is read once; leave it out")
-
-
-def saved_model(path: str, wanted: type[Any]) -> Any:
-    """The model of a folder that ``fit`` wrote; None if the path is something else, such as a text.
-
-    :param wanted: the class of model whose vocabulary is needed.
-    """
-    from ..results import load
-
-    if not Path(path, "fit.json").is_file():
-        return None
-    model: Any = load(path).unhandled().model
-    if not isinstance(model, wanted):
-        raise InputError(
-            f"holds a {type(model).__name__}, expected a {wanted.__name__}: --vocab-from takes the vocabulary of such "
-            "a model, or of a text",
-            path,
-        )
-    if any(isinstance(getattr(model, name, None), int) for name in ("vocab", "source", "target")):
-        raise InputError("this model knows its words by number only, so it cannot read text", path)
-    return model
+    usual = {"max_iterations": None, "jobs": None, "order_seed": None, "restarts": 1, "tolerance": 1e-6}
+    usual["from_model"] = None
+    asked = [name for name, value in usual.items() if getattr(given, name) != value]
+    if asked:
+        raise UnsupError(f"{spelt(asked[0])} makes no sense with --vocab-from: a stream is read once; leave it out")
 
 
 class Reading:
@@ -98,10 +77,6 @@ def follow(engine: Engine, reading: Reading, checkpoint: Checkpoint, seed: int) 
 
     :raises Interrupted: when stopped, with what was learned in the checkpoint folder.
     """
-    from ..infer import StepwiseEM
-    from ..results import Reason, load
-    from .training import Interrupted, stopping
-
     assert isinstance(engine, StepwiseEM)
     folder, screen = checkpoint.folder / f"seed-{seed}", sys.stderr.isatty()
     old = load(folder, engine.model) if (folder / "fit.json").is_file() else None

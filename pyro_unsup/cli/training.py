@@ -17,10 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
 from ..data.mapped import in_blocks
 from ..data.opening import read_plain
 from ..errors import InputError
+from ..infer import UnfinishedSchedule
+from ..kernels.threads import threads_for
 from ..results import Fit, Reason
 from ..results.record_folder import write_whole
 from .board import Board, board_of
@@ -70,9 +73,7 @@ class Checkpoint:
         if folder.is_dir() and all(_LEFT.fullmatch(name) for name in os.listdir(folder)):
             return  # a run that was killed while it began, or when it was all but over
         if not (folder / RUN).is_file():
-            raise InputError(
-                "is in the way of the checkpoints, and is not one; move it, or choose another --out", folder
-            )
+            raise InputError("exists, but is not a checkpoint folder; move it, or choose another --out", folder)
         if not (resume or overwrite):
             raise InputError("holds an interrupted run; go on with --resume, or start anew with --overwrite", folder)
 
@@ -170,9 +171,6 @@ def train(
 
     :raises Interrupted: when stopped, with everything kept in the checkpoint folder.
     """
-    from ..infer import UnfinishedSchedule
-    from ..kernels.threads import threads_for
-
     alone = restarts == 1
     with board_of(restarts, iterations) as board, stopping(board.stop), warnings.catch_warnings():
         warnings.simplefilter("ignore", UnfinishedSchedule)  # after Ctrl-C; else it is said at the end
@@ -204,8 +202,6 @@ def train(
 @contextmanager
 def _threads(number: int) -> Iterator[None]:
     """For a small text, threads cost more than they bring."""
-    import torch
-
     before = torch.get_num_threads()
     torch.set_num_threads(number)
     try:
@@ -217,7 +213,7 @@ def _threads(number: int) -> Iterator[None]:
 @contextmanager
 def _no_workers_left() -> Iterator[None]:
     """End the processes that restarts ran in; by themselves they would wait for more, and hold up the exit."""
-    from joblib.externals.loky import get_reusable_executor
+    from joblib.externals.loky import get_reusable_executor  # joblib is slow to import, and one start does without
 
     try:
         yield

@@ -200,6 +200,12 @@ def _inside(folder: Path) -> list[Path]:
     return sorted(found, key=lambda one: (one.name.isdecimal(), int(one.name) if one.name.isdecimal() else 0, one.name))
 
 
+def document_names(path: str | os.PathLike[str]) -> list[str]:
+    """The documents of a folder as ``label/file``, in the order in which they are read."""
+    folders = (one for one in _inside(Path(path)) if one.is_dir())
+    return [f"{folder.name}/{file.name}" for folder in folders for file in _inside(folder)]
+
+
 def _is(kind: Callable[[], bool], path: Path) -> bool:
     if path.is_symlink():
         raise InputError("a link, which might lead out of the folder; put the file itself there", path)

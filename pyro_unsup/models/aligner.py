@@ -64,8 +64,8 @@ class Aligner:
     learning"; [4] P. Liang and D. Klein (2009) "Online EM for unsupervised models".
     """
 
-    #: The registered decoder of its fits.
-    decoder = "aligning"
+    #: The registered task: what its fits read, write and show.
+    task = "aligner"
 
     def __init__(
         self,

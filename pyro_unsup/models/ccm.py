@@ -69,8 +69,8 @@ class CCM:
         [[0, 0, 1], [0, 1, 2], [0, 2, 3], [0, 1, 3], [0, 0, 3]]
     """
 
-    #: The registered decoder of its fits.
-    decoder = "parsing"
+    #: The registered task: what its fits read, write and show.
+    task = "ccm"
 
     #: Tables may have one more axis in front: a set of weights for every example.
     own_weights = True

@@ -77,8 +77,8 @@ class Clusterer:
     **References:** [1] P. Liang and D. Klein (2009) "Online EM for unsupervised models", section 2.
     """
 
-    #: The registered decoder of its fits.
-    decoder = "clustering"
+    #: The registered task: what its fits read, write and show.
+    task = "clusterer"
 
     #: Tables may have one more axis in front: a set of weights for every example.
     own_weights = True

@@ -53,8 +53,8 @@ class DMV:
     dependency and constituency".
     """
 
-    #: The registered decoder of its fits.
-    decoder = "dependencies"
+    #: The registered task: what its fits read, write and show.
+    task = "dmv"
 
     #: Tables may have one more axis in front: a set of weights for every example.
     own_weights = True

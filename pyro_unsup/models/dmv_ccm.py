@@ -77,8 +77,8 @@ class DMVCCM:
     dependency and constituency", section 5.
     """
 
-    #: The registered decoder of its fits.
-    decoder = "headed"
+    #: The registered task: what its fits read, write and show.
+    task = "dmv-ccm"
 
     #: Tables may have one more axis in front: a set of weights for every example.
     own_weights = True

@@ -56,8 +56,8 @@ class Segmenter:
         [0, 0, 1, 0, 0, 1, 0, 0, 1]
     """
 
-    #: The registered decoder of its fits.
-    decoder = "segmenting"
+    #: The registered task: what its fits read, write and show.
+    task = "segmenter"
 
     #: Tables may have one more axis in front: a set of weights for every example.
     own_weights = True

@@ -66,8 +66,8 @@ class Tagger:
                    value   |   5
     """
 
-    #: The registered decoder of its fits.
-    decoder = "tagging"
+    #: The registered task: what its fits read, write and show.
+    task = "tagger"
 
     #: Tables may have one more axis in front: a set of weights for every example.
     own_weights = True

@@ -14,10 +14,13 @@ import pyro_unsup as pu
 from ..data import Bitext
 from ..models import Aligner, HMMAligner
 from ..models.pairs import Pairs
-from ..results.decoding.aligning import decode, scores
+from ..tasks import find
+from ..tasks.decoding.aligner import decode
 from .corpora import Corpora
 from .experiment import Column, Found, Published, Row, Table
 from .liang_klein_2009_alignment import NEEDS, SMALL, hansards
+
+scores = find("aligner").scores
 
 PAIRS = 10_000
 ITERATIONS = 5

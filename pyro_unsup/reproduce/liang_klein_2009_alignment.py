@@ -14,10 +14,13 @@ from ..data import Bitext, read_bitext
 from ..data.bitext import concatenate
 from ..data.opening import open_text
 from ..models import Aligner
-from ..results.decoding.aligning import decode, scores
+from ..tasks import find
+from ..tasks.decoding.aligner import decode
 from .corpora import Corpora
 from .experiment import Column, Curve, Found, Published, Row, Table
 from .liang_klein_2009_runs import along, online
+
+scores = find("aligner").scores
 
 NEEDS = ("hansards", "hansards-test", "hansards-trial")
 PAIRS = 30_000

@@ -15,9 +15,12 @@ from ..evaluate import left_branching, random_parts, right_branching, upper_boun
 from ..evaluate.parsing import bracket_counts
 from ..evaluate.significance import sign_test_tokens
 from ..models import CCM
-from ..results.decoding.parsing import decode, scores
+from ..tasks import find
+from ..tasks.decoding.ccm import decode
 from .corpora import Corpora
 from .experiment import Column, Found, Published, Row, Table
+
+scores = find("ccm").scores
 
 SMOOTHING = ((0.1, 0.1), (0.5, 2.0), (2.0, 8.0))
 METHODS = ("EM (uniform)", "DA", "EM (split)", "SDA (split)")

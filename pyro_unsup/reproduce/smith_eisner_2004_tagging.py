@@ -12,8 +12,8 @@ import torch
 import pyro_unsup as pu
 
 from ..evaluate import random_parts, sign_test_sentences, sign_test_tokens, tag_entropy
-from ..results.decoding.tagging import Decoded, decode
-from ..results.decoding.tagging import scores as tagging_scores
+from ..tasks import find
+from ..tasks.decoding.tagger import Tagged, decode
 from .corpora import Corpora
 from .experiment import Column, Curve, Found, Published, Row, Table
 
@@ -68,12 +68,12 @@ def limits(tolerance: float, small: bool) -> dict[str, Any]:
     return {"iterations": ROUNDS, "tolerance": 1e-4 if small else tolerance, "progress": False}
 
 
-def scores(fit: pu.Fit, **texts: pu.data.Corpus) -> tuple[Found, dict[str, Decoded]]:
+def scores(fit: pu.Fit, **texts: pu.data.Corpus) -> tuple[Found, dict[str, Tagged]]:
     """Of a fit on texts by name, per cent and bits; and how it tags them."""
     decoded = {name: decode(fit, corpus) for name, corpus in texts.items()}
     found: Found = {"e_steps": len(fit.rows), "objective": fit.objective}
     for name, corpus in texts.items():
-        report = tagging_scores(fit, corpus, decoded[name])
+        report = find("tagger").scores(fit, corpus, decoded[name])
         found[f"{name}_bits"] = report["bits_per_word"]
         found[f"{name}_all"] = 100 * report["accuracy"]
         found[f"{name}_ambiguous"] = 100 * report["accuracy_ambiguous"]

@@ -1,52 +1,56 @@
-"""Scoring a fit against gold structure, and naming its states after gold labels."""
+"""What the task of a model makes of its fits: structure of new data, scores, and names of states after gold labels."""
 
 from __future__ import annotations
 
 from copy import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from .. import registry
 from ..errors import UnsupError
 from ..evaluate import relabel
-from .decoding import Decoder, Labelling, decoder_of
-from .fit import Fit
+
+if TYPE_CHECKING:
+    from .fit import Fit
 
 
-def evaluate(fit: Fit, gold: Any, **options: Any) -> dict[str, float]:
-    """Scores of a fit's predictions, by the decoder of its model (:mod:`pyro_unsup.results.decoding`).
+def own_task(model: object) -> Any:
+    """The task that a registered model names; None if it names none, or is not registered.
 
-    :param gold: data with gold structure, by any vocabulary.
-    :param options: for decoding, such as ``how``.
+    A subclass of a registered model may mean something else by the same tables, so it has to be registered itself.
+    (It inherits the attribute ``task``, and may set it to None, or to a task of its own.)
     """
-    fit = fit.unhandled()
-    decoder = _decoder(fit)
-    return decoder.scores(fit, gold, decoder.decode(fit, gold, **options))
+    registered, name = registry.name_of("models", type(model)), getattr(model, "task", None)
+    if registered is None or name is None:
+        return None
+    found = registry.find("tasks", name)
+    if not (isinstance(found, type) and hasattr(found, "page")):
+        raise UnsupError(f"the task {name!r:.80} of {registered} should be a subclass of pyro_unsup.tasks.Task")
+    return found()
 
 
-def decode(fit: Fit, data: Any, **options: Any) -> Any:
-    """What the decoder of its model finds."""
-    fit = fit.unhandled()
-    return _decoder(fit).decode(fit, data, **options)
+def task_of(model: object) -> Any:
+    """The same, but the generic task for a registered model that names none.
 
-
-def _decoder(fit: Fit) -> Decoder:
-    decoder = decoder_of(fit.model)
-    if decoder is None:
+    :raises UnsupError: if the model is not registered.
+    """
+    if registry.name_of("models", type(model)) is None:
         raise UnsupError(
-            f"this is for registered models, not {fit.model!r:.80}: register its class (pyro_unsup.registry), or use "
+            f"this is for registered models, not {model!r:.80}: register its class (pyro_unsup.registry), or use "
             "predict() and compare the result by pyro_unsup.evaluate"
         )
-    return decoder
+    return own_task(model) or registry.find("tasks", "generic")()
 
 
 def relabelled(fit: Fit, gold: Any, how: str) -> Fit:
     """A copy whose states carry the names of the gold labels they go with; states without one keep their numbers."""
     inner = fit.unhandled()
-    decoder = decoder_of(inner.model)
-    if not isinstance(decoder, Labelling):
+    model: Any = inner.model
+    task = own_task(model)
+    labels = None if task is None else task.gold_labels(gold)
+    if labels is None:
         raise UnsupError(f"expected the fit of a tagger or a clusterer, actual {fit.model!r:.80}")
-    labels, predicted = decoder.gold_labels(gold), decoder.decode(inner, gold).structure.numpy()
-    states = inner.model.states  # type: ignore[attr-defined]
-    mapping = relabel(labels, predicted, how=how, predicted_size=states)  # type: ignore[arg-type]
+    predicted = task.decode(inner, gold).structure.numpy()
+    mapping = relabel(labels, predicted, how=how, predicted_size=model.states)  # type: ignore[arg-type]
     new = copy(fit)
     known = gold.tagset if hasattr(gold, "tagset") else gold.labelset
     names = [str(k) if label < 0 else known[int(label)] for k, label in enumerate(mapping)]

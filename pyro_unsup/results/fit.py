@@ -19,6 +19,7 @@ from ..distributions import Posterior, Structure
 from ..errors import UnsupError
 from ..estimate import Estimator, FeatureNames, Parametric, TablePosterior
 from ..handlers import Handled, bare, given
+from .evaluation import own_task, relabelled, task_of
 from .report import Report
 
 if TYPE_CHECKING:
@@ -165,25 +166,24 @@ class Fit:
     def predict(self, *args: Any, how: str | None = None, probabilities: bool = False, **kwargs: Any) -> Any:
         """The hidden structure of new data: of the structured site, or a dict of all enumerated latent variables.
 
-        A model with a decoder, as those of the library have, takes data by any vocabulary, with words that it has never
-        met (:mod:`pyro_unsup.results.decoding`). A handler such as ``temper`` around the model is a way of training,
+        A model with a task, as those of the library have, takes data by any vocabulary, with words that it has never
+        met (:mod:`pyro_unsup.tasks`). A handler such as ``temper`` around the model is a way of training,
         and is left out here; :meth:`posterior` has it.
 
         :param how: ``"viterbi"`` (what most models do), the single most probable structure; or ``"mbr"``, the one with
             the highest expected number of right parts (for a tagger: the best tag of each word on its own).
         :param probabilities: also return the posterior probability of every part, (structure, marginals).
         """
-        from .decoding import check_how, own_decoder
-
         if isinstance(self.model, Handled):
             return self.unhandled().predict(*args, how=how, probabilities=probabilities, **kwargs)
-        decoder = own_decoder(self.model)
-        if decoder is not None and len(args) == 1 and not kwargs and hasattr(args[0], "select"):
+        task = own_task(self.model)
+        if task is not None and len(args) == 1 and not kwargs and hasattr(args[0], "select"):
             chosen = {} if how is None else {"how": how}
-            decoded = decoder.decode(self, args[0], **chosen)  # which knows what to do with what training never met
+            decoded = task.decode(self, args[0], **chosen)  # which knows what to do with what training never met
             return (decoded.structure, decoded.posterior.marginals) if probabilities else decoded.structure
         how = "viterbi" if how is None else how
-        check_how(how)
+        if how not in ("viterbi", "mbr"):
+            raise UnsupError(f"how must be 'viterbi' or 'mbr', actual {how!r}")
         found = self._structured(*args, **kwargs)
         if found is not None:
             structure = found.mode() if how == "viterbi" else found.mbr()
@@ -202,7 +202,7 @@ class Fit:
 
     def decode(self, data: Any, how: str | None = None, **options: Any) -> Any:
         """What :meth:`predict` finds and all around it, of a registered model: ``structure``, ``posterior``,
-        ``log_likelihood``, and what the model's decoder adds (:mod:`pyro_unsup.results.decoding`).
+        ``log_likelihood``, and what the model's task adds (:mod:`pyro_unsup.tasks`).
 
         >>> import pyro_unsup as pu
         >>> corpus = pu.data.toy.sentences(20, seed=1)
@@ -211,9 +211,8 @@ class Fit:
         >>> len(decoded.structure) == corpus.tokens, decoded.log_likelihood.shape
         (True, torch.Size([20]))
         """
-        from .evaluation import decode
-
-        return decode(self, data, **options, **({} if how is None else {"how": how}))
+        fit = self.unhandled()
+        return task_of(fit.model).decode(fit, data, **options, **({} if how is None else {"how": how}))
 
     def top_features(self, table: str, n: int = 20, **values: Any) -> pandas.DataFrame:
         """The features of a table that have the largest weights, with their values: a row each, largest first.
@@ -241,14 +240,36 @@ class Fit:
         save(self, folder, overwrite)
 
     def evaluate(self, gold: Any, how: str | None = None, **options: Any) -> dict[str, float]:
-        """Scores of its predictions against gold structure; see :mod:`pyro_unsup.results.decoding`.
+        """Scores of its predictions against gold structure; the task of the model says which.
 
+        :param gold: data with gold structure, by any vocabulary.
         :param how: as for :meth:`predict`.
         :param options: for decoding.
         """
-        from .evaluation import evaluate
+        fit = self.unhandled()
+        task = task_of(fit.model)
+        decoded = task.decode(fit, gold, **options, **({} if how is None else {"how": how}))
+        found: dict[str, float] = task.scores(fit, gold, decoded)
+        return found
 
-        return evaluate(self, gold, **options, **({} if how is None else {"how": how}))
+    def show(self, **options: Any) -> Any:
+        """What ``pyro-unsup show`` prints: how training ended, and what the model has learned.
+
+        :param options: how much of it, such as ``words`` of a tagger; ``pyro-unsup show tagger --help`` lists them.
+        :return: a page to print; its ``record`` has the same in plain values.
+
+        >>> import pyro_unsup as pu
+        >>> corpus = pu.data.toy.sentences(20, seed=1)
+        >>> fit = pu.EM(pu.models.Tagger(tags=3, vocab=corpus.vocab)).run(corpus, iterations=2)
+        >>> page = fit.show(words=2)
+        >>> print(page)  # doctest: +ELLIPSIS
+        model     Tagger(tags=3, vocab=..., order=1)
+        ...
+        >>> len(page.record["states"][0]["top_words"])
+        2
+        """
+        fit = self.unhandled()
+        return task_of(fit.model).page(fit, **options)
 
     def relabel(self, gold: Any, how: str = "many_to_one") -> Fit:
         """The same fit with its states named after the gold labels that they go with best.
@@ -260,8 +281,6 @@ class Fit:
         >>> len(named), len(set(named))
         (3, 3)
         """
-        from .evaluation import relabelled
-
         return relabelled(self, gold, how)
 
     @property

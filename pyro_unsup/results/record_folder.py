@@ -59,11 +59,8 @@ class Contents:
             if not os.path.lexists(target) or (target.is_dir() and all(self.is_ours(x) for x in os.listdir(target))):
                 return
             if not overwrite:
-                raise InputError(
-                    "exists already; choose another folder, or overwrite it (overwrite=True, on the command line "
-                    "--overwrite)",
-                    target,
-                )
+                what = "exists already; choose another folder, or replace it (overwrite=True, or --overwrite)"
+                raise InputError(what, target)
             if not (target / self.record).is_file():
                 what = f"exists and {self.otherwise}, so it is not replaced; choose another folder"
                 raise InputError(what, target)
@@ -167,8 +164,8 @@ class Contents:
                 raise InputError(f"larger than {limit} bytes, too large for {self.what}", file)
             return file.read_bytes()
         except FileNotFoundError:
-            what = f"missing: the folder holds no whole {self.what.removeprefix('a ')}"
-            raise InputError(what, file) from None
+            held = f"holds no {self.what.removeprefix('a ')}" if file.name == self.record else "is not complete"
+            raise InputError(f"missing; the folder {held}", file) from None
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror or error}", file) from error
         except MemoryError as error:

@@ -93,6 +93,7 @@ class Report:
                 f"mean {mean:.6f}, highest {high:.6f}, standard deviation {spread:.6f}"
             )
         lines += [
-            f"table '{name}': {n} rows were never visited and kept their start" for name, n in self.unvisited.items()
+            f"table '{name}': {n} rows were never used by the data, and keep their start (harmless)"
+            for name, n in self.unvisited.items()
         ]
         return "\n".join(lines)

@@ -71,7 +71,8 @@ def diagnostics(samples: Samples) -> dict[str, dict[str, float]]:
 
 
 def _by_arviz(values: dict[str, Array], what: str) -> dict[str, float]:
-    if not values or next(iter(values.values())).shape[1] < 4:  # too few draws to say anything
+    chains, draws = next(iter(values.values())).shape[:2] if values else (0, 0)
+    if draws < 4 or chains < (2 if what == "rhat" else 1):  # too few to say anything
         return {}
     data = from_groups({"posterior": values})
     with warnings.catch_warnings():

@@ -12,8 +12,8 @@ from typing import Any, Literal
 import numpy as np
 
 from ..errors import InputError, UnsupError
-from ..evaluate import clustering_report, segmentation_report, tagging_report
 from . import sample_storage
+from .evaluation import task_of
 from .record import WRONG
 from .sample_checks import Statistic
 from .sample_statistics import R_HAT_OF_LABELS
@@ -153,15 +153,16 @@ class Samples:
     def evaluate(self, gold: Any, how: Which = "last") -> dict[str, dict[str, Any]]:
         """Scores of each chain's labelling against gold labels: ``mean``, ``deviation`` and ``chains`` of each score.
 
-        The scores are those of :func:`.tagging_report` (with ``accuracy``, and ``accuracy_ambiguous`` if there is a
-        dictionary, where the model's tags have the gold names), :func:`.clustering_report` or
-        :func:`.segmentation_report`.
+        The task of the model says which: those of :func:`.tagging_report` (with ``accuracy``, and
+        ``accuracy_ambiguous`` if there is a dictionary, where the model's tags have the gold names),
+        :func:`.clustering_report` or :func:`.segmentation_report`.
         """
         from .sample_text import same_text
 
         if not same_text(self, gold):
             raise UnsupError("the gold text is not the one that was sampled: labels were drawn for its words alone")
-        rows = [self._scores(gold, self.predict(how, chain)) for chain in range(len(self.last))]
+        task = task_of(self.model)
+        rows = [task.score_labels(self, gold, self.predict(how, chain)) for chain in range(len(self.last))]
         found = {}
         for name in rows[0]:
             values = [row[name] for row in rows]
@@ -169,21 +170,20 @@ class Samples:
             found[name] = {"mean": float(np.mean(values)), "deviation": spread, "chains": values}
         return found
 
-    def _scores(self, gold: Any, labels: Array) -> dict[str, float]:
-        if hasattr(gold, "ends"):
-            return segmentation_report(gold.ends, labels, gold.words, gold.lengths)
-        if hasattr(gold, "labels"):
-            if gold.labels is None:
-                raise UnsupError("the gold documents have no labels: read a labelled file")
-            return clustering_report(gold.labels, labels)
-        from .decoding.tagging import gold_labels, same_tags
+    def show(self, **options: Any) -> Any:
+        """What ``pyro-unsup show`` prints: how the chains agree, and what the best labelling says.
 
-        tags, same = gold_labels(gold), same_tags(self, gold)  # type: ignore[arg-type]
-        support = self.model.declarations()["emission"].layout.support
-        ambiguous = None if support is None or same is None else (support.sum(0) > 1).numpy()[self.data["words"]]
-        return tagging_report(
-            tags if same is None else same[tags], labels, same_tags=same is not None, ambiguous=ambiguous
-        )
+        :param options: how much of it, such as ``words`` of a tagger.
+        :return: a page to print; its ``record`` has the same in plain values.
+
+        >>> import pyro_unsup as pu
+        >>> corpus = pu.data.toy.sentences(20, seed=1)
+        >>> sampler = pu.CollapsedGibbs(pu.models.Tagger(tags=3, vocab=corpus.vocab))
+        >>> samples = sampler.run(corpus, sweeps=12, burn_in=4, chains=2, progress=False)
+        >>> samples.show(words=2).record["chains"]
+        2
+        """
+        return task_of(self.model).page_of_samples(self, **options)
 
     def variation_between_chains(self, how: Which = "last") -> Array:  # (chains, chains)
         """Variation of information between the labellings of every two chains, in bits. 0 if they agree."""

@@ -25,8 +25,8 @@ SIZE, LENGTH = 25, 6
 TEXTS: dict[str, tuple[object, ...]] = {
     "tagger": ("text.tagged", "--tags", 3),
     "ccm": ("trees.mrg", "--max-length", LENGTH),
-    "dmv": ("text.conllu", "--max-length", LENGTH, "--tags", "upos"),
-    "dmv-ccm": ("text.conllu", "--max-length", LENGTH, "--tags", "upos"),
+    "dmv": ("text.conllu", "--max-length", LENGTH, "--column", "upos"),
+    "dmv-ccm": ("text.conllu", "--max-length", LENGTH, "--column", "upos"),
     "clusterer": ("documents.txt", "--clusters", 3, "--drop-frequent", 4, "--min-count", 2),
     "segmenter": ("lines.txt", "--max-length", 5),
     "aligner": ("pairs.txt",),

@@ -47,7 +47,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("--tags", 5, "--out", folder / "model"),
         ("--dictionary", folder / "dictionary.txt", "--order", 2, "--stop", "--out", folder / "named"),
     ):
-        result = run_command("fit", "tagger", folder / "text.tagged", "--iterations", 30, *arguments)
+        result = run_command("fit", "tagger", folder / "text.tagged", "--max-iterations", 30, *arguments)
         assert result.exit_code == 0, result.stderr
     return folder
 
@@ -104,6 +104,6 @@ def zoo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert bitext.links is not None
     write_links(bitext.links, folder / "links.wa", "wa")
     for kind, (text, *options) in TEXTS.items():
-        result = run_command("fit", kind, folder / str(text), *options, "--iterations", 12, "--out", folder / kind)
+        result = run_command("fit", kind, folder / str(text), *options, "--max-iterations", 12, "--out", folder / kind)
         assert result.exit_code == 0, result.stderr
     return folder

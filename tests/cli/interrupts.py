@@ -31,9 +31,9 @@ from pyro_unsup.data import toy
 
 PATIENCE = 120
 COMMANDS: dict[str, list[str]] = {
-    "fit": ["fit", "tagger", "text.txt", "--tags", "4", "--iterations", "150", "--tolerance", "0"],
+    "fit": ["fit", "tagger", "text.txt", "--tags", "4", "--max-iterations", "150", "--tolerance", "0"],
     "fit, restarts": [
-        "fit", "tagger", "text.txt", "--tags", "3", "--iterations", "40", "--restarts", "3", "--processes", "1",
+        "fit", "tagger", "text.txt", "--tags", "3", "--max-iterations", "40", "--restarts", "3", "--jobs", "1",
     ],
     "fit, stream": [
         "fit", "tagger", "text.txt", "--tags", "3", "--stepwise", "--batch-size", "1", "--vocab-from", "words.txt",

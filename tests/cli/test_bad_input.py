@@ -100,11 +100,15 @@ def test_standard_input_is_as_strict(world: Path, run: Run) -> None:
     assert refusal(run("predict", world / "model", "-", stdin="a\n")).startswith("-: the name does not tell the format")
 
 
-def test_tags_outside_the_set(tmp_path: Path, world: Path, run: Run) -> None:
-    gold = tmp_path / "gold.tagged"
-    gold.write_text("the DET\ndog NOUN\n\nruns VERBISH\n")
-    message = refusal(run("evaluate", world / "named", gold, "--json"))
-    assert message.startswith(f"{gold}:4: the tag 'VERBISH' is not in the given set of 12; expected one of DET, ")
+def test_gold_tags_that_the_model_does_not_have_are_wrong(tmp_path: Path, world: Path, run: Run) -> None:
+    right, strange = tmp_path / "right.tagged", tmp_path / "strange.tagged"
+    right.write_text("the DET\ndog NOUN\n\n. PUNCT\n")
+    strange.write_text("the DET\ndog NOUN\n\n. PUNCTISH\n")
+    before, after = (json.loads(run("evaluate", world / "named", one, "--json").stdout) for one in (right, strange))
+    assert (before["accuracy"], after["accuracy"]) == (1.0, pytest.approx(2 / 3))
+    said = run("evaluate", world / "named", strange)
+    assert said.exit_code == 0
+    assert "1 of 3 words have gold tags that the model does not have, and count as wrong: PUNCTISH\n" in said.stderr
     untagged = refusal(run("evaluate", world / "named", world / "plain.txt"))
     assert untagged.startswith(f"{world / 'plain.txt'}: no tags in it, expected a tagged text; is --format right")
 
@@ -218,14 +222,16 @@ def test_a_model_is_not_overwritten_and_no_work_is_done_in_vain(tmp_path: Path, 
     before = contents(world)
     for out in (world / "model", world, world / "new.txt"):
         message = refusal(run("fit", "tagger", tmp_path / "not there", "--out", out))
-        assert message.startswith(f"{out}: exists already; choose another folder, or overwrite it")
+        assert message.startswith(
+            f"{out}: exists already; choose another folder, or replace it (overwrite=True, or --o"
+        )
     message = refusal(run("fit", "tagger", tmp_path / "not there", "--out", world, "--overwrite"))
     assert message.startswith(f"{world}: exists and is not a fit, so it is not replaced")
     assert contents(world) == before
     (tmp_path / "m.checkpoint").mkdir()
     (tmp_path / "m.checkpoint" / "thesis.tex").touch()
     message = refusal(run("fit", "tagger", world / "text.tagged", "--out", tmp_path / "m", "--overwrite"))
-    assert message.startswith(f"{tmp_path / 'm.checkpoint'}: is in the way of the checkpoints, and is not one")
+    assert message.startswith(f"{tmp_path / 'm.checkpoint'}: exists, but is not a checkpoint folder")
 
 
 def test_output_that_cannot_be_written(tmp_path: Path, world: Path, run: Run) -> None:
@@ -248,7 +254,7 @@ def test_options_that_contradict(tmp_path: Path, world: Path, run: Run) -> None:
     assert message.startswith("20,000 tags of order 2 over ")
     assert message.endswith("take fewer tags, --order 1 or a higher --min-count")
     message = refusal(run("predict", world / "model", text, "--probabilities", "--output-format", "slashes"))
-    assert message == "--probabilities need columns to stand in, not --output-format slashes"
+    assert message == "--probabilities needs --output-format columns, not slashes"
     for arguments in (["--order", 3], ["--tags", 0], ["--tolerance", "x"], ["--restarts", 0], ["--nonsense"]):
         result = run(*fit, *arguments)
         assert (result.exit_code, result.stdout) == (2, "")
@@ -264,7 +270,7 @@ def test_numbers_that_are_not_finite(tmp_path: Path, world: Path, run: Run, opti
 
 
 def test_seeds_have_a_bound(tmp_path: Path, world: Path, run: Run) -> None:
-    fit = ("fit", "tagger", world / "text.tagged", "--tags", 2, "--iterations", 1, "--out", tmp_path / "m")
+    fit = ("fit", "tagger", world / "text.tagged", "--tags", 2, "--max-iterations", 1, "--out", tmp_path / "m")
     for arguments in (fit, ("demo", "--out", tmp_path / "demo")):
         result = run(*arguments, "--seed", 99999999999999999999999)
         assert (result.exit_code, result.stdout) == (2, "")

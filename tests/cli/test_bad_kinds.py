@@ -104,7 +104,7 @@ def test_engines_that_make_no_sense(tmp_path: Path, zoo: Path, run: Run) -> None
     ):
         assert refusal_after_reading(run(*fit, *options)).startswith(what)
         assert not any(tmp_path.iterdir())
-    warned = run(*fit, "--stepwise", "--power", 0.5, "--passes", 1)
+    warned = run(*fit, "--stepwise", "--power", 0.5, "--max-iterations", 1)
     assert warned.exit_code == 0
     assert "warning: power 0.5: Liang & Klein (2009) use it too" in warned.stderr
 

@@ -31,7 +31,14 @@ def translations(kappa: float, **options: Any) -> dict[str, pu.LogLinear]:
 Make = Callable[[Any, Any], Any]
 know = pu.components
 tags = pu.templates.dependency("upos")
-TREES = ("--know", "right_attach", "--know", "verb-as-root=VERB,AUX", "--know", "short-dependencies=2")
+TREES = (
+    "--constraint",
+    "right_attach",
+    "--constraint",
+    "verb-as-root=VERB,AUX",
+    "--constraint",
+    "short-dependencies=2",
+)
 CASES: dict[str, tuple[str, tuple[object, ...], Make]] = {
     "tagger by VB": ("tagger", ("--vb", 0.1), lambda m, s: pu.EM(m, pu.DirichletVB(0.1), s)),
     "tagger by features": (
@@ -46,13 +53,13 @@ CASES: dict[str, tuple[str, tuple[object, ...], Make]] = {
     ),
     "tagger that knows words": (
         "tagger",
-        ("--know", "word-tags=the:0,.:1|2"),
+        ("--constraint", "word-tags=the:0,.:1|2"),
         lambda m, s: pu.MixtureEM(m, [know.word_tags({"the": [0], ".": [1, 2]})], None, s),
     ),
     "ccm by VB": ("ccm", ("--vb", 1), lambda m, s: pu.EM(m, pu.DirichletVB(1.0), s)),
     "ccm that knows fragments": (
         "ccm",
-        ("--know", "fragments=AUX", "--smooth", 2, "--smooth-distituents", 8),
+        ("--constraint", "fragments=AUX", "--smooth", 2, "--smooth-distituents", 8),
         lambda m, s: pu.MixtureEM(m, [know.fragments(["AUX"])], pu.DirichletMAP(), s),
     ),
     "dmv by logistic normals": ("dmv", ("--logistic-normal",), lambda m, s: pu.EM(m, pu.LogisticNormal(), s)),
@@ -74,7 +81,7 @@ CASES: dict[str, tuple[str, tuple[object, ...], Make]] = {
     ),
     "dmv-ccm that knows nouns": (
         "dmv-ccm",
-        ("--know", "noun-sequence=NOUN,PROPN", "--free", 0.9),
+        ("--constraint", "noun-sequence=NOUN,PROPN", "--free", 0.9),
         lambda m, s: pu.MixtureEM(
             m, [know.noun_sequence(["NOUN", "PROPN"])], pu.DirichletMAP(), s, polytope=pu.schedules.fixed(0.9)
         ),
@@ -82,7 +89,7 @@ CASES: dict[str, tuple[str, tuple[object, ...], Make]] = {
     "clusterer by fitted VB": ("clusterer", ("--vb", "fitted"), lambda m, s: pu.EM(m, pu.EmpiricalDirichlet(), s)),
     "clusterer that knows seeds": (
         "clusterer",
-        ("--know", "seeds=0:rope|boats,1:swim", "--vb", 1),
+        ("--constraint", "seeds=0:rope|boats,1:swim", "--vb", 1),
         lambda m, s: pu.MixtureEM(m, [know.seeds({0: ["rope", "boats"], 1: ["swim"]})], pu.DirichletVB(1.0), s),
     ),
     "segmenter by features": (
@@ -92,7 +99,7 @@ CASES: dict[str, tuple[str, tuple[object, ...], Make]] = {
     ),
     "segmenter that knows vowels": (
         "segmenter",
-        ("--know", "spelled-with=aeiou"),
+        ("--constraint", "spelled-with=aeiou"),
         lambda m, s: pu.MixtureEM(m, [know.spelled_with(list("aeiou"))], None, s),
     ),
     "aligner by features": (
@@ -102,7 +109,7 @@ CASES: dict[str, tuple[str, tuple[object, ...], Make]] = {
     ),
     "aligner that knows the diagonal": (
         "aligner",
-        ("--know", "near-diagonal=0.3"),
+        ("--constraint", "near-diagonal=0.3"),
         lambda m, s: pu.MixtureEM(m, [know.near_diagonal(0.3)], None, s),
     ),
 }
@@ -114,7 +121,19 @@ def test_fit_is_what_the_library_gives_and_survives_a_break(
 ) -> None:
     kind, how, make = CASES[case]
     text, *options = TEXTS[kind]
-    fit = ("fit", kind, texts / str(text), *options, *how, "--tolerance", 0, "--iterations", 4, "--out", tmp_path / "m")
+    fit = (
+        "fit",
+        kind,
+        texts / str(text),
+        *options,
+        *how,
+        "--tolerance",
+        0,
+        "--max-iterations",
+        4,
+        "--out",
+        tmp_path / "m",
+    )
     stop_at(0, 2)
     assert run(*fit).exit_code == 130
     stop_at(None)
@@ -126,10 +145,10 @@ def test_fit_is_what_the_library_gives_and_survives_a_break(
     found = pu.load(tmp_path / "m")
     assert [row["objective"] for row in found.rows] == [row["objective"] for row in expected.rows]
     assert all(torch.equal(found.weights[name], w) for name, w in expected.weights.items())
-    said = "where nothing is left of what is known, it did not count: "
+    said = "constraints were ignored where they cannot be satisfied: "
     last = [line.removeprefix(said) for line in result.stderr.splitlines() if line.startswith(said)]
     if "fallbacks" in expected.config:
-        names = [str(one).partition("=")[0] for before, one in pairwise(how) if before == "--know"]
+        names = [str(one).partition("=")[0] for before, one in pairwise(how) if before == "--constraint"]
         first, *others = (f"{name} in {n}" for name, n in zip(names, expected.config["fallbacks"], strict=True))
         assert last == [", ".join([f"{first} of {len(data)} examples", *others])]
     else:
@@ -142,8 +161,8 @@ def test_everything_else_combines(tmp_path: Path, texts: Path, run: Run, kind: s
     text, *options = TEXTS[kind]
     for name, engine in {
         "anneal": ("--anneal", "--beta-start", 0.5, "--beta-factor", 2, "--tolerance", 0.01),
-        "stepwise": ("--stepwise", "--batch-size", 7, "--passes", 4),
-        "viterbi": ("--viterbi", "--iterations", 4),
+        "stepwise": ("--stepwise", "--batch-size", 7, "--max-iterations", 4),
+        "viterbi": ("--viterbi", "--max-iterations", 4),
     }.items():
         fit = ("fit", kind, texts / str(text), *options, *weighing, *engine)
         assert run(*fit, "--out", tmp_path / name).exit_code == 0
@@ -172,7 +191,18 @@ def test_streams(tmp_path: Path, texts: Path, run: Run, kind: str) -> None:
 def test_kinds_without_templates_have_a_feature_for_each_cell(tmp_path: Path, texts: Path, run: Run) -> None:
     for kind in ("ccm", "clusterer"):
         text, *options = TEXTS[kind]
-        fit = ("fit", kind, texts / str(text), *options, "--features", 1, "--iterations", 2, "--out", tmp_path / kind)
+        fit = (
+            "fit",
+            kind,
+            texts / str(text),
+            *options,
+            "--features",
+            1,
+            "--max-iterations",
+            2,
+            "--out",
+            tmp_path / kind,
+        )
         assert run(*fit).exit_code == 0
         found = pu.load(tmp_path / kind)
         assert len(found.memory["features"]) == sum(w.numel() for w in found.weights.values())
@@ -182,8 +212,8 @@ def test_aligner_by_jumps(tmp_path: Path, texts: Path, run: Run) -> None:
     fit = ("fit", "aligner", texts / "pairs.txt", "--model", "hmm")
     for name, how in {
         "features": ("--features", 1, "--agreement", "none"),
-        "gradient": ("--features", 1, "--gradient", "--agreement", "2008", "--iterations", 7),
-        "known": ("--know", "near-diagonal"),
+        "gradient": ("--features", 1, "--gradient", "--agreement", "2008", "--max-iterations", 7),
+        "known": ("--constraint", "near-diagonal"),
     }.items():
         assert run(*fit, *how, "--tolerance", 0, "--out", tmp_path / name).exit_code == 0
         assert pu.load(tmp_path / name).report.iterations == (7 if name == "gradient" else 5)
@@ -192,16 +222,16 @@ def test_aligner_by_jumps(tmp_path: Path, texts: Path, run: Run) -> None:
 
 
 def test_aligner_without_a_stemmer(tmp_path: Path, texts: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyro_unsup.cli.kinds.aligner.find_spec", lambda name: None)
-    result = run("fit", "aligner", texts / "pairs.txt", "--features", 1, "--iterations", 1, "--out", tmp_path / "m")
+    monkeypatch.setattr("pyro_unsup.tasks.aligner.find_spec", lambda name: None)
+    result = run("fit", "aligner", texts / "pairs.txt", "--features", 1, "--max-iterations", 1, "--out", tmp_path / "m")
     assert "features have no stems of words in them: pip install nltk for those" in result.stderr
     names = {t for one in pu.load(tmp_path / "m").features.values() for t in (f.template for f in one.families)}
     assert not any("stem" in name for name in names)
 
 
 def test_restarts(tmp_path: Path, texts: Path, run: Run) -> None:
-    fit = ("--iterations", 2, "--restarts", 2, "--processes", 1, "--out")
-    known = ("--know", "all-right", "--noise", 0.1)
+    fit = ("--max-iterations", 2, "--restarts", 2, "--jobs", 1, "--out")
+    known = ("--constraint", "all-right", "--noise", 0.1)
     for kind, how in (("tagger", ("--features", 1)), ("dmv", known), ("dmv", ("--features", 1, "--noise", 0.1))):
         (text, *options), out = TEXTS[kind], tmp_path / f"{kind}{how[0]}"
         assert run("fit", kind, texts / str(text), *options, *how, *fit, out).exit_code == 0
@@ -210,14 +240,14 @@ def test_restarts(tmp_path: Path, texts: Path, run: Run) -> None:
 
 def test_a_checkpoint_belongs_to_one_run(tmp_path: Path, texts: Path, run: Run, stop_at: Callable[..., None]) -> None:
     text, *options = TEXTS["dmv"]
-    fit = ("fit", "dmv", texts / str(text), *options, "--iterations", 3, "--tolerance", 0, "--out", tmp_path / "m")
-    known = ("--know", "all-right", "--know", "short-dependencies=2")
+    fit = ("fit", "dmv", texts / str(text), *options, "--max-iterations", 3, "--tolerance", 0, "--out", tmp_path / "m")
+    known = ("--constraint", "all-right", "--constraint", "short-dependencies=2")
     stop_at(0, 1)
     assert run(*fit, *known).exit_code == 130
     stop_at(None)
     before = contents(tmp_path)
     for arguments, what in (
-        (("--know", "all-right"), "--know ['all-right', 'short-dependencies=2'], not ['all-right']"),
+        (("--constraint", "all-right"), "--constraint ['all-right', 'short-dependencies=2'], not ['all-right']"),
         ((*known, "--evenly"), "--evenly False, not True"),
         ((*known, "--vb", 1), "--vb None, not '1'"),
         ((*known, "--features", 1, "--classes", "upos"), "--classes None, not 'upos'"),
@@ -228,16 +258,18 @@ def test_a_checkpoint_belongs_to_one_run(tmp_path: Path, texts: Path, run: Run, 
     assert run(*fit, *known, "--resume").exit_code == 0
 
 
-@pytest.mark.parametrize("how", [("--vb", 0.5), ("--features", 1), ("--know", "right-attach", "--logistic-normal")])
+@pytest.mark.parametrize(
+    "how", [("--vb", 0.5), ("--features", 1), ("--constraint", "right-attach", "--logistic-normal")]
+)
 def test_fits_are_used_as_others_are(tmp_path: Path, texts: Path, run: Run, how: tuple[object]) -> None:
     text, *options = TEXTS["dmv"]
     file = texts / str(text)
-    assert run("fit", "dmv", file, *options, *how, "--iterations", 2, "--out", tmp_path / "m").exit_code == 0
+    assert run("fit", "dmv", file, *options, *how, "--max-iterations", 2, "--out", tmp_path / "m").exit_code == 0
     scores = json.loads(run("evaluate", tmp_path / "m", file, "--json").stdout)
     data, *_ = model_of("dmv", texts)
     expected = pu.load(tmp_path / "m").evaluate(data)
     assert {name: scores[name] for name in expected} == expected
     assert run("predict", tmp_path / "m", file).stdout.count("\n") == file.read_text().count("\n")
     shown = json.loads(run("show", tmp_path / "m", "--json").stdout)
-    assert shown["config"]["engine"] == ("MixtureEM" if how[0] == "--know" else "EM")
+    assert shown["config"]["engine"] == ("MixtureEM" if how[0] == "--constraint" else "EM")
     assert "likeliest to the left" in run("show", tmp_path / "m").stdout

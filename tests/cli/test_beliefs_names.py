@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import pyro_unsup as pu
-from pyro_unsup.cli.kinds import KINDS
-from pyro_unsup.cli.knowledge import WRITTEN, component_of
+from pyro_unsup import tasks
+from pyro_unsup.cli.constraints import WRITTEN, component_of
 
 from .beliefs_cases import TEXTS, small_texts
 from .conftest import Run
@@ -22,8 +22,8 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_nouns_and_verbs(tmp_path: Path, texts: Path, run: Run) -> None:
-    fit = ("fit", "dmv", texts / "text.conllu", "--features", 1, "--iterations", 1)
-    upos = run(*fit, "--tags", "upos", "--out", tmp_path / "upos").stderr.splitlines()
+    fit = ("fit", "dmv", texts / "text.conllu", "--features", 1, "--max-iterations", 1)
+    upos = run(*fit, "--column", "upos", "--out", tmp_path / "upos").stderr.splitlines()
     assert upos[1].startswith("features: nouns are ")
     nouns, verbs = (set(part.split(" are ")[1].split(", ")) for part in upos[1].split("; "))
     assert (nouns, verbs) == ({"NOUN", "PROPN", "PRON"}, {"VERB", "AUX"})
@@ -41,7 +41,7 @@ def test_nouns_and_verbs(tmp_path: Path, texts: Path, run: Run) -> None:
 def test_ties_between_tag_sets(tmp_path: Path, run: Run) -> None:
     """Penn's tags and those of the Chinese Treebank both have NN; verbs tell them apart."""
     (tmp_path / "zh.txt").write_text("NN VV NN\nNN MD VV PRP\nVV NNP PRP\n")
-    fit = ("fit", "dmv", tmp_path / "zh.txt", "--format", "lines", "--features", 1, "--iterations", 1)
+    fit = ("fit", "dmv", tmp_path / "zh.txt", "--format", "lines", "--features", 1, "--max-iterations", 1)
     assert "features: nouns are NN; verbs are VV" in run(*fit, "--out", tmp_path / "m").stderr
 
 
@@ -53,36 +53,52 @@ def test_every_component_can_be_named() -> None:
         listed.add(spelled)
     assert WRITTEN.keys() <= listed
     found = set()
-    for kind in KINDS:
-        with pytest.raises(pu.errors.UnsupError, match="nothing by this name is known") as caught:
-            component_of("?", kind)
-        found |= set(str(caught.value).rpartition("but ")[2].split(", "))
+    for kind in tasks.names():
+        with pytest.raises(pu.errors.UnsupError, match=r"no constraint of a .* has this name") as caught:
+            component_of("?", tasks.find(kind))
+        found |= set(str(caught.value).rpartition("there are ")[2].split(", "))
     assert found == listed
 
 
 def test_marks_without_their_meaning() -> None:
-    assert component_of(r"fragments=\,,\:", "ccm").values == {"separators": [",", ":"]}
-    found = component_of(r"word-tags=10\:30:CD,a\|b:X|Y,10\:30:NN", "tagger")
+    assert component_of(r"fragments=\,,\:", tasks.find("ccm")).values == {"separators": [",", ":"]}
+    found = component_of(r"word-tags=10\:30:CD,a\|b:X|Y,10\:30:NN", tasks.find("tagger"))
     assert found.values == {"tags": [["10:30", ["CD", "NN"]], ["a|b", ["X", "Y"]]]}
 
 
 def test_symbols_of_several_letters(tmp_path: Path, run: Run) -> None:
     (tmp_path / "t.txt").write_text("aa-b b-aa\naa b-o\n")
-    fit = ("fit", "segmenter", tmp_path / "t.txt", "--symbol-separator", "-", "--iterations", 1)
-    assert run(*fit, "--know", "spelled-with=aa,o", "--out", tmp_path / "m").exit_code == 0
+    fit = ("fit", "segmenter", tmp_path / "t.txt", "--symbol-separator", "-", "--max-iterations", 1)
+    assert run(*fit, "--constraint", "spelled-with=aa,o", "--out", tmp_path / "m").exit_code == 0
     assert pu.load(tmp_path / "m").config["components"] == ["spelled_with(symbols=['aa', 'o'])"]
 
 
 LABELS: dict[str, tuple[str, str, str]] = {
-    "tag": ("dmv", "verb-as-root=VB", "--know verb-as-root: the text that is learned from has no VB, but such as "),
-    "default": ("dmv", "noun-sequence", "--know noun-sequence: the text that is learned from has no NN, but such as "),
-    "dropped": ("ccm", "fragments=PUNCT", "--know fragments: the text that is learned from has no PUNCT, but such as "),
+    "tag": (
+        "dmv",
+        "verb-as-root=VB",
+        "--constraint verb-as-root: the text that is learned from has no VB, but such as ",
+    ),
+    "default": (
+        "dmv",
+        "noun-sequence",
+        "--constraint noun-sequence: the text that is learned from has no NN, but such as ",
+    ),
+    "dropped": (
+        "ccm",
+        "fragments=PUNCT",
+        "--constraint fragments: the text that is learned from has no PUNCT, but such as ",
+    ),
     "number": (
         "tagger",
         "word-tags=the:DT",
-        "--know word-tags: without a dictionary tags are numbers, 0 to 2, actual ",
+        "--constraint word-tags: without a dictionary tags are numbers, 0 to 2, actual ",
     ),
-    "range": ("tagger", "word-tags=the:3", "--know word-tags: without a dictionary tags are numbers, 0 to 2, actual "),
+    "range": (
+        "tagger",
+        "word-tags=the:3",
+        "--constraint word-tags: without a dictionary tags are numbers, 0 to 2, actual ",
+    ),
     "cluster": ("clusterer", "seeds=3:rope", "none of ['3'] is known as 'cluster': there are [0, 1, 2]"),
 }
 
@@ -92,7 +108,7 @@ def test_labels_that_are_not_there(tmp_path: Path, texts: Path, run: Run, case: 
     kind, known, what = LABELS[case]
     text, *options = TEXTS[kind]
     message = refusal_after_reading(
-        run("fit", kind, texts / str(text), *options, "--know", known, "--out", tmp_path / "m")
+        run("fit", kind, texts / str(text), *options, "--constraint", known, "--out", tmp_path / "m")
     )
     assert message.startswith(f"error: {what}")
     assert not any(tmp_path.iterdir())
@@ -100,7 +116,7 @@ def test_labels_that_are_not_there(tmp_path: Path, texts: Path, run: Run, case: 
 
 def test_some_labels_are_not_there(tmp_path: Path, texts: Path, run: Run) -> None:
     text, *options = TEXTS["dmv"]
-    fit = ("fit", "dmv", texts / str(text), *options, "--know", "verb-as-root=VERB,VB,MD", "--iterations", 1)
+    fit = ("fit", "dmv", texts / str(text), *options, "--constraint", "verb-as-root=VERB,VB,MD", "--max-iterations", 1)
     result = run(*fit, "--out", tmp_path / "m")
     assert result.exit_code == 0
-    assert "warning: --know verb-as-root: the text that is learned from has no VB, MD\n" in result.stderr
+    assert "warning: --constraint verb-as-root: the text that is learned from has no VB, MD\n" in result.stderr

@@ -31,32 +31,38 @@ REFUSED: dict[str, tuple[tuple[object, ...], str]] = {
     ),
     "gradient": (("--gradient",), "--gradient belongs to --features; add that, or leave it out"),
     "engines": (("--features", 0, "--gradient", "--anneal"), f"--gradient and --anneal are two ways to learn{WAYS}"),
-    "stepwise": (("--know", "all-right", "--stepwise"), f"--know and --stepwise are two ways to learn{WAYS}"),
-    "viterbi": (("--know", "all-right", "--viterbi"), f"--know and --viterbi are two ways to learn{WAYS}"),
-    "both": (
-        ("--know", "all-right", "--features", 1, "--gradient"),
-        f"--know and --gradient are two ways to learn{WAYS}",
+    "stepwise": (
+        ("--constraint", "all-right", "--stepwise"),
+        f"--constraint and --stepwise are two ways to learn{WAYS}",
     ),
-    "free": (("--free", 0.9), "--free belongs to --know; add that, or leave it out"),
-    "evenly": (("--evenly",), "--evenly belongs to --know; add that, or leave it out"),
+    "viterbi": (("--constraint", "all-right", "--viterbi"), f"--constraint and --viterbi are two ways to learn{WAYS}"),
+    "both": (
+        ("--constraint", "all-right", "--features", 1, "--gradient"),
+        f"--constraint and --gradient are two ways to learn{WAYS}",
+    ),
+    "free": (("--free", 0.9), "--free belongs to --constraint; add that, or leave it out"),
+    "evenly": (("--evenly",), "--evenly belongs to --constraint; add that, or leave it out"),
     "share": (
-        ("--know", "all-right", "--free", "0.9:0.8"),
+        ("--constraint", "all-right", "--free", "0.9:0.8"),
         "--free is a share between 0 and 1, or two of which the second is no less, such as 0.85:0.95, actual '0.9:0.8'",
     ),
     "name": (
-        ("--know", "near-diagonal=1"),
-        "--know near-diagonal: nothing by this name is known of a dmv, but all-right, left-chain, noun-sequence, "
-        "right-attach, short-dependencies, verb-as-root",
+        ("--constraint", "near-diagonal=1"),
+        "--constraint near-diagonal: no constraint of a dmv has this name; there are all-right, left-chain, "
+        "noun-sequence, right-attach, short-dependencies, verb-as-root",
     ),
-    "no values": (("--know", "right-attach=1"), "--know right-attach has no values, actual '1'"),
-    "values": (("--know", "verb-as-root"), "--know verb-as-root needs tags, as in --know verb-as-root=TAG,TAG"),
+    "no values": (("--constraint", "right-attach=1"), "--constraint right-attach has no values, actual '1'"),
+    "values": (
+        ("--constraint", "verb-as-root"),
+        "--constraint verb-as-root needs tags, as in verb-as-root=TAG,TAG",
+    ),
     "empty": (
-        ("--know", "verb-as-root=VERB,"),
-        "--know verb-as-root needs tags, as in --know verb-as-root=TAG,TAG, actual 'VERB,'",
+        ("--constraint", "verb-as-root=VERB,"),
+        "--constraint verb-as-root needs tags, as in verb-as-root=TAG,TAG, actual 'VERB,'",
     ),
     "number": (
-        ("--know", "short-dependencies=0"),
-        "--know short-dependencies needs limit, as in --know short-dependencies=N, actual '0'",
+        ("--constraint", "short-dependencies=0"),
+        "--constraint short-dependencies needs limit, as in short-dependencies=N, actual '0'",
     ),
     "classes": (("--classes", "penn"), "--classes belongs to --features; add that, or leave it out"),
     "tag set": (

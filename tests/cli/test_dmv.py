@@ -22,7 +22,7 @@ from .test_bad_input import edit, refusal
 from .test_kinds import ENGINES, refusal_after_reading
 
 SENTENCES = 60
-FIT = ("--iterations", 12)
+FIT = ("--max-iterations", 12)
 
 
 def conllu(corpus: Any) -> str:
@@ -79,7 +79,7 @@ def test_fit_is_what_the_library_gives_and_survives_a_break(
     [("harmonic-tree", "tree"), ("harmonic-parameters", "parameters"), ("harmonic-viterbi", "viterbi")],
 )
 def test_starts(tmp_path: Path, grammar: Path, run: Run, start: str, reading: str) -> None:
-    fit = ("fit", "dmv", grammar / "text.conllu", "--iterations", 2, "--smooth", 0.1, "--init", start)
+    fit = ("fit", "dmv", grammar / "text.conllu", "--max-iterations", 2, "--smooth", 0.1, "--start", start)
     assert run(*fit, "--out", tmp_path / "m").exit_code == 0
     data = data_of(grammar)
     model = pu.models.DMV.of(data)
@@ -88,12 +88,12 @@ def test_starts(tmp_path: Path, grammar: Path, run: Run, start: str, reading: st
 
 
 def test_starts_without_an_opinion(tmp_path: Path, grammar: Path, run: Run) -> None:
-    fit = ("fit", "dmv", grammar / "text.conllu", "--iterations", 2, "--smooth", 0.1)
-    assert run(*fit, "--init", "uniform", "--out", tmp_path / "uniform").exit_code == 0
+    fit = ("fit", "dmv", grammar / "text.conllu", "--max-iterations", 2, "--smooth", 0.1)
+    assert run(*fit, "--start", "uniform", "--out", tmp_path / "uniform").exit_code == 0
     data = data_of(grammar)
     engine = pu.EM(pu.models.DMV.of(data), pu.AddLambda(0.1), pu.init.uniform())
     assert pu.load(tmp_path / "uniform").objective == engine.run(data, iterations=2, progress=False).objective
-    random = (*fit, "--start", "random", "--restarts", 3, "--processes", 1, "--seed", 5, "--out", tmp_path / "random")
+    random = (*fit, "--start", "random", "--restarts", 3, "--jobs", 1, "--seed", 5, "--out", tmp_path / "random")
     assert run(*random).exit_code == 0
     found = pu.load(tmp_path / "random").report.restarts
     for k in range(3):
@@ -162,21 +162,31 @@ def test_scores(grammar: Path, run: Run) -> None:
     assert found["unknown_tokens"] == 0
     table = run("evaluate", grammar / "dmv", grammar / "text.conllu", "--max-length", 6)
     assert all(name in table.stdout for name in ("directed", "undirected", "ned", "loglik_per_token", "chain to next"))
-    assert "The root's word counts" in table.stderr
+    assert "directed: words with the right head, the root's word too" in table.stderr
+    assert "chain_to_next: every word's head is the next word" in table.stderr
 
 
 def test_columns_and_what_is_left_out(tmp_path: Path, grammar: Path, run: Run) -> None:
-    fit = ("fit", "dmv", grammar / "text.conllu", "--iterations", 1)
-    assert run(*fit, "--tags", "upos", "--max-length", 7, "--out", tmp_path / "upos").exit_code == 0
+    fit = ("fit", "dmv", grammar / "text.conllu", "--max-iterations", 1)
+    assert run(*fit, "--column", "upos", "--max-length", 7, "--out", tmp_path / "upos").exit_code == 0
     model = pu.load(tmp_path / "upos")
     assert "NOUN" in model.model.vocab
     # The column of training is remembered.
     found = json.loads(run("evaluate", tmp_path / "upos", grammar / "text.conllu", "--json").stdout)
     assert found["unknown_tokens"] == 0
     assert max(map(int, found["by_length"])) == 7
-    other = run("evaluate", tmp_path / "upos", grammar / "text.conllu", "--tags", "xpos")
-    assert "tags are unknown to the model" in other.stderr
-    assert "sentences have probability zero, so loglik_per_token is infinite" in other.stderr
+    for command in (["evaluate"], ["evaluate", "--json"], ["predict"]):
+        other = run(*command, tmp_path / "upos", grammar / "text.conllu", "--column", "xpos")
+        assert refusal(other).endswith(
+            "tags is known to the model; is it the tag set that the model was trained on? With CoNLL-U, choose the "
+            "column with --column"
+        )
+    mixed = tmp_path / "mixed.tagged"
+    mixed.write_text("a/DET dog/noun barks/verb\n")
+    result = run("predict", tmp_path / "upos", mixed)
+    assert result.exit_code == 0
+    assert result.stderr.startswith("warning: 2 of 3 tags are unknown to the model: the rest of the sentence decided. ")
+    assert result.stderr.count("\n") == 1
     assert run(*fit, "--keep-punctuation", "--out", tmp_path / "all").exit_code == 0
     assert "punct" in pu.load(tmp_path / "all").model.vocab
     assert pu.load(tmp_path / "all").config["dropped"] == []
@@ -185,7 +195,7 @@ def test_columns_and_what_is_left_out(tmp_path: Path, grammar: Path, run: Run) -
 
 
 def test_skewed_annealing(tmp_path: Path, grammar: Path, run: Run) -> None:
-    anneal = ("--anneal", "--toward", "harmonic", "--beta-start", 0.5, "--iterations", 9)
+    anneal = ("--anneal", "--toward", "harmonic", "--beta-start", 0.5, "--max-iterations", 9)
     assert run("fit", "dmv", grammar / "text.conllu", *anneal, "--out", tmp_path / "m").exit_code == 0
     assert pu.load(tmp_path / "m").config["toward"] == "harmonic"
 
@@ -216,7 +226,7 @@ def test_bad_input(tmp_path: Path, grammar: Path, run: Run) -> None:
     ):
         assert refusal(run(*fit, *options)) == what
     assert refusal(run("fit", "dmv", "-", "--format", "conllu", "--out", tmp_path / "m", stdin=UNTAGGED)) == (
-        "-: no tags in its column xpos; take another with --tags upos"
+        "-: no tags in its column xpos; take another with --column upos"
     )
     assert refusal(run("evaluate", grammar / "dmv", grammar / "text.mrg")) == (
         f"{grammar / 'text.mrg'}: no heads in it, expected a treebank in CoNLL-U; is --format right?"
@@ -253,7 +263,7 @@ def test_real_treebanks(
     tmp_path: Path, real_data: Path, run: Run, name: str, column: str, figures: tuple[int, int, float]
 ) -> None:
     file = real_data / "ud" / f"{name}-ud-train.conllu.xz"
-    fit = ("fit", "dmv", file, "--tags", column, "--iterations", 3, "--out", tmp_path / "m")
+    fit = ("fit", "dmv", file, "--column", column, "--max-iterations", 3, "--out", tmp_path / "m")
     assert run(*fit).exit_code == 0
     found = json.loads(run("evaluate", tmp_path / "m", file, "--json").stdout)
     chain = round(found["chain_to_next"]["directed"], 4)

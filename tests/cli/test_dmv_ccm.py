@@ -12,7 +12,7 @@ import torch
 
 import pyro_unsup as pu
 from pyro_unsup.data import read_brackets, read_conllu, short_tag_sequences, toy, write_brackets, write_heads
-from pyro_unsup.results.decoding.headed import decode
+from pyro_unsup.tasks.decoding.dmv_ccm import decode
 
 from .conftest import Run, run_command
 from .test_bad_input import refusal
@@ -28,7 +28,7 @@ def grammar(tmp_path_factory: pytest.TempPathFactory) -> Path:
     corpus = toy.sentences(50, seed=3)
     (folder / "text.conllu").write_text(conllu(corpus))
     write_brackets(corpus, None, folder / "text.mrg")
-    result = run_command("fit", "dmv-ccm", folder / "text.conllu", "--iterations", 5, "--out", folder / "m")
+    result = run_command("fit", "dmv-ccm", folder / "text.conllu", "--max-iterations", 5, "--out", folder / "m")
     assert result.exit_code == 0, result.stderr
     return folder
 
@@ -37,13 +37,13 @@ def test_fit_is_what_the_library_gives(tmp_path: Path, grammar: Path, run: Run) 
     data = short_tag_sequences(read_conllu(grammar / "text.conllu", drop_upos=["PUNCT"]), 10, ())
     for options, arcs, spans, order, reading in (
         ((), 1.0, (3.0, 9.0), "right", "counts"),
-        ((*SMOOTH, "--order", "left", "--init", "harmonic-tree"), 1.1, (1.5, 2.0), "left", "tree"),
+        ((*SMOOTH, "--order", "left", "--start", "harmonic-tree"), 1.1, (1.5, 2.0), "left", "tree"),
     ):
         prior = {**dict.fromkeys(("root", "attach", "stop"), arcs), **dict.fromkeys(("yield", "context"), spans)}
         model, estimate = pu.models.DMVCCM.of(data, prior=prior, order=order), pu.DirichletMAP()
         engine = pu.EM(model, estimate, model.start(data, reading=reading, estimate=estimate))
         expected = engine.run(data, iterations=5, tolerance=1e-6, progress=False)
-        fit = ("fit", "dmv-ccm", grammar / "text.conllu", "--iterations", 5, *options, "--out", tmp_path / order)
+        fit = ("fit", "dmv-ccm", grammar / "text.conllu", "--max-iterations", 5, *options, "--out", tmp_path / order)
         assert run(*fit).exit_code == 0
         found = pu.load(tmp_path / order)
         assert [row["objective"] for row in found.rows] == [row["objective"] for row in expected.rows]
@@ -53,8 +53,8 @@ def test_fit_is_what_the_library_gives(tmp_path: Path, grammar: Path, run: Run) 
 
 def test_annealing_and_mini_batches(tmp_path: Path, grammar: Path, run: Run) -> None:
     for name, options in (
-        ("anneal", ("--anneal", "--beta-start", 0.5, "--beta-factor", 2, "--iterations", 4)),
-        ("stepwise", ("--stepwise", "--passes", 2)),
+        ("anneal", ("--anneal", "--beta-start", 0.5, "--beta-factor", 2, "--max-iterations", 4)),
+        ("stepwise", ("--stepwise", "--max-iterations", 2)),
     ):
         assert run("fit", "dmv-ccm", grammar / "text.conllu", *options, "--out", tmp_path / name).exit_code == 0
 
@@ -79,7 +79,7 @@ def test_trees_out(tmp_path: Path, grammar: Path, run: Run) -> None:
 
 
 def test_scores(tmp_path: Path, grammar: Path, run: Run) -> None:
-    assert run("fit", "dmv-ccm", grammar / "text.mrg", "--iterations", 2, "--out", tmp_path / "m").exit_code == 0
+    assert run("fit", "dmv-ccm", grammar / "text.mrg", "--max-iterations", 2, "--out", tmp_path / "m").exit_code == 0
     heads = short_tag_sequences(read_conllu(grammar / "text.conllu", drop_upos=["PUNCT"]), 10, ())
     trees = short_tag_sequences(read_brackets(grammar / "text.mrg"), 10, ["PUNCT"])
     for folder, file, gold, name in (
@@ -94,7 +94,7 @@ def test_scores(tmp_path: Path, grammar: Path, run: Run) -> None:
             assert (found["tokens"], found["unknown_tokens"]) == (gold.tokens, 0)
         assert name in run("evaluate", folder, grammar / file).stdout
     other = run("evaluate", tmp_path / "m", grammar / "text.conllu")  # its tags are in lower case
-    assert "tags are unknown to the model" in other.stderr
+    assert "tags is known to the model; is it the tag set that the model was trained on?" in refusal(other)
 
 
 def test_show_and_help(grammar: Path, run: Run) -> None:

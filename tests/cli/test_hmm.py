@@ -13,7 +13,7 @@ import torch
 import pyro_unsup as pu
 from pyro_unsup.data import read_bitext, read_links
 from pyro_unsup.models import Aligner, HMMAligner
-from pyro_unsup.results.decoding.aligning import decode
+from pyro_unsup.tasks.decoding.aligner import decode
 
 from .conftest import Run
 
@@ -34,8 +34,8 @@ def expected(zoo: Path, first: int, iterations: int, **options: Any) -> pu.Fit:
     ("arguments", "first", "iterations", "options"),
     [
         ((), 5, 5, {}),
-        (("--first", 2, "--iterations", 3, "--null", 0.1), 2, 3, {"null": 0.1}),
-        (("--learn-null", "--first", 0, "--iterations", 4), 0, 4, {"null": "learn"}),
+        (("--first", 2, "--max-iterations", 3, "--null", 0.1), 2, 3, {"null": 0.1}),
+        (("--learn-null", "--first", 0, "--max-iterations", 4), 0, 4, {"null": "learn"}),
     ],
 )
 def test_fit_is_what_the_library_gives_and_survives_a_break(

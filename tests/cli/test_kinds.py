@@ -46,7 +46,7 @@ def model_of(kind: str, data: Any) -> tuple[Any, Any, Any]:
 
 
 ENGINES: dict[str, tuple[tuple[object, ...], dict[str, Any], Callable[..., Any]]] = {
-    "em": (("--tolerance", 0, "--iterations", 8), {"tolerance": 0, "iterations": 8}, pu.EM),
+    "em": (("--tolerance", 0, "--max-iterations", 8), {"tolerance": 0, "iterations": 8}, pu.EM),
     "anneal": (
         ("--anneal", "--beta-start", 0.2, "--beta-factor", 2, "--tolerance", 0.001),
         {"tolerance": 0.001},
@@ -59,12 +59,12 @@ ENGINES: dict[str, tuple[tuple[object, ...], dict[str, Any], Callable[..., Any]]
         ),
     ),
     "stepwise": (
-        ("--stepwise", "--power", 0.8, "--batch-size", 7, "--seed", 2, "--passes", 8, "--tolerance", 0),
+        ("--stepwise", "--power", 0.8, "--batch-size", 7, "--seed", 2, "--max-iterations", 8, "--tolerance", 0),
         {"order_seed": 2, "seed": 2, "iterations": 8, "tolerance": 0},
         lambda *parts: StepwiseEM(*parts, power=0.8, batch_size=7),
     ),
     "viterbi": (
-        ("--viterbi", "--smooth", 0.1, "--tolerance", 0, "--iterations", 4),
+        ("--viterbi", "--smooth", 0.1, "--tolerance", 0, "--max-iterations", 4),
         {"tolerance": 0, "iterations": 4},
         lambda model, estimate, start: pu.EM(pu.harden(model), estimate or pu.AddLambda(0.1), start),
     ),
@@ -101,7 +101,7 @@ def test_a_checkpoint_belongs_to_one_run(
     tmp_path: Path, zoo: Path, run: Run, stop_at: Callable[..., None], kind: str
 ) -> None:
     text, *options = TEXTS[kind]
-    fit = ("fit", kind, zoo / str(text), *options, "--tolerance", 0, "--iterations", 5, "--out", tmp_path / "m")
+    fit = ("fit", kind, zoo / str(text), *options, "--tolerance", 0, "--max-iterations", 5, "--out", tmp_path / "m")
     stop_at(0, 2)
     assert run(*fit).exit_code == 130
     stop_at(None)
@@ -122,7 +122,7 @@ def test_a_checkpoint_belongs_to_one_run(
 
 
 def test_restarts(tmp_path: Path, zoo: Path, run: Run) -> None:
-    fit = ("fit", "segmenter", zoo / "lines.txt", "--iterations", 2, "--restarts", 3, "--processes", 1)
+    fit = ("fit", "segmenter", zoo / "lines.txt", "--max-iterations", 2, "--restarts", 3, "--jobs", 1)
     message = refusal_after_reading(run(*fit, "--out", tmp_path / "m"))
     what = "--restarts 3 would all start at the same place; give --noise 0.1 to set them apart, or leave it out"
     assert message == f"error: {what}"
@@ -144,7 +144,7 @@ def refusal_after_reading(result: Any) -> str:
 
 
 def test_annealing_that_is_cut_short_says_so(tmp_path: Path, zoo: Path, run: Run) -> None:
-    result = run("fit", "ccm", zoo / "trees.mrg", "--anneal", "--iterations", 2, "--out", tmp_path / "m")
+    result = run("fit", "ccm", zoo / "trees.mrg", "--anneal", "--max-iterations", 2, "--out", tmp_path / "m")
     assert result.exit_code == 0
     assert "warning: annealing ended at beta = 0.01, before 1, where likelihood is maximised" in result.stderr
 
@@ -152,7 +152,7 @@ def test_annealing_that_is_cut_short_says_so(tmp_path: Path, zoo: Path, run: Run
 @pytest.mark.parametrize("kind", ["clusterer", "segmenter", "aligner"])
 def test_stepwise_from_standard_input(tmp_path: Path, zoo: Path, run: Run, kind: str) -> None:
     text, *options = TEXTS[kind]
-    how = ("--stepwise", "--batch-size", 7, "--passes", 2)
+    how = ("--stepwise", "--batch-size", 7, "--max-iterations", 2)
     for out, file in (("file", zoo / str(text)), ("stdin", "-")):
         stdin = (zoo / str(text)).read_bytes()
         assert run("fit", kind, file, *options, *how, "--out", tmp_path / out, stdin=stdin).exit_code == 0

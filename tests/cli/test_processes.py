@@ -67,7 +67,7 @@ def iterations(folder: Path) -> int:
 def test_an_interrupt_keeps_a_checkpoint_to_go_on_from(tmp_path: Path, world: Path, run: Run) -> None:
     fit = ("fit", "tagger", world / "text.tagged", "--tags", 4, "--tolerance", 0)
     kept = tmp_path / "m.checkpoint"
-    with started(*fit, "--iterations", 1_000_000, "--out", tmp_path / "m", scratch=tmp_path) as process:
+    with started(*fit, "--max-iterations", 1_000_000, "--out", tmp_path / "m", scratch=tmp_path) as process:
         wait_for(lambda: least(tmp_path, 1) > 20, process)
         process.send_signal(signal.SIGINT)
         stdout, stderr = process.communicate(timeout=PATIENCE)
@@ -78,8 +78,8 @@ def test_an_interrupt_keeps_a_checkpoint_to_go_on_from(tmp_path: Path, world: Pa
     assert not (tmp_path / "m").exists()
     reached = iterations(kept / "seed-0")
     assert reached > 20
-    assert run(*fit, "--iterations", reached + 20, "--out", tmp_path / "m", "--resume").exit_code == 0
-    assert run(*fit, "--iterations", reached + 20, "--out", tmp_path / "whole").exit_code == 0
+    assert run(*fit, "--max-iterations", reached + 20, "--out", tmp_path / "m", "--resume").exit_code == 0
+    assert run(*fit, "--max-iterations", reached + 20, "--out", tmp_path / "whole").exit_code == 0
     assert tensors(tmp_path / "m") == tensors(tmp_path / "whole")
 
 
@@ -98,7 +98,7 @@ def test_an_interrupt_reaches_restarts_in_other_processes(tmp_path: Path, world:
         tmp_path / "m",
     )
     kept = tmp_path / "m.checkpoint"
-    with started(*fit, "--iterations", 1_000_000, "--processes", 2, scratch=tmp_path) as process:
+    with started(*fit, "--max-iterations", 1_000_000, "--jobs", 2, scratch=tmp_path) as process:
         wait_for(lambda: least(tmp_path, 2) > 5, process)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
         _, stderr = process.communicate(timeout=PATIENCE)
@@ -107,7 +107,7 @@ def test_an_interrupt_reaches_restarts_in_other_processes(tmp_path: Path, world:
     assert f"kept in {kept}" in stderr.decode()
     assert min(iterations(kept / f"seed-{seed}") for seed in (0, 1)) > 5
     assert not (kept / "seed-2").exists()
-    assert run(*fit, "--iterations", 1, "--processes", 1, "--resume").exit_code == 0
+    assert run(*fit, "--max-iterations", 1, "--jobs", 1, "--resume").exit_code == 0
 
 
 def test_an_interrupt_while_reading(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_a_reader_that_is_gone(world: Path, options: tuple[str, ...]) -> None:
 def test_a_locale_that_lacks_the_words(tmp_path: Path, run: Run, options: tuple[str, ...]) -> None:
     text = tmp_path / "t.tagged"
     text.write_text("café N\nnaïve A\n\ncafé N\n", encoding="utf-8")
-    fit = ("fit", "tagger", text, "--dictionary-from", text, "--iterations", 2, "--out", tmp_path / "m")
+    fit = ("fit", "tagger", text, "--dictionary-from", text, "--max-iterations", 2, "--out", tmp_path / "m")
     assert run(*fit).exit_code == 0
     bare = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     for command in (("show", tmp_path / "m", *options), ("evaluate", tmp_path / "m", text, *options)):

@@ -13,8 +13,8 @@ import pytest
 
 import pyro_unsup as pu
 from pyro_unsup.cli.chains import Chains, live
-from pyro_unsup.cli.kinds import SAMPLED
 from pyro_unsup.data import TagDictionary, read_tagged
+from pyro_unsup.tasks.clusterer import ClustererTask
 
 from .conftest import Run, contents, tensors
 
@@ -243,6 +243,22 @@ def test_evaluate(world: Path, run: Run, sampled: Path) -> None:
     shown = run("evaluate", sampled, world / "text.tagged").stdout
     assert f"{100 * found['accuracy']['mean']:.1f} %" in shown
     assert "deviation" in shown
+    assert "one tag" in shown
+
+
+def test_one_chain_has_no_deviation(
+    tmp_path: Path, world: Path, run: Run, caplog: pytest.LogCaptureFixture, recwarn: pytest.WarningsRecorder
+) -> None:
+    sample = ("sample", "tagger", world / "text.tagged", "--tags", 3, "--sweeps", 20, "--out", tmp_path / "s")
+    assert run(*sample).exit_code == 0
+    assert "deviation" not in run("evaluate", tmp_path / "s", world / "text.tagged").stdout
+    shown = run("show", tmp_path / "s")
+    page = " ".join(shown.stdout.split())
+    assert "1 chain of 10 draws" in page
+    assert "one chain cannot tell whether it has converged: sample with --chains 4" in page
+    assert "nan" not in page
+    assert shown.stderr == caplog.text == ""  # ArviZ has nothing to say of its own
+    assert not recwarn.list
 
 
 def test_another_text_is_not_scored(tmp_path: Path, world: Path, run: Run, sampled: Path) -> None:
@@ -282,6 +298,24 @@ def test_show(run: Run, sampled: Path) -> None:
     assert "not of the posterior" in page  # they were annealed
 
 
+def test_one_tag_for_most_words_is_said(tmp_path: Path, world: Path, run: Run) -> None:
+    for tags in (1, 12):
+        sample = (
+            "sample",
+            "tagger",
+            world / "text.tagged",
+            "--tags",
+            tags,
+            "--sweeps",
+            10,
+            "--out",
+            tmp_path / str(tags),
+        )
+        assert run(*sample).exit_code == 0
+    assert "100 % of the words have one tag" in " ".join(run("show", tmp_path / "1").stdout.split())
+    assert "of the words have one tag" not in " ".join(run("show", tmp_path / "12").stdout.split())
+
+
 def test_samples_do_not_predict(world: Path, run: Run, sampled: Path) -> None:
     result = run("predict", sampled, world / "new.txt")
     assert result.exit_code == 2
@@ -289,13 +323,14 @@ def test_samples_do_not_predict(world: Path, run: Run, sampled: Path) -> None:
 
 
 def test_samples_that_the_command_line_does_not_know(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(SAMPLED, "clusterer")
+    monkeypatch.delitem(ClustererTask.commands, "show_samples")  # type: ignore[arg-type]
     documents, _, _ = pu.data.toy.documents(10, seed=0, topics=2)
     kernel = pu.CollapsedGibbs(pu.models.Clusterer(2, documents.vocab))
     kernel.run(documents, sweeps=2, progress=False).save(tmp_path / "s")
     result = run("show", tmp_path / "s")
     assert result.stderr == (
-        f"error: {tmp_path / 's'}: samples of a Clusterer, which the command line does not know: use pu.Samples.load\n"
+        f"error: {tmp_path / 's'}: samples of a Clusterer, for which the command line has no show: use "
+        "pu.Samples.load\n"
     )
 
 

@@ -211,7 +211,11 @@ def test_a_pair_that_never_met_and_words_that_are_not_known(tmp_path: Path, run:
 @pytest.mark.parametrize(
     ("kind", "options", "what"),
     [
-        ("tagger", ["--passes", 3], "--iterations makes no sense with --vocab-from: a stream is read once; leave it"),
+        (
+            "tagger",
+            ["--max-iterations", 3],
+            "--max-iterations makes no sense with --vocab-from: a stream is read once; leave it",
+        ),
         ("tagger", ["--restarts", 3], "--restarts makes no sense with --vocab-from: a stream is read once; leave it"),
         ("tagger", ["--tolerance", 0], "--tolerance makes no sense with --vocab-from: a stream is read once; leave it"),
         ("tagger", ["--order-seed", 1], "--order-seed makes no sense with --vocab-from: a stream is read once;"),

@@ -20,8 +20,8 @@ from pyro_unsup.data import (
     write_brackets,
 )
 from pyro_unsup.evaluate import bracket_scores, right_branching
-from pyro_unsup.results.decoding.aligning import decode as align
-from pyro_unsup.results.decoding.parsing import decode as parse
+from pyro_unsup.tasks.decoding.aligner import decode as align
+from pyro_unsup.tasks.decoding.ccm import decode as parse
 
 from .conftest import TEXTS, Run, tensors
 
@@ -70,7 +70,7 @@ def test_sentences_of_nothing_but_punctuation_are_blank_lines(tmp_path: Path, zo
 def test_lines_of_tags(tmp_path: Path, zoo: Path, run: Run) -> None:
     corpus = short_tag_sequences(read_brackets(zoo / "trees.mrg"), 10, PUNCT)
     lines = "".join(" ".join(corpus.sentence(i)) + "\n" for i in range(len(corpus)))
-    fit = ("fit", "ccm", "-", "--format", "lines", "--smooth", 0.1, "--iterations", 12, "--out", tmp_path / "m")
+    fit = ("fit", "ccm", "-", "--format", "lines", "--smooth", 0.1, "--max-iterations", 12, "--out", tmp_path / "m")
     assert run(*fit, stdin=lines).exit_code == 0
     assert tensors_of(tmp_path / "m") == tensors_of(zoo / "ccm")
     assert (
@@ -83,7 +83,7 @@ def tensors_of(folder: Path) -> dict[str, list[float]]:
 
 
 def test_options_of_grammars(tmp_path: Path, zoo: Path, run: Run) -> None:
-    fit = ("fit", "ccm", zoo / "trees.mrg", "--iterations", 3, "--tolerance", 0)
+    fit = ("fit", "ccm", zoo / "trees.mrg", "--max-iterations", 3, "--tolerance", 0)
     options = ("--variant", 2, "--smooth", 2, "--smooth-distituents", 8, "--start", "uniform", "--empty-spans")
     assert (
         run(*fit, *options, "--drop", "PUNCT", "--drop", "ADV", "--max-length", 7, "--out", tmp_path / "m").exit_code
@@ -107,7 +107,7 @@ def test_clusters(tmp_path: Path, zoo: Path, run: Run) -> None:
     clusters, marginals = fit.predict(gold, probabilities=True)
     result = run("predict", zoo / "clusterer", zoo / "documents.txt")
     assert result.stdout == "".join(f"{k}\n" for k in clusters.tolist())
-    assert "words are none of the model's, and were passed over" in result.stderr
+    assert "words are unknown to the model: they were left out" in result.stderr
     rows = run("predict", zoo / "clusterer", zoo / "documents.txt", "--probabilities").stdout.splitlines()
     np.testing.assert_allclose([float(row.split("\t")[1]) for row in rows], marginals.max(1).values, atol=1e-6)
     scores = json.loads(run("evaluate", zoo / "clusterer", zoo / "documents.txt", "--json").stdout)
@@ -130,14 +130,14 @@ def test_documents_in_folders(tmp_path: Path, zoo: Path, run: Run) -> None:
         label, text = line.split("\t")
         (tmp_path / "texts" / label).mkdir(parents=True, exist_ok=True)
         (tmp_path / "texts" / label / str(number)).write_text(text)
-    options = ("--clusters", 3, "--drop-frequent", 4, "--min-count", 2, "--iterations", 2)
+    options = ("--clusters", 3, "--drop-frequent", 4, "--min-count", 2, "--max-iterations", 2)
     assert run("fit", "clusterer", tmp_path / "texts", *options, "--out", tmp_path / "m").exit_code == 0
     assert json.loads(run("evaluate", tmp_path / "m", tmp_path / "texts", "--json").stdout)["documents"] == 40
 
 
 def test_documents_as_they_were_saved(tmp_path: Path, zoo: Path, run: Run) -> None:
     read_documents(zoo / "documents.txt").save(tmp_path / "saved")
-    options = ("--clusters", 3, "--drop-frequent", 4, "--min-count", 2, "--iterations", 2)
+    options = ("--clusters", 3, "--drop-frequent", 4, "--min-count", 2, "--max-iterations", 2)
     for name, source in (("a", zoo / "documents.txt"), ("b", tmp_path / "saved")):
         assert run("fit", "clusterer", source, *options, "--out", tmp_path / name).exit_code == 0
     assert pu.load(tmp_path / "a").objective == pu.load(tmp_path / "b").objective
@@ -175,7 +175,7 @@ def test_separators(tmp_path: Path, zoo: Path, run: Run) -> None:
     ]
     (tmp_path / "apart.txt").write_text("".join(f"{line}\n" for line in lines))
     separators = ("--word-separator", " / ", "--symbol-separator", " ")
-    fit = ("fit", "segmenter", tmp_path / "apart.txt", *separators, "--max-length", 6, "--iterations", 12)
+    fit = ("fit", "segmenter", tmp_path / "apart.txt", *separators, "--max-length", 6, "--max-iterations", 12)
     assert run(*fit, "--out", tmp_path / "m").exit_code == 0
     assert tensors(tmp_path / "m") == tensors(zoo / "segmenter")
     first = run("predict", tmp_path / "m", tmp_path / "apart.txt").stdout.splitlines()[0]
@@ -206,7 +206,7 @@ def test_links(tmp_path: Path, zoo: Path, run: Run) -> None:
 
 def test_two_files(tmp_path: Path, zoo: Path, run: Run) -> None:
     files = (zoo / "source.txt", zoo / "target.txt")
-    assert run("fit", "aligner", *files, "--iterations", 12, "--out", tmp_path / "m").exit_code == 0
+    assert run("fit", "aligner", *files, "--max-iterations", 12, "--out", tmp_path / "m").exit_code == 0
     assert tensors(tmp_path / "m") == tensors(zoo / "aligner")
     one = run("predict", zoo / "aligner", *files).stdout
     assert one == run("predict", zoo / "aligner", zoo / "pairs.txt").stdout
@@ -215,7 +215,7 @@ def test_two_files(tmp_path: Path, zoo: Path, run: Run) -> None:
 
 @pytest.mark.parametrize("agreement", ["product", "2008", "none"])
 def test_agreement_and_null(tmp_path: Path, zoo: Path, run: Run, agreement: str) -> None:
-    options = ("--agreement", agreement, "--null", 0.2, "--iterations", 2)
+    options = ("--agreement", agreement, "--null", 0.2, "--max-iterations", 2)
     assert run("fit", "aligner", zoo / "pairs.txt", *options, "--out", tmp_path / "m").exit_code == 0
     model: Any = pu.load(tmp_path / "m").model
     assert (model.agreement, model.null) == (None if agreement == "none" else agreement, 0.2)

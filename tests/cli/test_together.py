@@ -23,7 +23,7 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--np
 
 def test_two_processes_of_torchrun_make_the_same_model(tmp_path: Path, world: Path, run: Run) -> None:
     """Of a corpus on disk as well as of its text."""
-    options = ["--tags", "4", "--iterations", "12", "--tolerance", "0"]
+    options = ["--tags", "4", "--max-iterations", "12", "--tolerance", "0"]
     pu.data.write_flat(pu.data.read(world / "text.tagged"), tmp_path / "corpus")
     result = subprocess.run(
         [*TORCHRUN, "fit", "tagger", str(tmp_path / "corpus"), *options, "--out", str(tmp_path / "two")],
@@ -65,7 +65,7 @@ def test_commands_that_cannot_be_shared(second_of_two: None, world: Path, tmp_pa
 def test_a_killed_worker_is_said_and_the_checkpoint_goes_on(tmp_path: Path, world: Path, run: Run) -> None:
     fit = ["fit", "tagger", str(world / "text.tagged"), "--tags", "4", "--tolerance", "0", "--out", str(tmp_path / "m")]
     with subprocess.Popen(
-        [*TORCHRUN, *fit, "--iterations", "1000000"],
+        [*TORCHRUN, *fit, "--max-iterations", "1000000"],
         env={**os.environ, "OMP_NUM_THREADS": "1", "TMPDIR": str(tmp_path)},
         stderr=subprocess.PIPE,
         text=True,
@@ -83,4 +83,4 @@ def test_a_killed_worker_is_said_and_the_checkpoint_goes_on(tmp_path: Path, worl
     assert f"what was learned before is kept in {tmp_path / 'm.checkpoint'}; --resume goes on from it" in stderr
     reached = json.loads((tmp_path / "m.checkpoint" / "seed-0" / "fit.json").read_text())["report"]["iterations"]
     assert reached > 20
-    assert run(*fit, "--iterations", reached + 2, "--resume").exit_code == 0
+    assert run(*fit, "--max-iterations", reached + 2, "--resume").exit_code == 0

@@ -14,14 +14,14 @@ from pyro_unsup.infer.loop import Info
 
 from .conftest import Run, contents, tensors
 
-FIT: tuple[Any, ...] = ("--tags", 4, "--iterations", 12, "--tolerance", 0, "--seed", 5)
+FIT: tuple[Any, ...] = ("--tags", 4, "--max-iterations", 12, "--tolerance", 0, "--seed", 5)
 
 
 @pytest.mark.parametrize(("restarts", "stops"), [(1, [(0, 4)]), (1, [(0, 0), (0, 11), (0, 12)]), (3, [(1, 3), (2, 7)])])
 def test_resume_equals_an_uninterrupted_run(
     tmp_path: Path, world: Path, run: Run, stop_at: Callable[..., None], restarts: int, stops: list[tuple[int, int]]
 ) -> None:
-    fit = ("fit", "tagger", world / "text.tagged", *FIT, "--restarts", restarts, "--processes", 1)
+    fit = ("fit", "tagger", world / "text.tagged", *FIT, "--restarts", restarts, "--jobs", 1)
     assert run(*fit, "--out", tmp_path / "whole").exit_code == 0
     resume: tuple[str, ...] = ()
     for stop in stops:
@@ -96,10 +96,10 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path, world: Path, run: Run, 
 def test_more_iterations_may_be_asked_for(tmp_path: Path, world: Path, run: Run, stop_at: Callable[..., None]) -> None:
     fit = ("fit", "tagger", world / "text.tagged", "--tags", 4, "--tolerance", 0)
     stop_at(0, 3)
-    assert run(*fit, "--iterations", 5, "--out", tmp_path / "m").exit_code == 130
+    assert run(*fit, "--max-iterations", 5, "--out", tmp_path / "m").exit_code == 130
     stop_at(None)
-    assert run(*fit, "--iterations", 9, "--out", tmp_path / "m", "--resume").exit_code == 0
-    assert run(*fit, "--iterations", 9, "--out", tmp_path / "whole").exit_code == 0
+    assert run(*fit, "--max-iterations", 9, "--out", tmp_path / "m", "--resume").exit_code == 0
+    assert run(*fit, "--max-iterations", 9, "--out", tmp_path / "whole").exit_code == 0
     assert tensors(tmp_path / "m") == tensors(tmp_path / "whole")
 
 
@@ -117,7 +117,7 @@ def test_resume_without_a_checkpoint_starts_from_the_beginning(tmp_path: Path, w
 def test_training_that_fails_leaves_nothing(tmp_path: Path, run: Run, restarts: int) -> None:
     (tmp_path / "t.txt").write_text("a b\n")  # two words cannot keep three tags alive
     before = contents(tmp_path)
-    fit = ("fit", "tagger", tmp_path / "t.txt", "--tags", 3, "--iterations", 3000, "--tolerance", 0, "--processes", 1)
+    fit = ("fit", "tagger", tmp_path / "t.txt", "--tags", 3, "--max-iterations", 3000, "--tolerance", 0, "--jobs", 1)
     result = run(*fit, "--restarts", restarts, "--out", tmp_path / "m")
     assert result.exit_code == 2
     error = result.stderr.splitlines()[-1]

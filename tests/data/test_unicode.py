@@ -216,7 +216,7 @@ def test_the_command_line(tmp_path: Path) -> None:
     text.write_text("".join(f"{word} {other}\n" for word in WORDS for other in WORDS[:3]), encoding="utf-8")
     corpus = read_lines(text)
     model = tmp_path / "mod\u00e8le \u202e"
-    run("fit", "tagger", text, "--tags", 2, "--iterations", 2, "--out", model)
+    run("fit", "tagger", text, "--tags", 2, "--max-iterations", 2, "--out", model)
     run("predict", model, text, "--out", tmp_path / "out.tagged", "--output-format", "slashes")
     found = read_tagged(tmp_path / "out.tagged", "slashes")
     assert [found.sentence(i) for i in range(len(found))] == [corpus.sentence(i) for i in range(len(corpus))]
@@ -237,7 +237,7 @@ def test_names_of_files_that_are_no_text(tmp_path: Path) -> None:
     corpus = read_lines(text)
     corpus.save(folder / "corpus")
     assert Corpus.open(folder / "corpus") == corpus
-    result = run("fit", "tagger", text, "--tags", 2, "--iterations", 1, "--out", folder / "m")
+    result = run("fit", "tagger", text, "--tags", 2, "--max-iterations", 1, "--out", folder / "m")
     assert "m" in result.stderr
     run("show", folder / "m")
     missing = CliRunner().invoke(app, ["show", str(folder / "no")])

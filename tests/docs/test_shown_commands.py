@@ -88,9 +88,9 @@ def check_own(words: Sequence[str]) -> None:
     """Of ``pyro-unsup``, by its own parser."""
     command, rest = typer.main.get_command(app), [one for one in words if one != "--help"]
     while isinstance(command, TyperGroup) and rest and not PLACEHOLDER.fullmatch(rest[0]):
-        name = rest.pop(0)
-        assert name in command.commands, f"no command {name}, expected one of {', '.join(command.commands)}"
-        command = command.commands[name]
+        name, known = rest.pop(0), command.list_commands(None)
+        assert name in known, f"no command {name}, expected one of {', '.join(known)}"
+        command = command.get_command(None, name)
     if isinstance(command, TyperGroup):
         return
     try:

@@ -31,7 +31,7 @@ def test_rows_of_contexts_that_the_corpus_never_visits_are_kept_and_reported() -
     mask = torch.tensor([[True, False, False], [False, True, False], [False, False, True]])
     fit = EM(Tagger(3, 3, order=2, dictionary=mask)).run([[0, 1, 2], [0, 1]], iterations=3, tolerance=0)
     assert fit.report.unvisited["transition"] == 8
-    assert "table 'transition': 8 rows were never visited" in str(fit.report)
+    assert "table 'transition': 8 rows were never used by the data" in str(fit.report)
 
 
 def test_an_impossible_sentence_is_named() -> None:

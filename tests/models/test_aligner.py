@@ -25,7 +25,10 @@ from pyro_unsup import StructureError
 from pyro_unsup.data import Bitext, Corpus, Vocab
 from pyro_unsup.data.bitext import concatenate
 from pyro_unsup.models import Aligner
-from pyro_unsup.results.decoding.aligning import decode, scores
+from pyro_unsup.tasks import find
+from pyro_unsup.tasks.decoding.aligner import decode
+
+scores = find("aligner").scores
 
 PAIRS = [([0, 1], [0, 1]), ([0, 2], [0, 2]), ([3, 2], [3, 2, 2]), ([3, 4, 1], [3, 4]), ([1], [1, 0]), ([0, 0], [0])]
 SOURCE = Corpus([w for s, _ in PAIRS for w in s], np.cumsum([0, *(len(s) for s, _ in PAIRS)]), Vocab([*"ABCDE"]))

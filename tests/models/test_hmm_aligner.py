@@ -21,9 +21,12 @@ from pyro_unsup import StructureError
 from pyro_unsup.data import toy
 from pyro_unsup.data.bitext import concatenate
 from pyro_unsup.models import Aligner, HMMAligner
-from pyro_unsup.results.decoding.aligning import decode, scores
+from pyro_unsup.tasks import find
+from pyro_unsup.tasks.decoding.aligner import decode
 
 from .test_aligner import BITEXT, PAIRS, SOURCE, TARGET, Tables, named
+
+scores = find("aligner").scores
 
 AGREEMENTS = pytest.mark.parametrize("agreement", [None, "product", "2008"])
 

@@ -117,7 +117,7 @@ def test_list_on_a_narrow_screen(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_options_want_a_paper(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PYRO_UNSUP_DATA", str(tmp_path))  # which is no option
     assert run_command("reproduce").exit_code == 0
-    options = {"--data": "x", "--only": "ccm", "--seeds": 5, "--processes": 1, "--out": "x", "--small": None}
+    options = {"--data": "x", "--only": "ccm", "--seeds": 5, "--jobs": 1, "--out": "x", "--small": None}
     for option, value in options.items():
         result = run_command("reproduce", option, *([] if value is None else [value]))
         assert result.exit_code == 2

@@ -178,7 +178,7 @@ def command(folder: Path, *options: str) -> None:
 
     from pyro_unsup.cli import app
 
-    fit = ["fit", "tagger", str(folder / "text.txt"), "--tags", "3", "--iterations", "25", "--tolerance", "0"]
+    fit = ["fit", "tagger", str(folder / "text.txt"), "--tags", "3", "--max-iterations", "25", "--tolerance", "0"]
     result = CliRunner().invoke(app, [*fit, "--out", str(folder / "it"), *options])
     assert result.exit_code == 0, result.stderr
 

@@ -124,7 +124,7 @@ def test_a_hard_stop_never_leaves_half_a_fit(
     else:
         assert place == "new"
         if target.exists():
-            with pytest.raises(InputError, match=r"fit\.json: missing: the folder holds no whole fit"):
+            with pytest.raises(InputError, match=r"fit\.json: missing; the folder holds no fit"):
                 pu.load(target)
     new.save(target, overwrite=True)
     assert_same(pu.load(target), new)

@@ -38,7 +38,7 @@ def test_a_rewritten_fit_is_a_fit(folder: Path) -> None:
 
 def test_nothing_there(tmp_path: Path) -> None:
     refused(tmp_path / "nowhere", "nowhere: no such folder; expected one that fit.save or `pyro-unsup fit --out` wrote")
-    refused(tmp_path, "fit.json: missing: the folder holds no whole fit")
+    refused(tmp_path, "fit.json: missing; the folder holds no fit")
     (tmp_path / "file").write_text("{}")
     refused(tmp_path / "file", "file: no such folder")
     refused(Path("nul\0byte"), "no such folder")
@@ -46,7 +46,7 @@ def test_nothing_there(tmp_path: Path) -> None:
 
 def test_a_missing_file(folder: Path) -> None:
     tensors_of(folder).unlink()
-    refused(folder, r"[0-9a-f]{16}\.safetensors: missing: the folder holds no whole fit")
+    refused(folder, r"[0-9a-f]{16}\.safetensors: missing; the folder is not complete")
     (folder / "fit.json").unlink()
     refused(folder, r"fit\.json: missing")
 
@@ -184,7 +184,7 @@ def test_tensors_are_read_from_the_folder_and_nowhere_else(folder: Path, name: o
 @pytest.mark.parametrize("digest", [None, 5, "", "0" * 64, "../" * 20, "\0" * 64, "A" * 64])
 def test_the_checksum_of_the_tensors_has_to_be_one(folder: Path, digest: object) -> None:
     rewrite(folder, lambda record: record.update(sha256=digest, file=f"{str(digest)[:16]}.safetensors"))
-    refused(folder, "names .* as its tensors|missing: the folder holds no whole fit")
+    refused(folder, "names .* as its tensors|missing; the folder is not complete")
 
 
 @pytest.mark.parametrize(

@@ -215,7 +215,7 @@ def test_saved_and_loaded(samples: Samples, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="altered or cut short"):
         Samples.load(tmp_path / "out")
     record.unlink()
-    with pytest.raises(InputError, match=r"samples\.json: missing: the folder holds no whole samples$"):
+    with pytest.raises(InputError, match=r"samples\.json: missing; the folder holds no samples$"):
         Samples.load(tmp_path / "out")
     with pytest.raises(InputError, match="no such folder"):
         Samples.load(tmp_path / "none")

@@ -226,7 +226,7 @@ def test_an_existing_fit_is_replaced_only_if_asked_to(tmp_path: Path) -> None:
     before = tree(folder)
     with pytest.raises(
         InputError,
-        match=r"fit: exists already; choose another folder, or overwrite it \(overwrite=True, .*--overwrite\)$",
+        match=r"fit: exists already; choose another folder, or replace it \(overwrite=True, or --overwrite\)$",
     ):
         with_dictionary().save(folder)
     assert tree(folder) == before

@@ -37,6 +37,8 @@ class Flips:
 class CoinModel:
     """A mixture of coins."""
 
+    task = "coin"
+
     def __init__(self, coins: int) -> None:
         self.coins = coins
         one = torch.tensor(1.0, dtype=torch.float64)

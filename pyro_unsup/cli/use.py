@@ -1,0 +1,161 @@
+"""What is done with a saved model, or with samples: ``predict``, ``evaluate`` and ``show``."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InputError
+from ..tasks.option import Given
+from ..tasks.task import Task
+from ..tasks.texts import say
+from ..tasks.values import Baseline, Score
+from .common import console, print_json
+
+if TYPE_CHECKING:
+    from ..results import Fit, Samples
+
+Scores = Mapping[str, float]
+
+
+def predict(task: Task, fit: Fit, given: Given) -> None:
+    """Find the hidden structure of new data, and write it out."""
+    data = task.read_new(fit, given)
+    text, decoded, warned = task.text_of(data), None, False
+    if not hasattr(text, "__len__") or len(text):
+        decoded = _decoded(task, fit, text, given)
+        warned = _check_unknown(task, text, decoded, given.file)
+    task.write(fit, data, decoded, given)
+    sys.stdout.flush()
+    if decoded is not None and not warned:
+        _say_unknown(task, text, decoded)
+
+
+def evaluate(task: Task, fit: Fit, given: Given) -> None:
+    """Score a model, beside trivial baselines."""
+    gold = task.read_gold(fit, given)
+    decoded = _decoded(task, fit, gold, given)
+    warned = _check_unknown(task, gold, decoded, given.file, quiet=given.json)
+    found, beside = task.scores(fit, gold, decoded), task.baselines(gold)
+    if given.json:
+        print_json({**found, **beside, **task.sizes(fit, gold, decoded)})
+        return
+    print_scores(task, found, beside)
+    for line in task.remarks(fit, gold, decoded, given):
+        say(line)
+    if not warned:
+        _say_unknown(task, gold, decoded)
+    impossible = int((decoded.log_likelihood == -math.inf).sum())
+    if impossible:
+        advice = task.impossible(fit, task.unseen(gold, decoded)[0])
+        many = f"{impossible:,} of {len(decoded.log_likelihood):,} {task.examples}"
+        say(f"{many} have probability zero, so {task.likelihood} is infinite{advice and f': {advice}'}")
+    _say_worse(task, found, beside)
+
+
+def show(task: Task, fit: Fit, given: Given) -> None:
+    """Show what a model has learned."""
+    _print_page(task.page(fit, **_own(task, "show", given)), given)
+
+
+def evaluate_samples(task: Task, samples: Samples, given: Given) -> None:
+    """Score samples against the gold labels of their text: mean and deviation over chains. Refuse another text."""
+    from ..results.sample_text import same_text
+
+    gold = task.read_sampled(samples, given)
+    if not same_text(samples, gold):
+        raise InputError(
+            f"is not the text that was sampled, of {len(samples.data['offsets']) - 1:,} examples and "
+            f"{samples.labels.shape[-1]:,} labels, which belong to that one alone", given.file
+        )  # fmt: skip
+    found = samples.evaluate(gold, given.how)
+    if given.json:
+        size = {"documents": len(gold)} if task.labelled == "documents" else {"tokens": gold.tokens}
+        print_json({**found, **({"lines": len(gold)} if task.examples == "lines" else {}), **size})
+        return
+    means, deviations = ({name: one[key] for name, one in found.items()} for key in ("mean", "deviation"))
+    chains, beside = len(samples.last), task.baselines(gold)
+    print_scores(task, means, {f"deviation of {chains} chains": deviations, **beside} if chains > 1 else beside)
+    _say_worse(task, means, beside)
+
+
+def show_samples(task: Task, samples: Samples, given: Given) -> None:
+    """Show what samples say."""
+    _print_page(task.page_of_samples(samples, **_own(task, "show_samples", given)), given)
+
+
+def print_scores(task: Task, found: Scores, beside: Mapping[str, Scores]) -> None:
+    """A row a score: its value, that of baselines, and what it says; that goes below, if there are many baselines."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("score", no_wrap=True)
+    table.add_column("value", justify="right", no_wrap=True, style="bold")
+    for name in beside:
+        table.add_column(name.replace("_", " "), justify="right")
+    room = len(beside) < 2
+    if room:
+        table.add_column("what it says", style="dim")
+    known = {one.name: one for one in task.scores_known}
+    scores = [known.get(name, Score(name, unit=".4g")) for name in found]
+    for score in scores:
+        others = [score.show(other[score.name]) if score.name in other else "" for other in beside.values()]
+        table.add_row(score.name, score.show(found[score.name]), *others, *([score.meaning] if room else []))
+    console().print(table)
+    if not room:
+        said: list[Score | Baseline] = [*scores, *(one for one in task.baselines_known if one.name in beside)]
+        say("; ".join(f"{one.name}: {one.meaning.replace(';', ',')}" for one in said if one.meaning))
+
+
+def _decoded(task: Task, fit: Fit, data: Any, given: Given) -> Any:
+    try:
+        return task.decode(fit, data, **task.decoding(given))
+    except InputError as error:
+        raise InputError(error.what, error.path or given.file, error.line) from error
+
+
+def _check_unknown(task: Task, data: Any, decoded: Any, file: str, quiet: bool = False) -> bool:
+    """Refuse data of which the model knows nothing, and warn if it knows little: the result would be garbage."""
+    unseen, tokens, said = task.unseen(data, decoded)
+    if unseen and unseen == tokens:
+        raise InputError(f"not one of its {tokens:,} {task.unit} is known to the model; {task.all_unknown}", file)
+    if quiet or 2 * unseen <= tokens:
+        return False
+    say(f"warning: {said}. Most are unknown: {task.all_unknown}")
+    return True
+
+
+def _say_unknown(task: Task, data: Any, decoded: Any) -> None:
+    unseen, _, said = task.unseen(data, decoded)
+    if unseen:
+        say(said)
+
+
+def _say_worse(task: Task, found: Scores, beside: Mapping[str, Scores]) -> None:
+    """Say if a trivial baseline is better than the model, and what to try."""
+    known = {one.name: one for one in task.scores_known}
+    main = next((known[name] for name in task.main if name in found and name in known), None)
+    if main is None:
+        return
+    sign = -1 if main.lower_is_better else 1
+    trivial = {one: beside[one.name][main.name] for one in task.baselines_known
+               if one.trivial and main.name in beside.get(one.name, {})}  # fmt: skip
+    best = max(trivial, key=lambda one: sign * trivial[one], default=None)
+    if best is not None and sign * trivial[best] > sign * found[main.name]:
+        ours, theirs = main.show(found[main.name]), main.show(trivial[best])
+        say(f"a trivial baseline is better: if {best.meaning}, {main.name} is {theirs}; the model has {ours}. "
+            f"{task.when_worse}")  # fmt: skip
+
+
+def _own(task: Task, command: str, given: Given) -> dict[str, Any]:
+    return {one.name: getattr(given, one.name) for one in task.commands[command].options}
+
+
+def _print_page(page: Any, given: Given) -> None:
+    if given.json:
+        print_json(page.record)
+    else:
+        page.print(console())

@@ -1,0 +1,300 @@
+"""Aligners: which word of a sentence translates which word of its translation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import pyro_unsup as pu
+
+from ..errors import UnsupError
+from .option import MODEL, TEXT, TRAINING, Given, choice, flag, number, real, spelt, text, under
+from .shown import Likely, Shown, Table, likeliest, listed
+from .task import Task
+from .texts import LOWERCASE, MIN_COUNT, saved_model, say, top_option
+from .values import Baseline, Command, Plan, Recipe, Score, Stream
+
+if TYPE_CHECKING:
+    from ..data import Bitext
+    from ..infer import Initial
+    from ..models import Aligner, HMMAligner
+    from ..results import Fit
+
+#: Iterations of Model 1, and then of the HMM, unless told otherwise (Liang, Taskar & Klein 2006).
+ITERATIONS = 5
+FILE = "`source ||| target` a line, or the source sentences. - is standard input."
+FILE2 = text("target", "FILE2", "The target sentences, if FILE has none.", positional=True, identity=False)
+BY_POSTERIOR = ("threshold", "competitive")
+DECODING = (
+    choice(
+        "how",
+        ("intersection", "union", *BY_POSTERIOR, "grow-diag-final-and", "forward", "backward"),
+        "How the best links of the two directions are put together. By posteriors: threshold; competitive keeps the "
+        "best of those for each word, and what lies beside it.",
+        "intersection",
+    ),
+    real(
+        "threshold",
+        "With --how threshold or competitive, the least posterior of a link.",
+        high=1,
+        metavar="PROBABILITY",
+        shown="0.5",
+    ),
+    choice(
+        "combine",
+        ("mean", "product", "geometric", "max", "min"),
+        "With --how threshold or competitive, how the posteriors of the two directions become one.",
+        shown="mean",
+    ),
+)
+OPTIONS = (
+    FILE2,
+    *under(
+        MODEL,
+        choice(
+            "model",
+            ("model1", "hmm"),
+            "model1: every word chooses alone (IBM Model 1). hmm: near the choice of the word before it; it "
+            "starts from Model 1 (--first).",
+            "model1",
+        ),
+        choice(
+            "agreement",
+            ("product", "2008", "none"),
+            "How the two directions learn from each other: by the product of their posteriors, as in Liang, Klein and "
+            "Jordan (2008), or not at all.",
+            "product",
+        ),
+        real(
+            "null",
+            "The probability that a word has no translation.",
+            metavar="PROBABILITY",
+            shown="as that of each other word",
+        ),
+        flag("learn_null", "With --model hmm, learn the probability that a word has no translation."),
+    ),
+    number(
+        "first", "With --model hmm, iterations of Model 1 to start from.", low=0, shown=str(ITERATIONS), panel=TRAINING
+    ),
+    *under(TEXT, MIN_COUNT, LOWERCASE),
+)
+
+
+class AlignerTask(Task):
+    """Word alignment, by IBM Model 1 or by a hidden Markov model."""
+
+    name = "aligner"
+    unit, examples = "words", "pairs"
+    all_unknown = "are the languages in the right order, and with the same case of letters?"
+    decoder = "pyro_unsup.tasks.decoding.aligner:decode"
+    parts, constraints = "Links", "near-diagonal=0.2"
+    streams = True
+    recipe = Recipe(max_iterations=f"100, or {ITERATIONS} with --model hmm")
+    likelihood = "loglik_per_token"
+    main = ("aer",)
+    when_worse = "Try --model hmm, or more pairs of sentences"
+    scores_known = (
+        Score("aer", "alignment error rate; lower is better", lower_is_better=True),
+        Score("precision", "links found that are possible"),
+        Score("recall", "sure links that are found"),
+        Score("loglik_per_token", "of both directions; natural logarithm", ".4f"),
+    )
+    baselines_known = (Baseline("diagonal", "every word is linked to the word at its own place"),)
+    commands = {  # noqa: RUF012
+        "fit": Command(
+            "Learn which words translate which, in both directions: by IBM Model 1, or by a hidden Markov model.\n\n"
+            "From a stream (--vocab-from), only words that are known to occur together are linked. Words that are not "
+            "known become one word, `<unk>`.",
+            FILE,
+            OPTIONS,
+        ),
+        "predict": Command(
+            "Align pairs of sentences, and write the links between their words.",
+            FILE,
+            (
+                FILE2,
+                choice(
+                    "output_format",
+                    ("pharaoh", "naacl"),
+                    "pharaoh: `0-0 1-2`, a pair a line, from 0; naacl: `1 1 1 S`, a link a line, from 1.",
+                    "pharaoh",
+                ),
+                *DECODING,
+            ),
+        ),
+        "evaluate": Command(
+            "Score an aligner on pairs of sentences with gold links.",
+            FILE,
+            (
+                FILE2,
+                text("gold", "FILE", "The gold links, NAACL (.wa) or Pharaoh; see `predict`.", required=True),
+                *DECODING,
+            ),
+        ),
+        "show": Command(
+            "Show an aligner: how its training ended, and the likeliest translations of its first words.",
+            "",
+            (top_option("words", "source words", 20), top_option("top", "translations of each word", 4)),
+        ),
+    }
+
+    def check(self, given: Given) -> None:
+        if given.null is not None and not given.null < 1:
+            raise UnsupError(f"--null must be a probability below 1, actual {given.null}")
+        if given.vocab_from is not None and given.target is not None:
+            raise UnsupError("a stream has both languages, `source ||| target` a line; leave FILE2 out")
+        if given.gradient and given.agreement == "product":
+            raise UnsupError("--gradient needs a likelihood, and --agreement product has none; add --agreement 2008, "
+                             "or --agreement none")  # fmt: skip
+        if given.model == "hmm":
+            if given.learn_null and given.null is not None:
+                raise UnsupError(f"--null {given.null:g} and --learn-null contradict each other; give one of them")
+            if given.vocab_from is not None:
+                raise UnsupError("--model hmm starts from Model 1 of the same text, and a stream is read once; leave "
+                                 "--vocab-from out")  # fmt: skip
+            return
+        for name, asked in (("learn_null", given.learn_null), ("first", given.first is not None)):
+            if asked:
+                raise UnsupError(f"{spelt(name)} belongs to --model hmm; add that, or leave it out")
+
+    def read(self, file: str, given: Given) -> Bitext:
+        return pu.data.read_bitext(file, given.target, lowercase=given.lowercase, min_count=given.min_count)
+
+    def size(self, data: Bitext) -> str:
+        return f"{len(data):,} pairs, {data.source.tokens:,} and {data.target.tokens:,} words"
+
+    def tokens(self, data: Bitext) -> int:
+        return data.source.tokens + data.target.tokens
+
+    def build(self, data: Bitext, given: Given) -> Aligner:
+        model = pu.models.Aligner.of(data, *_how(given))
+        if given.model == "model1":
+            return model
+        return pu.models.HMMAligner.like(model, **({"null": "learn"} if given.learn_null else {}))
+
+    def stream(self, given: Given) -> Stream:
+        from .batches import batches
+
+        saved, options = saved_model(given.vocab_from, pu.models.Aligner), {"lowercase": given.lowercase}
+        if saved is None:
+            known = {**options, "min_count": given.min_count, "unknown": pu.data.lines.UNKNOWN}
+            model = pu.models.Aligner.of(pu.data.read_bitext(given.vocab_from, None, **known), *_how(given))
+        else:
+            model = pu.models.Aligner(saved.source, saved.target, saved.lexicon, *_how(given))
+        vocabs: dict[str, Any] = {"source_vocab": model.source, "target_vocab": model.target}
+        read = partial(pu.data.read_bitext, target=None, **options, **vocabs)
+        same = [*vocabs.values(), model.lexicon.sizes.numpy(), model.lexicon.met.numpy()]
+        return Stream(model, batches(given.file, given.batch_size, read), same)
+
+    def same_data(self, data: Bitext) -> Sequence[Any]:
+        return [part for one in (data.source, data.target) for part in (one.words, one.offsets, one.vocab)]
+
+    def plan(self, model: Any, data: Any, given: Given) -> Plan:
+        if given.model == "model1":
+            return Plan(pu.init.uniform(), templates=_templates)
+        iterations = None if given.gradient else ITERATIONS
+        start = after_model_1(model, data, ITERATIONS if given.first is None else given.first)
+        return Plan(start, templates=_templates, max_iterations=iterations)
+
+    def decoding(self, given: Given) -> dict[str, Any]:
+        found = {"how": given.how}
+        for name in ("threshold", "combine"):
+            if (value := getattr(given, name)) is None:
+                continue
+            if given.how not in BY_POSTERIOR:
+                raise UnsupError(f"--{name} belongs to --how threshold or competitive; add that, or leave it out")
+            found[name] = value
+        return found
+
+    def read_new(self, fit: Fit, given: Given) -> Bitext:
+        self.decoding(given)  # refuse options before reading
+        return pu.data.read_bitext(given.file, given.target, links=getattr(given, "gold", None))
+
+    def write(self, fit: Fit, data: Bitext, decoded: Any, given: Given) -> None:
+        pu.data.write_links(decoded.links, given.out, "wa" if given.output_format == "naacl" else "pharaoh")
+
+    def scores(self, fit: Fit, gold: Bitext, decoded: Any) -> dict[str, float]:
+        """``aer``, ``precision``, ``recall`` (fractions of 1), and ``loglik_per_token``.
+
+        The last is the log-likelihood of both directions over the number of words in both languages: minus infinity, if
+        a pair has a word that training never met.
+        """
+        report = pu.evaluate.alignment_report(_links(gold), decoded.links)
+        return {**report, "loglik_per_token": float(decoded.log_likelihood.sum()) / self.tokens(gold)}
+
+    def baselines(self, gold: Bitext) -> dict[str, dict[str, float]]:
+        lengths = zip(gold.source.lengths.tolist(), gold.target.lengths.tolist(), strict=True)
+        rows = [[i, k, k] for i, (source, target) in enumerate(lengths) for k in range(min(source, target))]
+        return {
+            "diagonal": pu.evaluate.alignment_report(_links(gold), pu.data.Links(len(gold), np.array(rows, np.int32)))
+        }
+
+    def sizes(self, fit: Fit, gold: Bitext, decoded: Any) -> dict[str, Any]:
+        return {"pairs": len(gold), "tokens": self.tokens(gold), "unknown_tokens": sum(decoded.unseen)}
+
+    def unseen(self, data: Bitext, decoded: Any) -> tuple[int, int, str]:
+        source, target = decoded.unseen
+        words = (
+            f"{source:,} of {data.source.tokens:,} source words and {target:,} of {data.target.tokens:,} target words"
+        )
+        return source + target, self.tokens(data), f"{words} are unknown to the model"
+
+    def show(self, fit: Fit, words: int = 20, top: int = 4) -> Shown:
+        model: Any = fit.model
+        rows = _translations(fit, words, top)
+        facts = {"source_words": model.source_words, "target_words": model.target_words}
+        facts |= {"agreement": model.agreement, "null": model.null}
+        made = [{"word": word, "translations": listed(row, "word")} for word, row in rows]
+        return Shown({**facts, "translations": made}, [Table("word", "likeliest translations", rows)])
+
+    def plot(self, fit: Fit, data: Bitext, pair: int = 0, **options: Any) -> Any:
+        """The links of one pair of sentences."""
+        return pu.plot.alignment_grid(data, self.decode(fit, data), pair, **options)
+
+
+def after_model_1(model: HMMAligner, text: Any, iterations: int) -> Initial:
+    """A start from Model 1 of the same text."""
+
+    def start(declarations: Mapping[str, Any], generator: Any) -> dict[str, Any]:
+        simple = pu.models.Aligner(model.source, model.target, model.lexicon, model.agreement, model.null)
+        first = pu.EM(simple, init=pu.init.uniform())
+        state = first.init(model.index(text))
+        for _ in range(iterations):
+            state, _ = first.step(state)
+        return model.start_from(state.weights)(declarations, generator)
+
+    return start
+
+
+def _how(given: Given) -> tuple[Any, float | None]:
+    return None if given.agreement == "none" else given.agreement, given.null
+
+
+def _links(gold: Bitext) -> Any:
+    if gold.links is None:
+        raise UnsupError("the gold bitext has no links: read them with it, read_bitext(path, links=...)")
+    return gold.links
+
+
+def _templates() -> dict[str, list[Any]]:
+    """Of both tables of translations, which have weights of their own; other tables do without features."""
+    stem = "porter" if find_spec("nltk") else None
+    if stem is None:
+        say("features have no stems of words in them: pip install nltk for those")
+    names: Iterable[str] = ("translation_forward", "translation_backward")
+    return {name: pu.templates.alignment(name, stem=stem) for name in names}
+
+
+def _translations(fit: Fit, words: int, n: int) -> list[tuple[str, Likely]]:
+    """The first source words of the vocabulary, with their likeliest translations."""
+    model: Any = fit.model
+    forward, offsets = fit.weights["translation_forward"], model.lexicon.offsets.tolist()
+    found: list[tuple[str, Likely]] = []
+    for k in range(min(words, model.source_words)):
+        met = [model.target[word] for word in model.lexicon.met[offsets[k] : offsets[k + 1]].tolist()]
+        found.append((model.source[k], likeliest(forward[offsets[k] : offsets[k + 1]], met, n)))
+    return found

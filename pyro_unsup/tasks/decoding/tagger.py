@@ -1,0 +1,92 @@
+"""A tagger on text that it was not trained on: words that it never met, and sentences that it holds impossible.
+
+A new word may have any tag, and its neighbours decide; an impossible sentence gets the tags that break fewest rules. A
+dictionary's zeros stay zeros.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from ...data import Corpus, Vocab
+from ...data.lines import UNKNOWN
+from ...errors import UnsupError
+from ...models import Tagger
+from ...results import Fit
+from . import FLOOR, Decoded, check_how
+
+
+@dataclass(frozen=True)
+class Tagged(Decoded):
+    """States of a text. The structure is (tokens,) states.
+
+    :param ambiguous: (tokens,) where the dictionary leaves a choice; None without a dictionary.
+    """
+
+    ambiguous: np.ndarray[Any, Any] | None = None
+
+
+def decode(fit: Fit, text: Corpus, how: str = "viterbi") -> Tagged:
+    """Tag a text by a fit of a tagger.
+
+    :param text: by any vocabulary; its words are looked up in that of the fit, in lower case if the fit was trained so.
+    :param how: ``"viterbi"`` or ``"mbr"``.
+    """
+    check_how(how)
+    if not isinstance(fit.model, Tagger):
+        raise UnsupError(f"expected the fit of a tagger, actual {fit.model!r}")
+    known = fit.model.vocab
+    fit = with_unknown(fit)
+    model: Any = fit.model
+    corpus, unseen = _encode(fit, text, known)
+    posterior = fit.posterior(corpus)
+    log_likelihood = posterior.log_partition.double()
+    if bool((log_likelihood == -torch.inf).any()):
+        posterior = _floored(fit).posterior(corpus)
+    states = posterior.mode() if how == "viterbi" else posterior.mbr()
+    mask = model.declarations()["emission"].layout.support
+    ambiguous = None if mask is None else (mask.sum(0) > 1).numpy()[corpus.words]
+    return Tagged(states, posterior, log_likelihood, unseen, ambiguous=ambiguous)
+
+
+def with_unknown(fit: Fit) -> Fit:
+    """The same fit with an unknown symbol in its vocabulary, of probability zero. Nothing changes if it has one."""
+    model = fit.model
+    if not isinstance(model, Tagger) or isinstance(model.vocab, int) or getattr(model.vocab, "unknown", None):
+        return fit
+    words: tuple[str, ...] = tuple(model.vocab)  # type: ignore[arg-type]
+    vocab = Vocab(dict.fromkeys([*words, UNKNOWN]), unknown=UNKNOWN)  # a text may have brought the symbol along
+    emission, mask = fit.weights["emission"], model.declarations()["emission"].layout.support
+    extra = len(vocab) - len(words)
+    new = copy(fit)
+    new.weights = {**fit.weights, "emission": torch.nn.functional.pad(emission, (0, extra), value=-torch.inf)}
+    if mask is not None:
+        mask = torch.nn.functional.pad(mask, (0, extra), value=True)  # a word that no dictionary lists is open
+    new.model = Tagger(model.tags, vocab, model.order, mask, model.stop)
+    return new
+
+
+def _floored(fit: Fit) -> Fit:
+    new = copy(fit)
+    layouts = {name: table.layout for name, table in fit.model.declarations().items()}  # type: ignore[attr-defined]
+    new.weights = {
+        name: layouts[name].mask(w.double().clamp(min=FLOOR)) if name in layouts else w
+        for name, w in fit.weights.items()
+    }
+    return new
+
+
+def _encode(fit: Fit, text: Corpus, known: object) -> tuple[Corpus, int]:
+    """The text by the vocabulary of the fit, and how many of its tokens are not ``known``."""
+    vocab = getattr(fit.model, "vocab", None)
+    if not isinstance(vocab, Vocab):  # words are but numbers
+        return text, 0
+    forms = [one.lower() for one in text.vocab] if fit.config.get("lowercase") is True else text.vocab.types
+    missing = np.array([one not in known for one in forms], dtype=np.bool_)  # type: ignore[operator]
+    words = vocab.encode(forms)[text.words]
+    return replace(text, words=words, vocab=vocab), int(missing[text.words].sum())

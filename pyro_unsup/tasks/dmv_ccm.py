@@ -1,0 +1,164 @@
+"""Products of dependency and constituent-context model: heads and brackets, from sequences of tags."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import pyro_unsup as pu
+
+from ..errors import InputError
+from .ccm import BRANCHING, branching
+from .dmv import CHAINS, MEASURED, PREDICT_HELP, READINGS, WHEN_WORSE, HeadsTask, chains, check_lengths
+from .grammar import (
+    BRACKETS,
+    CLASSES,
+    COLUMN_AS_TRAINED,
+    GOLD_LENGTH,
+    HEADS,
+    HOW_HEADS,
+    SIZES,
+    SMOOTH,
+    TEXT_FILE,
+    TEXT_OPTIONS,
+    UNPARSED,
+    Unparsed,
+    likeliest_spans,
+    smooth_option,
+    templates_of,
+)
+from .option import MODEL, TRAINING, Given, choice, flag
+from .shown import Likely, Shown, Table, likeliest, listed
+from .texts import format_option, how_option, top_option
+from .values import Command, Plan, Score
+
+if TYPE_CHECKING:
+    from ..data import Corpus
+    from ..models import DMVCCM
+    from ..results import Fit
+
+
+class DMVCCMTask(HeadsTask):
+    """Grammar induction of heads and brackets together."""
+
+    name = "dmv-ccm"
+    gold, no_gold = ("heads", "spans"), "no heads or brackets in it, expected a treebank"
+    decoder = "pyro_unsup.tasks.decoding.dmv_ccm:decode"
+    main = ("directed", "f1")
+    when_worse = WHEN_WORSE
+    scores_known = (*HEADS, *BRACKETS, *SIZES, Score("loglik_per_token", "natural logarithm; higher is better", ".4f"))
+    baselines_known = (*CHAINS, *BRANCHING)
+    commands = {  # noqa: RUF012
+        "fit": Command(
+            "Induce the dependencies and brackets of a text together, from the tags of its words.\n\n"
+            f"Heads and brackets in the text are not used. {MEASURED}",
+            TEXT_FILE,
+            (
+                choice(
+                    "order",
+                    ("right", "left"),
+                    "The side on which heads take their children first.",
+                    "right",
+                    panel=MODEL,
+                ),
+                choice(
+                    "start",
+                    tuple(READINGS),
+                    "Short dependencies are likelier, in one of four readings; trees are split at random.",
+                    "harmonic",
+                    panel=TRAINING,
+                ),
+                smooth_option(
+                    "smooth_constituents",
+                    "Add this to the counts of what constituents consist of and stand between; --smooth is for "
+                    "dependencies.",
+                    f"{SMOOTH[0]:g}",
+                ),
+                smooth_option("smooth_distituents", "The same of what is no constituent.", f"{SMOOTH[1]:g}"),
+                *TEXT_OPTIONS,
+                CLASSES,
+            ),
+        ),
+        "predict": Command(
+            f"Parse a text, and write it as CoNLL-U with a head for every word, or in brackets.\n\n{PREDICT_HELP}; "
+            "brackets do without it, and without sentences of nothing else.",
+            UNPARSED,
+            (
+                format_option(),
+                COLUMN_AS_TRAINED,
+                how_option(HOW_HEADS, "mbr"),
+                flag("brackets", "Write the tree of each sentence in brackets, a line each."),
+            ),
+        ),
+        "evaluate": Command(
+            "Score the heads of a product model on a treebank of dependencies, or its brackets on one of brackets.\n\n"
+            "Sentences are measured without punctuation.",
+            "A treebank in CoNLL-U or Penn brackets. - is standard input.",
+            (format_option(), COLUMN_AS_TRAINED, how_option(HOW_HEADS, "mbr"), GOLD_LENGTH),
+        ),
+        "show": Command(
+            "Show a product model: how its training ended, its likely roots, and what it takes for constituents.",
+            "",
+            (top_option("top", "roots, sequences and contexts", 10),),
+        ),
+    }
+
+    def build(self, data: Corpus, given: Given) -> DMVCCM:
+        spans = _amounts(given)
+        arcs = dict.fromkeys(("root", "attach", "stop"), 1 + (given.smooth or 0.0))
+        prior: dict[str, Any] = {**arcs, **dict.fromkeys(("yield", "context"), (1 + spans[0], 1 + spans[1]))}
+        return pu.models.DMVCCM.of(data, prior=prior, order=given.order)
+
+    def plan(self, model: DMVCCM, data: Corpus, given: Given) -> Plan:
+        estimate = pu.DirichletMAP() if given.smooth or any(_amounts(given)) else None
+        begin: Any = model.start(data, reading=READINGS[given.start], estimate=estimate)
+        return Plan(begin, estimate=estimate, templates=partial(templates_of, data, given.classes))
+
+    def write(self, fit: Fit, data: Unparsed, decoded: Any, given: Given) -> None:
+        if given.brackets:
+            rows = np.zeros((0, 3), np.int64) if decoded is None else decoded.brackets
+            pu.data.write_brackets(data.text, rows, given.out)
+        else:
+            super().write(fit, data, decoded, given)
+
+    def scores(self, fit: Fit, gold: Corpus, decoded: Any) -> dict[str, float]:
+        """What the gold text has of these: ``directed``, ``undirected``, ``ned`` and ``words`` of :func:`.head_scores`,
+        the root's word counted; ``recall``, ``precision``, ``f1`` and ``crossing`` of :func:`.bracket_scores`, without
+        whole sentences, and ``f1_klein_manning_2004`` with them. And ``sentences`` and ``loglik_per_token``.
+
+        Fractions of 1, but for crossing brackets a sentence and for the log-likelihood, in nats. The model is
+        deficient, so that it compares fits of one variant on one text, and nothing else.
+        """
+        if gold.heads is None and gold.spans is None:
+            raise InputError("this corpus has neither heads nor brackets; read it from a treebank")
+        check_lengths(gold, decoded)
+        found: dict[str, float] = {}
+        if gold.heads is not None:
+            found |= pu.evaluate.head_scores(gold.heads, decoded.structure, gold.lengths)
+        if gold.spans is not None:
+            right = pu.data.bracket_rows(gold)
+            found = {**pu.evaluate.bracket_scores(right, decoded.brackets, gold.lengths), **found}
+            whole = pu.evaluate.bracket_scores(right, decoded.brackets, gold.lengths, "klein_manning_2004")
+            found["f1_klein_manning_2004"] = whole["f1"]
+        found["loglik_per_token"] = float(decoded.log_likelihood.sum()) / gold.tokens
+        return found
+
+    def baselines(self, gold: Corpus) -> dict[str, dict[str, float]]:
+        heads = {} if gold.heads is None else chains(gold)
+        return heads if gold.spans is None else {**heads, **branching(gold)}
+
+    def show(self, fit: Fit, top: int = 10) -> Shown:
+        model: Any = fit.model
+        rows: dict[str, Likely] = {"root": likeliest(fit.weights["root"], list(model.vocab), top)}
+        rows |= likeliest_spans(model.ccm, fit.weights, top)
+        facts = {"tags": model.symbols, "order": model.order}
+        record = {**facts, **{name: listed(row, "tags") for name, row in rows.items()}}
+        return Shown(record, [Table("", "likeliest", list(rows.items()))])
+
+
+def _amounts(given: Given) -> list[float]:
+    """What is added to the counts of constituents and of distituents."""
+    own = (given.smooth_constituents, given.smooth_distituents)
+    return [usual if amount is None else amount for usual, amount in zip(SMOOTH, own, strict=True)]

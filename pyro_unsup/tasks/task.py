@@ -1,0 +1,239 @@
+"""The base class of tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pyro_unsup as pu
+
+from ..errors import InputError, UnsupError
+from .option import Given
+from .shown import Shown, of_fit, of_samples
+from .values import Baseline, Command, Plan, Recipe, Score, Stream
+
+if TYPE_CHECKING:
+    from ..results import Fit
+
+
+class Task:
+    """What a model is for. Subclasses fill in the attributes, and override what is different for them.
+
+    Methods speak of a ``fit`` (or of ``samples``) and its ``model``; of ``data``, or data with ``gold`` structure; of
+    what :meth:`decode` found, ``decoded`` (or of sampled ``labels``); and of the options of a command, ``given``.
+
+    The least that a task needs for all commands: ``name``, ``commands``, ``read``, ``build`` and ``lines``.
+    ``tests/example_package`` has one in a short file.
+
+    >>> import pyro_unsup as pu
+    >>> class Coins(pu.tasks.Task):
+    ...     name, examples = "coins", "flips"
+    ...     commands = {"show": pu.tasks.Command("Show a mixture of coins.")}
+    >>> Coins().size([1, 0, 1])
+    '3 flips'
+    """
+
+    #: The registered name, and that of its commands.
+    name: ClassVar[str] = ""
+    #: By command (``fit``, ``predict``, ``evaluate``, ``show``; of samples ``sample``, ``evaluate_samples``,
+    #: ``show_samples``), its words and options. A command that is not named here does not exist.
+    commands: ClassVar[Mapping[str, Command]] = {}
+    #: What the tokens are called, and what the examples.
+    unit: ClassVar[str] = "words"
+    examples: ClassVar[str] = "sentences"
+    #: Of a task that can be sampled, what has labels.
+    labelled: ClassVar[str] = "tokens"
+    #: What happens to unknown tokens, and why all may be unknown.
+    unknown: ClassVar[str] = "their neighbours decided"
+    all_unknown: ClassVar[str] = "is it the right text, and in the same language?"
+    #: The scores, and those that a baseline is judged by: the first that there is.
+    scores_known: ClassVar[Sequence[Score]] = ()
+    main: ClassVar[Sequence[str]] = ("accuracy",)
+    baselines_known: ClassVar[Sequence[Baseline]] = ()
+    #: The score that is infinite when the model holds an example impossible.
+    likelihood: ClassVar[str] = "loglik_per_example"
+    #: What to try when a baseline is better.
+    when_worse: ClassVar[str] = "Try --restarts 10, or more text"
+    recipe: ClassVar[Recipe] = Recipe()
+    #: The class of :mod:`pyro_unsup.distributions.parts` that constraints of this model speak of.
+    parts: ClassVar[str | None] = None
+    #: Examples of constraints, for help.
+    constraints: ClassVar[str] = ""
+    #: Whether ``--smooth`` can help a model that holds examples impossible.
+    smoothing_helps: ClassVar[bool] = True
+    #: Whether ``fit`` can read a text that has no end.
+    streams: ClassVar[bool] = False
+    #: Where the function is that decodes, as an entry point.
+    decoder: ClassVar[str] = "pyro_unsup.tasks.decoding:decode"
+
+    # -- training
+
+    def check(self, given: Given) -> None:
+        """Refuse options that do not go together, before anything is read."""
+
+    def read(self, file: Any, given: Given) -> Any:
+        """The data of a file, with gold structure where the file has it."""
+        raise UnsupError(f"the task {self.name} cannot read files: give it a method read(file, given)")
+
+    def build(self, data: Any, given: Given) -> Any:
+        """The model for these data."""
+        raise UnsupError(f"the task {self.name} cannot build a model: give it a method build(data, given)")
+
+    def prepare(self, file: str, given: Given, sampled: bool = False) -> tuple[Any, Any, str]:
+        """The data of a file, their model, and how much there is, for people.
+
+        :param file: as :meth:`read` takes it.
+        :param sampled: whether they are for a sampler.
+        """
+        data = self.read(file, given)
+        return data, self.build(data, given), self.size(data)
+
+    def stream(self, given: Given) -> Stream:
+        """The model and the mini-batches of a stream."""
+        raise UnsupError(f"the task {self.name} cannot read streams")
+
+    def size(self, data: Any) -> str:
+        """How much there is in the data, for people."""
+        size = f"{len(data):,} {self.examples}"
+        return f"{size}, {data.tokens:,} {self.unit}, {len(data.vocab):,} types" if hasattr(data, "vocab") else size
+
+    def tokens(self, data: Any) -> int:
+        """How many tokens there are; 0 if that is not known."""
+        return int(getattr(data, "tokens", 0))
+
+    def plan(self, model: Any, data: Any, given: Given) -> Plan:
+        """How to train."""
+        return Plan()
+
+    def same_data(self, data: Any) -> Sequence[Any]:
+        """Arrays and lists of strings that make data the same, for checksums."""
+        if hasattr(data, "vocab"):
+            return data.words, data.offsets, data.vocab
+        return [x.numpy() if hasattr(x, "numpy") else x for x in vars(data).values() if hasattr(x, "shape")]
+
+    def same_model(self, model: Any) -> Mapping[str, Sequence[Any]]:
+        """The same of a model, by name, where its options do not say it all."""
+        return {}
+
+    def same_options(self, given: Given) -> dict[str, Any]:
+        """Values of options that make a run the same run."""
+        own = self.commands["fit"].options
+        return {one.spelt: getattr(given, one.name) for one in own if one.makes_another_run}
+
+    def remembered(self, given: Given) -> dict[str, Any]:
+        """Settings that predictions need."""
+        return {one.name: getattr(given, one.name) for one in self.commands["fit"].options if one.remember}
+
+    # -- what becomes of a fit
+
+    def decode(self, fit: Fit, data: Any, **options: Any) -> Any:
+        """The hidden structure of data: ``structure``, ``posterior``, ``log_likelihood`` and perhaps more."""
+        module, _, function = self.decoder.partition(":")
+        return getattr(import_module(module), function)(fit, data, **options)
+
+    def decoding(self, given: Given) -> dict[str, Any]:
+        """The options of :meth:`decode` among those of a command."""
+        return {"how": given.how} if hasattr(given, "how") else {}
+
+    def read_new(self, fit: Fit, given: Given) -> Any:
+        """The data that are to be decoded, from a file."""
+        return self.read(given.file, given)
+
+    def text_of(self, data: Any) -> Any:
+        """What of these data is decoded."""
+        return data
+
+    def lines(self, fit: Fit, data: Any, decoded: Any, given: Given) -> Iterable[str]:
+        """The structure of data, as lines of text."""
+        return (" ".join(map(str, row)) if isinstance(row, list) else str(row) for row in decoded.structure.tolist())
+
+    def write(self, fit: Fit, data: Any, decoded: Any, given: Given) -> None:
+        """Write the structure of data to the file ``given.out``."""
+        with pu.data.files.write_text(given.out) as stream:
+            stream.writelines(f"{line}\n" for line in self.lines(fit, data, decoded, given))
+
+    def read_gold(self, fit: Fit, given: Given) -> Any:
+        """Data with gold structure, from a file."""
+        return self.read_new(fit, given)
+
+    def scores(self, fit: Fit, gold: Any, decoded: Any) -> dict[str, float]:
+        """Scores of decoded structure against gold structure.
+
+        Here: ``accuracy``, the share of entries of the structure that are right; ``loglik_per_example``, in nats.
+
+        :param gold: data with an attribute ``structure``, laid out as the decoded structure is.
+        """
+        found, right = decoded.structure, getattr(gold, "structure", None)
+        shape = f"shape {tuple(found.shape)}, as predict() returns it"
+        if right is None:
+            raise UnsupError(
+                f"the gold data have no structure to compare with: expected an attribute 'structure' of {shape}. Or "
+                "give the model a task of its own"
+            )
+        if tuple(right.shape) != tuple(found.shape):
+            actual = tuple(right.shape)
+            raise UnsupError(f"the gold structure should have {shape}, actual {actual}: score the same data")
+        same = [a == b for a, b in zip(right.reshape(-1).tolist(), found.reshape(-1).tolist(), strict=True)]
+        accuracy = sum(same) / len(same) if same else 0.0
+        return {"accuracy": accuracy, self.likelihood: float(decoded.log_likelihood.mean())}
+
+    def baselines(self, gold: Any) -> dict[str, dict[str, float]]:
+        """Scores of trivial structures, by the names in ``baselines_known``."""
+        return {}
+
+    def sizes(self, fit: Fit, gold: Any, decoded: Any) -> dict[str, Any]:
+        """How much was scored, for JSON."""
+        return {"tokens": self.tokens(gold), "unknown_tokens": getattr(decoded, "unseen", 0)}
+
+    def remarks(self, fit: Fit, gold: Any, decoded: Any, given: Given) -> Iterable[str]:
+        """What else there is to say about scores, a line each."""
+        return ()
+
+    def unseen(self, data: Any, decoded: Any) -> tuple[int, int, str]:
+        """Tokens that the model does not know, all tokens, and what to say of the first."""
+        unseen, tokens = getattr(decoded, "unseen", 0), self.tokens(data)
+        return unseen, tokens, f"{unseen:,} of {tokens:,} {self.unit} are unknown to the model: {self.unknown}"
+
+    def impossible(self, fit: Fit, unseen: int) -> str:
+        """What to try when the model holds examples impossible, for this fit and text; empty if nothing helps."""
+        smoothed = fit.features or not all(isinstance(one, pu.Normalise) for one in fit.estimators.values())
+        advice = ["--min-count 2"] if unseen and fit.config.get("min_count") == 1 else []
+        advice += ["--smooth 0.1"] if self.smoothing_helps and not smoothed else []
+        return f"train with {' '.join(advice)} for text like this" if advice else ""
+
+    def show(self, fit: Fit, *args: Any, **options: Any) -> Shown:
+        """What the model has learned."""
+        return Shown()
+
+    def page(self, fit: Fit, **options: Any) -> Shown:
+        """All that ``show`` shows of a fit."""
+        return of_fit(fit, self.show(fit, **options))
+
+    def plot(self, fit: Fit, data: Any, *args: Any, **options: Any) -> Any:
+        """A picture of the structure of some data, as matplotlib axes."""
+        raise UnsupError(f"the task {self.name} draws nothing")
+
+    # -- labels: of tasks whose structure is one state for each item
+
+    def gold_labels(self, gold: Any) -> Any:
+        """The gold label of each item; None for tasks whose structure is something else."""
+        return None
+
+    # -- samples
+
+    def read_sampled(self, samples: Any, given: Given) -> Any:
+        """The text that was sampled, with gold structure."""
+        raise InputError(f"samples of a {self.name} cannot be scored", given.file)
+
+    def score_labels(self, samples: Any, gold: Any, labels: Any) -> dict[str, float]:
+        """Scores of one sampled labelling."""
+        raise UnsupError(f"samples of a {self.name} cannot be scored")
+
+    def show_samples(self, samples: Any, *args: Any, **options: Any) -> Shown:
+        """What the best sampled labelling says."""
+        return Shown()
+
+    def page_of_samples(self, samples: Any, **options: Any) -> Shown:
+        """All that ``show`` shows of samples."""
+        return of_samples(samples, self.labelled, self.show_samples(samples, **options))
