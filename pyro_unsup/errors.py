@@ -35,6 +35,15 @@ class InputError(UnsupError):
         return type(self), (self.what, self.path, self.line)  # errors travel between processes
 
 
+class FormatError(InputError):
+    """The name of a file does not tell its format.
+
+    >>> import pyro_unsup as pu
+    >>> issubclass(pu.errors.FormatError, pu.InputError)
+    True
+    """
+
+
 class EncodingError(InputError):
     """Bytes that are not UTF-8.
 

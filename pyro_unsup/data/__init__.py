@@ -28,7 +28,7 @@ from pyro_unsup.data.streams import blocks
 from pyro_unsup.data.tagged import read_tagged, write_tagged
 from pyro_unsup.data.trees import spread_heads
 from pyro_unsup.data.vocab import Vocab
-from pyro_unsup.errors import InputError
+from pyro_unsup.errors import FormatError, InputError
 
 if TYPE_CHECKING:
     from pyro_unsup.data import remote, toy
@@ -143,7 +143,7 @@ def format_of(path: str | os.PathLike[str]) -> Any:
             return format
     if os.fspath(path) != "-" and not os.path.exists(path):
         raise InputError("no such file", path)
-    raise InputError(f"cannot tell the format from the name; give one of {', '.join(_READERS)}", path)
+    raise FormatError(f"cannot tell the format from the name; give one of {', '.join(_READERS)}", path)
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyro_unsup as pu
 
-from ..errors import InputError, UnsupError
+from ..errors import FormatError, InputError, UnsupError
 from .option import Option, choice, flag, number
 
 if TYPE_CHECKING:
@@ -77,11 +77,9 @@ def format_of(path: Any, format: str, option: str = "--format") -> str:
         return format
     try:
         return str(pu.data.format_of(path))
-    except InputError as error:
-        if not error.what.startswith("the name"):
-            raise
+    except FormatError as error:
         known = ", ".join(FORMATS[1:])
-        raise InputError(f"the name does not tell the format; give one with {option}: {known}", path) from error
+        raise InputError(f"cannot tell the format from the name; give one with {option}: {known}", path) from error
 
 
 def read_gold(path: str, format: str, column: str, option: str = "--format", **options: Any) -> Corpus:

@@ -45,7 +45,7 @@ BAD_FILES: dict[str, tuple[str, bytes, str]] = {
     "cut_xz": ("x.conllu.xz", lzma.compress(GOOD.encode() * 50)[:-9], ": the xz data end too early"),
     "bomb": ("x.txt.gz", gzip.compress(b"a dog\n" + b"\n" * 3_000_000), ": gzip data that grow more than 200 times"),
     "missing": ("x.txt", b"", ": cannot be read: No such file or directory"),
-    "nameless": ("x.what", b"a\n", ": the name does not tell the format; give one with --format: conllu, brackets,"),
+    "nameless": ("x.what", b"a\n", ": cannot tell the format from the name; give one with --format: conllu, brackets,"),
 }
 
 
@@ -97,7 +97,7 @@ def test_standard_input_is_as_strict(world: Path, run: Run) -> None:
     assert refusal(run("predict", world / "model", "-", "--format", "lines", stdin=b"a\n\xff\n")).startswith(
         "-:2: byte 0xff"
     )
-    assert refusal(run("predict", world / "model", "-", stdin="a\n")).startswith("-: the name does not tell the format")
+    assert refusal(run("predict", world / "model", "-", stdin="a\n")).startswith("-: cannot tell the format from the name")
 
 
 def test_gold_tags_that_the_model_does_not_have_are_wrong(tmp_path: Path, world: Path, run: Run) -> None:

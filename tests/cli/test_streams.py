@@ -250,7 +250,7 @@ def test_what_does_not_tell_the_words(tmp_path: Path, zoo: Path, world: Path, ru
     told = "holds a Clusterer, expected a Tagger: --vocab-from takes the vocabulary of such a model, or of a text"
     assert message == f"{zoo / 'clusterer'}: {told}"
     message = refusal(run(*fit, "--stepwise", "--vocab-from", world / "model", stdin=""))
-    assert message.startswith("-: the name does not tell the format; give one with --format: ")
+    assert message.startswith("-: cannot tell the format from the name; give one with --format: ")
     message = refusal(run("fit", "aligner", "-", zoo / "target.txt", "--stepwise", "--vocab-from", zoo / "pairs.txt",
                           "--out", tmp_path / "m", stdin=""))  # fmt: skip
     assert message == "a stream has both languages, `source ||| target` a line; leave FILE2 out"

@@ -225,7 +225,7 @@ def test_a_model_of_ones_own_tells_how_its_tables_lie_when_it_runs() -> None:
         np.testing.assert_array_equal(found["mean"].values[0, 4], {**fit.points, **fit.params}["mean"].numpy())
         assert fit.to_arviz(points()).posterior.sizes["draw"] == 1000
         assert fit.to_arviz().posterior.sizes["draw"] == 1
-        with pytest.raises(UnsupError, match=r"want its arguments, to_arviz\(data, draws=\.\.\.\)"):
+        with pytest.raises(UnsupError, match=r"give the data of a model of your own, to_arviz\(data, draws=\.\.\.\)"):
             fit.to_arviz(draws=5)
 
 

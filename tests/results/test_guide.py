@@ -304,7 +304,7 @@ def test_it_can_be_traced_replayed_and_predicted_from() -> None:
     new = Predictive(fit.model, guide=guide, num_samples=3)(None, torch.tensor([4, 2]))
     assert new["tags"].shape == (3, 6)
     assert math.isfinite(Trace_ELBO(num_particles=2).loss(fit.model, guide, DATA))
-    with pytest.raises(UnsupError, match="one component at a time: with Predictive, parallel=False"):
+    with pytest.raises(UnsupError, match="one component at a time: use Predictive with parallel=False"):
         Predictive(fit.model, guide=guide, num_samples=3, parallel=True)(DATA)
 
 
