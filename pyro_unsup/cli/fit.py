@@ -18,7 +18,7 @@ from ..tasks.option import Given, spelt
 from ..tasks.shown import printable
 from ..tasks.task import Task
 from ..tasks.texts import finite, say
-from ..tasks.values import Plan
+from ..tasks.values import Plan, Recipe
 from . import options
 from .common import INTERRUPTED, folder_of
 from .engines import check, engine_of, weighing
@@ -36,6 +36,7 @@ def fit(task: Task, given: Given) -> None:
     Checkpoint.may_start(Checkpoint.beside(target), given.resume, given.overwrite)
     for name in ("tolerance", "smooth", "noise"):
         finite(name, getattr(given, name))
+    given, recipe = _recommended(task, given)
     check(task, given)
     if not task.streams:
         given.vocab_from = None
@@ -44,9 +45,13 @@ def fit(task: Task, given: Given) -> None:
     task.check(given)
     data, model, tokens, checksums = _read(task, given)
     plan = task.plan(model, data, given)
+    if recipe is not None and recipe.iterations is not None:
+        plan = replace(plan, max_iterations=recipe.iterations)
     if given.from_model is not None:
         plan = _further(plan, model, given)
     engine = engine_of(task, model, plan, given)
+    if recipe is not None:
+        say(f"training by {recipe.words}, as recommended for this model; --algorithm em is plain EM")
     usual = engine.ITERATIONS if plan.max_iterations is None else plan.max_iterations
     iterations = usual if given.max_iterations is None else given.max_iterations
     beside = Checkpoint.beside(target)
@@ -99,6 +104,18 @@ def fit(task: Task, given: Given) -> None:
     for line in _remarks(task, found, data, given.max_iterations is not None or plan.max_iterations is None, given):
         say(line)
     say(f"saved in {given.out}; see it with: pyro-unsup show {given.out}")
+
+
+def _recommended(task: Task, given: Given) -> tuple[Given, Recipe | None]:
+    """The options with those of the recipe, and the recipe, if no option says how to learn."""
+    how = [one.name for one in [*options.algorithm(task), *options.beliefs(task)] if one.name != "algorithm"]
+    told = [name for name in ["smooth", *how] if getattr(given, name) not in (None, False)]
+    if told or given.algorithm == "em" or not task.takes_recipe(given) or not task.recipe.options:
+        return given, None
+    chosen = copy(given)
+    for name, value in task.recipe.options.items():
+        setattr(chosen, name, value)
+    return chosen, task.recipe
 
 
 def _read(task: Task, given: Given) -> tuple[Any, Any, int, dict[str, str]]:

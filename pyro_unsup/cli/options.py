@@ -66,8 +66,16 @@ def training(task: Task) -> tuple[Option, ...]:
 def algorithm(task: Task) -> tuple[Option, ...]:
     """How to learn, if not by plain EM."""
     first, factor = task.recipe.betas
+    words = task.recipe.words
     instead = "; --vocab-from can tell them instead." if task.streams else "."
     own = [
+        choice(
+            "algorithm",
+            ("recommended", "em"),
+            f"recommended: {words}. em: plain EM. An option that says how to learn, such as --anneal or --vb, replaces "
+            "both.",
+            "recommended",
+        ),
         flag("anneal", "Deterministic annealing: start from blurred posteriors and sharpen them slowly."),
         real(
             "beta_start",

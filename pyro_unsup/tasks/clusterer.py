@@ -63,7 +63,12 @@ class ClustererTask(Task):
     all_unknown = "is it the same language?"
     decoder = "pyro_unsup.tasks.decoding.clusterer:decode"
     parts, constraints = "Clusters", "seeds=0:space|orbit,1:hockey"
-    recipe = Recipe(noise=NOISE, noise_shown=f"{NOISE:g}")
+    recipe = Recipe(
+        noise=NOISE,
+        noise_shown=f"{NOISE:g}",
+        options={"anneal": True, "beta_factor": 2.0},
+        words="deterministic annealing (--anneal --beta-factor 2)",
+    )
     streams = True
     likelihood = "loglik_per_token"
     main = ("accuracy",)

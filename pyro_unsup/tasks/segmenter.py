@@ -16,24 +16,32 @@ from .option import MODEL, TEXT, Given, flag, number, real, text, under
 from .shown import Shown, Table, commonest, likeliest, listed
 from .task import Task
 from .texts import LOWERCASE, check_memory, finite, how_option, saved_model, setting, top_option
-from .values import Baseline, Command, Plan, Score, Stream
+from .values import Baseline, Command, Plan, Recipe, Score, Stream
 
 if TYPE_CHECKING:
     from ..data import Segmented
     from ..models import Segmenter
     from ..results import Fit
 
-PENALTY = 1.6
+#: The penalty and the longest segment that Liang & Klein (2009) use for phonemes and letters.
+PENALTY, MAX_LENGTH = 1.6, 10
+#: What they use for Chinese characters, and how many different symbols tell such a script.
+PENALTY_OF_CHARACTERS, LENGTH_OF_CHARACTERS, MANY_SYMBOLS = 2.5, 5, 500
+#: Longer training finds longer, worse words, though the likelihood rises.
+ITERATIONS = 20
 FILE = "Lines of text; the spaces in them are taken out. - is standard input."
 OPTIONS = (
     *under(
         MODEL,
-        number("max_length", "Symbols in the longest segment.", 10),
+        number(
+            "max_length",
+            "Symbols in the longest segment.",
+            shown=f"{MAX_LENGTH}; {LENGTH_OF_CHARACTERS} if the text has over {MANY_SYMBOLS} different symbols",
+        ),
         real(
             "penalty",
-            "Penalty on long segments: each is weighted by exp(-length^NUMBER). For Chinese characters, try 2.2 with "
-            "--max-length 5.",
-            PENALTY,
+            "Penalty on long segments: each is weighted by exp(-length^NUMBER).",
+            shown=f"{PENALTY:g}; {PENALTY_OF_CHARACTERS:g} if the text has over {MANY_SYMBOLS} different symbols",
         ),
         flag("no_penalty", "No penalty on long segments.", identity=False),
     ),
@@ -65,7 +73,8 @@ class SegmenterTask(Task):
     smoothing_helps = False  # every possible segment would gain weight, and most of them are no words
     likelihood = "loglik_per_token"
     main = ("token_f1",)
-    when_worse = "Try another --penalty and --max-length: 2.2 and 5 suit Chinese characters"
+    when_worse = "Try another --penalty: a higher one finds shorter words"
+    recipe = Recipe(max_iterations=str(ITERATIONS))
     scores_known = (
         Score("token_precision", "words found that are there"),
         Score("token_recall", "words that are found where they are"),
@@ -122,23 +131,24 @@ class SegmenterTask(Task):
 
     def check(self, given: Given) -> None:
         finite("penalty", given.penalty)
-        if given.no_penalty and given.penalty != PENALTY:
+        if given.no_penalty and given.penalty is not None:
             raise UnsupError(f"--no-penalty and --penalty {given.penalty:g} contradict; give one of them")
         if getattr(given, "vocab_from", None) is not None and given.logistic_normal:
             raise UnsupError("--logistic-normal gives every segment some weight, and --vocab-from gives none to those "
                              "that are not known; give one of them")  # fmt: skip
 
     def same_options(self, given: Given) -> dict[str, Any]:
-        return {**super().same_options(given), "--penalty": _penalty(given)}
+        return {**super().same_options(given), "--penalty": None if given.no_penalty else given.penalty}
 
     def read(self, file: Any, given: Given, **options: Any) -> Segmented:
         words, symbols = given.word_separator, given.symbol_separator
         return read_lines(file, words, symbols, lowercase=given.lowercase, **options)
 
     def build(self, data: Segmented, given: Given) -> Segmenter:
-        what = f"segments of up to {given.max_length:,} symbols in a text of {data.tokens:,}"
-        check_memory(given.max_length * data.tokens, what, "lower --max-length")
-        return pu.models.Segmenter.of(data, max_length=given.max_length, penalty=_penalty(given))
+        longest, penalty = _suited(given, len(data.vocab))
+        what = f"segments of up to {longest:,} symbols in a text of {data.tokens:,}"
+        check_memory(longest * data.tokens, what, "lower --max-length")
+        return pu.models.Segmenter.of(data, max_length=longest, penalty=penalty)
 
     def stream(self, given: Given) -> Stream:
         from ..data.streams import by_line
@@ -148,7 +158,7 @@ class SegmenterTask(Task):
         if saved is None:
             model = self.build(self.read(given.vocab_from, given), given)
         else:
-            model = pu.models.Segmenter(saved.vocab, saved.types, given.max_length, _penalty(given))
+            model = pu.models.Segmenter(saved.vocab, saved.types, *_suited(given, len(saved.vocab)))
         separators = {"word_sep": given.word_separator, "symbol_sep": given.symbol_separator}
         cut = partial(by_line, counts=partial(pu.data.segmented.has_symbols, **separators))
         read = partial(self.read, given=given, gold=False, vocab=model.vocab)
@@ -157,7 +167,9 @@ class SegmenterTask(Task):
 
     def plan(self, model: Segmenter, data: Any, given: Given) -> Plan:
         start: Any = pu.init.uniform() if given.vocab_from is None else _known_segments
-        return Plan(start, templates=pu.templates.segmentation)
+        plain = not (given.features is not None or given.vb is not None or given.logistic_normal or given.anneal)
+        few = ITERATIONS if plain and not given.stepwise else None
+        return Plan(start, templates=pu.templates.segmentation, max_iterations=few)
 
     def read_new(self, fit: Fit, given: Given) -> Segmented:
         return read_lines(given.file, *separators_of(fit), gold=False)
@@ -256,8 +268,15 @@ def _ends(gold: Any) -> Any:
     return ends
 
 
-def _penalty(given: Given) -> float | None:
-    return None if given.no_penalty else given.penalty
+def _suited(given: Given, symbols: int) -> tuple[int, float | None]:
+    """The longest segment and the penalty: as given, or as they suit a script with so many different symbols."""
+    many = symbols > MANY_SYMBOLS
+    longest = LENGTH_OF_CHARACTERS if many else MAX_LENGTH
+    penalty = PENALTY_OF_CHARACTERS if many else PENALTY
+    return (
+        longest if given.max_length is None else given.max_length,
+        None if given.no_penalty else penalty if given.penalty is None else given.penalty,
+    )
 
 
 def _known_segments(declarations: Mapping[str, Any], generator: Any) -> dict[str, Any]:

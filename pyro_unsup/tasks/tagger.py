@@ -69,7 +69,12 @@ class TaggerTask(Task):
     all_unknown = "is it the right text, in the same language, and with the same case of letters?"
     decoder = "pyro_unsup.tasks.decoding.tagger:decode"
     parts, constraints = "States", "word-tags=the:DT,dog:NN|VB"
-    recipe = Recipe(noise_shown="1, or 0.001 with --anneal")
+    recipe = Recipe(
+        noise_shown="1, or 0.001 with --anneal",
+        options={"features": 1.0, "gradient": True},
+        iterations=60,
+        words="features of words, such as suffixes, and gradient ascent (--features 1 --gradient --max-iterations 60)",
+    )
     streams = True
     likelihood = "bits_per_word"
     main = ("accuracy", "many_to_one")
@@ -131,6 +136,9 @@ class TaggerTask(Task):
             "Show samples: how the chains agree, and the commonest words of each tag in the best of them.", "", (WORDS,)
         ),
     }
+
+    def takes_recipe(self, given: Given) -> bool:
+        return dictionary.path_of(given) is None  # features help to find anonymous tags
 
     def check(self, given: Given) -> None:
         dictionary.check(given)

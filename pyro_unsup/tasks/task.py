@@ -69,6 +69,10 @@ class Task:
 
     # -- training
 
+    def takes_recipe(self, given: Given) -> bool:
+        """Whether the options of the recipe suit these others."""
+        return True
+
     def check(self, given: Given) -> None:
         """Refuse options that do not go together, before anything is read."""
 

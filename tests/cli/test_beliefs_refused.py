@@ -103,8 +103,8 @@ def test_advice(tmp_path: Path, texts: Path, run: Run, monkeypatch: pytest.Monke
         (("--features", 0), (pu.FitError, pu.errors.DivergenceError), kappa),
         (("--features", 0), (pu.FitError, pu.TableError), ""),
         (("--vb", 1), (pu.FitError, pu.TableError), ""),
-        ((), (pu.errors.SplitError, pu.TableError), ""),
-        ((), (pu.FitError, pu.TableError), smooth),
+        (("--algorithm", "em"), (pu.errors.SplitError, pu.TableError), ""),
+        (("--algorithm", "em"), (pu.FitError, pu.TableError), smooth),
     ):
         raised[:] = case
         assert refusal_after_reading(run(*fit, *options)) == f"error: bad luck{advice}"

@@ -109,7 +109,7 @@ def test_a_checkpoint_belongs_to_one_run(
     own = {
         "ccm": ("--max-length", 8, "--max-length 10, not 8"),
         "clusterer": ("--clusters", 2, "--clusters 3, not 2"),
-        "segmenter": ("--penalty", 2, "--penalty 1.6, not 2.0"),
+        "segmenter": ("--penalty", 2, "--penalty None, not 2.0"),
         "aligner": ("--agreement", "2008", "--agreement 'product', not '2008'"),
     }
     for *arguments, what in (own[kind], ("--stepwise", "--stepwise False, not True"), ("--noise", 1, "--noise None")):

@@ -118,7 +118,8 @@ def test_training_that_fails_leaves_nothing(tmp_path: Path, run: Run, restarts: 
     (tmp_path / "t.txt").write_text("a b\n")  # two words cannot keep three tags alive
     before = contents(tmp_path)
     fit = ("fit", "tagger", tmp_path / "t.txt", "--tags", 3, "--max-iterations", 3000, "--tolerance", 0, "--jobs", 1)
-    result = run(*fit, "--restarts", restarts, "--out", tmp_path / "m")
+    em = ("--algorithm", "em")
+    result = run(*fit, *em, "--restarts", restarts, "--out", tmp_path / "m")
     assert result.exit_code == 2
     error = result.stderr.splitlines()[-1]
     assert error.startswith("error: iteration ")
@@ -155,5 +156,5 @@ def test_a_run_that_fails_before_anything_is_reached_leaves_nothing(
 
     monkeypatch.setattr("pyro_unsup.EM.run", fail)
     with pytest.raises(RuntimeError, match="out of luck"):
-        run("fit", "tagger", world / "text.tagged", *FIT, "--out", tmp_path / "m")
+        run("fit", "tagger", world / "text.tagged", *FIT, "--algorithm", "em", "--out", tmp_path / "m")
     assert not any(tmp_path.iterdir())
