@@ -7,7 +7,7 @@ from torch import Size, Tensor
 
 from .. import kernels
 from ..errors import StructureError
-from .cells import SpanCells, by_first, by_last, crossing, span_lengths, spans_of
+from .cells import SpanCells, crossing, span_lengths, spans_of
 from .dependency import check_sentences
 from .parts import Brackets
 from .semiring import Sum
@@ -99,8 +99,12 @@ class Bracketing(Structure):
         cells, device = self.span_cells, value.device
         owner, width = cells.owner.to(device), cells.width.to(device)
         y, x = value[:, 0].long(), value[:, 1].long()
-        both = self.look_up(self.table("yields").mT, owner, y) + self.look_up(self.table("contexts").mT, owner, x)
-        outside, inside = both.unbind(-1)
+        outside, inside = (
+            self.look_up(of_yield, owner, y) + self.look_up(of_context, owner, x)
+            for of_yield, of_context in zip(
+                self.table("yields").unbind(-2), self.table("contexts").unbind(-2), strict=True
+            )
+        )
         if "node" in self.weights:
             inside = inside + torch.where(width > 1, self.look_up(self.table("node"), owner, width), 0.0)
         lengths, sentence = self.rows.lengths.to(device), torch.arange(len(self.rows), device=device)
@@ -119,19 +123,20 @@ class Bracketing(Structure):
 
         with the weights that constituents have beside what all trees share (:meth:`ratios`).
         """
-        weight, shared = self.ratios(potentials)  # (*draws, B, N, N) by start and width
-        N = weight.shape[-1]
-        row = weight[..., 0]  # (*draws, B, N + 1 - width)
-        starting, ending = by_first(None, row, N), by_last(None, row, N)  # (*draws, B, N, widths)
-        for w in range(2, N + 1):
-            splits = starting[..., : N + 1 - w, :] + ending[..., w - 1 :, :]
-            row = weight[..., : N + 1 - w, w - 1] + sum_(splits, -1)
-            starting, ending = by_first(starting, row, N), by_last(ending, row, N)
-        whole = starting[..., 0, :]  # (*draws, B, N) of the first w words
-        last = (self.rows.lengths - 1).clamp(min=0).to(whole.device).unsqueeze(-1)
-        return shared + whole.gather(-1, last.expand(*whole.shape[:-1], 1)).squeeze(-1)
+        weights, shared = self.ratios(potentials)  # by width, (*draws, starts, B)
+        # Charts of (*draws, places, widths, B): one by where spans start, narrow ones first; one by where they end,
+        # wide ones first. No wider span starts at the last of these places, or ends at the first: those are left out.
+        # Sentences are the last axis, so that a sum goes over whole rows of them.
+        starting = ending = weights[0].unsqueeze(-2)
+        for weight in weights[1:]:
+            first, last = starting[..., :-1, :, :], ending[..., 1:, :, :]
+            row = (weight + sum_(first + last, -2)).unsqueeze(-2)
+            starting, ending = torch.cat([first, row], -2), torch.cat([row, last], -2)
+        whole = starting[..., 0, :, :]  # (*draws, N, B) of the first w words
+        n = (self.rows.lengths - 1).clamp(min=0).to(whole.device).expand(*whole.shape[:-2], 1, -1)
+        return shared + whole.gather(-2, n).squeeze(-2)
 
-    def ratios(self, potentials: Potentials, mirror: bool = False) -> tuple[Tensor, Tensor]:
+    def ratios(self, potentials: Potentials, mirror: bool = False) -> tuple[list[Tensor], Tensor]:
         """What each constituent multiplies the weight of a tree by, and what all trees of a sentence share, in logs.
 
         First let every span be a distituent; a constituent then multiplies the weight by inside / outside. Spans that
@@ -140,30 +145,33 @@ class Bracketing(Structure):
         constituent around it would otherwise split into one that crosses it.
 
         :param mirror: read sentences from right to left.
-        :return: (*draws, B, N, N) by start and width, and (*draws, B).
+        :return: by width, from 1, tensors of (*draws, starts, B); and (*draws, B).
         """
         inside, outside = potentials["constituents"], potentials["distituents"]
         cells, B, N = self.span_cells, len(self.rows), self.rows.longest
         must = outside == -torch.inf
-        outside = torch.where(must, torch.zeros_like(outside), outside)
-        place = cells.place
-        if mirror:
-            start = self.rows.lengths[cells.owner] - cells.end
-            place = (cells.owner * N + start) * N + cells.width - 1
-        place = place.to(inside.device)
-
-        def chart(flat: Tensor) -> Tensor:  # (*draws, spans) -> (*draws, B, N, N) by start and width
-            empty = flat.new_zeros(*flat.shape[:-1], B * N * N)
-            full: Tensor = empty.index_copy(-1, place, flat).unflatten(-1, (B, N, N))
-            return full
-
-        weight = chart(inside - outside)
+        outside = outside.masked_fill(must, 0.0)
+        weight = inside - outside
         forced = must & ~cells.always.to(must.device)
         # On the CPU a look is cheap, and mostly saves all of this; elsewhere it would make the device wait.
         if forced.device.type != "cpu" or bool(forced.any()):
-            weight = weight.masked_fill(_by_width(crossing(_by_fenceposts(chart(forced)))), -torch.inf)
+            weight = weight.masked_fill(self._crossed(forced), -torch.inf)
+        place = (cells.mirrored if mirror else cells.by_width).to(weight.device)
+        starts = list(range(N, 0, -1))
+        chart = weight.new_zeros(*weight.shape[:-1], sum(starts) * B).index_copy(-1, place, weight)
+        by_width = chart.split([size * B for size in starts], -1)
         lead = outside.dim() - 1
-        return weight, potentials["trees"] + _sum_by(outside, cells.owner, B, lead)
+        return (
+            [row.unflatten(-1, (size, B)) for row, size in zip(by_width, starts, strict=True)],
+            potentials["trees"] + _sum_by(outside, cells.owner, B, lead),
+        )
+
+    def _crossed(self, some: Tensor) -> Tensor:  # (*draws, spans) bool -> the same
+        """Which spans cross one of these."""
+        cells, B, size = self.span_cells, len(self.rows), self.rows.longest + 1
+        at = ((cells.owner * size + cells.start) * size + cells.end).to(some.device)
+        chart = some.new_zeros(*some.shape[:-1], B * size * size).index_copy(-1, at, some)
+        return crossing(chart.unflatten(-1, (B, size, size))).flatten(-3).index_select(-1, at)
 
     def to_structure(self, parts: Tensor) -> Tensor:  # (*draws, spans)
         return parts.long()
@@ -209,24 +217,6 @@ def _within(spans: Tensor, yields: int, contexts: int) -> bool:  # (spans, 2)
     from ..kernels.bracketing import spans_within  # numba loads when it is first needed
 
     return spans_within(spans, yields, contexts)
-
-
-def _by_fenceposts(
-    chart: Tensor,
-) -> Tensor:  # (*batch, N, N) by start and width -> (*batch, N + 1, N + 1) by fenceposts
-    N = chart.shape[-1]
-    start, end = torch.arange(N + 1).unsqueeze(-1), torch.arange(N + 1)
-    there = ((end > start) & (start < N)).to(chart.device)
-    at = (start.clamp(max=N - 1) * N + (end - start - 1).clamp(0, N - 1)).to(chart.device)
-    return chart.flatten(-2)[..., at] & there
-
-
-def _by_width(chart: Tensor) -> Tensor:  # (*batch, N + 1, N + 1) -> (*batch, N, N)
-    """The way back; False beyond the end."""
-    N = chart.shape[-1] - 1
-    start, end = torch.arange(N).unsqueeze(-1), torch.arange(N).unsqueeze(-1) + torch.arange(1, N + 1)
-    there = (end <= N).to(chart.device)
-    return chart.flatten(-2)[..., (start * (N + 1) + end.clamp(max=N)).to(chart.device)] & there
 
 
 def _sum_by(x: Tensor, owner: Tensor, size: int, lead: int) -> Tensor:  # (*lead, rows) -> (*lead, size)

@@ -107,6 +107,21 @@ class SpanCells:
         """The place in a chart (B, longest, longest) by start and width."""
         return (self.owner * self.rows.longest + self.start) * self.rows.longest + self.width - 1
 
+    @cached_property
+    def by_width(self) -> Tensor:
+        """The place in a triangle that has longest + 1 - w starts for spans of w words, each with B sentences."""
+        return self._in_triangle(self.start)
+
+    @cached_property
+    def mirrored(self) -> Tensor:
+        """The same, if sentences are read from right to left."""
+        return self._in_triangle(self.rows.lengths[self.owner] - self.end)
+
+    def _in_triangle(self, start: Tensor) -> Tensor:
+        narrower = self.width - 1  # widths
+        before = narrower * self.rows.longest - narrower * (narrower - 1) // 2
+        return (before + start) * len(self.rows) + self.owner
+
 
 def crossing(some: Tensor) -> Tensor:  # (*batch, N + 1, N + 1) bool -> the same
     """Which spans, by fenceposts, cross one of these: they overlap, and neither holds the other."""

@@ -120,14 +120,14 @@ class HeadedBracketing(Dependency, Bracketing):  # type: ignore[misc]  # its par
         """
         mirror = self.order == "left"
         arcs, stop = self._mirrored(*self.charts(potentials)) if mirror else self.charts(potentials)
-        weight, shared = self.ratios(potentials, mirror)  # (*draws, B, N, N) by start and width
+        weights, shared = self.ratios(potentials, mirror)  # by width, (*draws, starts, B)
         root, arc, N = arcs[..., 0], arcs[..., 1:].mT, arcs.shape[-2]  # arc: (*draws, B, head, child)
         # Lists by width. (*draws, B, starts), and of the last three (*draws, B, starts, heads): heads by their place in
         # the span, but of ``below`` all words of the sentence.
         right_open, left_open, full, below = ([root] for _ in range(4))  # nothing has width 0: never looked at
         for w in range(1, N + 1):
             S = N + 1 - w
-            here = weight[..., :S, w - 1]
+            weight = here = weights[w - 1].mT
             some = ADJACENT if w == 1 else BEYOND
             if w > 1:
                 ways = [right_open[v][..., :S] + below[w - v].diagonal(-v, -2, -1) for v in range(1, w)]
@@ -139,7 +139,7 @@ class HeadedBracketing(Dependency, Bracketing):  # type: ignore[misc]  # its par
                     below[v].diagonal(d, -2, -1)[..., :S] + left_open[w - v][..., v : v + S, d - v]
                     for v in range(1, d + 1)
                 ]
-                left.append(weight[..., :S, w - 1] + sum_(torch.stack(ways, -1), -1))
+                left.append(weight + sum_(torch.stack(ways, -1), -1))
             ends = [stop[..., d : d + S, LEFT, BEYOND if d else ADJACENT, :] for d in range(w)]
             both = torch.stack(left, -1).unsqueeze(-1) + torch.stack(ends, -2)  # (*draws, B, S, w, 2)
             full.append(both[..., STOP])

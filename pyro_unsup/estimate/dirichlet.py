@@ -106,7 +106,10 @@ def _smoothed(declaration: Declaration, counts: Tensor, old: Tensor, extra: Tens
 
 
 def _log_prior(declaration: Declaration, log_weights: Tensor, extra: Tensor) -> Tensor:
+    extra, support = extra.to(log_weights.dtype), declaration.layout.support
+    each = extra * log_weights
+    if support is None and extra.dim() == 0 and float(extra) > 0:
+        return each.sum()  # large tables mostly come here, in every iteration
     # 0 * log 0 is 0: a cell without pseudo-counts does not mind being impossible.
-    extra = extra.to(log_weights.dtype).expand(log_weights.shape)
-    used = (extra > 0) & declaration.layout.allowed()
-    return (extra[used] * log_weights[used]).sum()
+    used = extra > 0 if support is None else (extra > 0) & support
+    return torch.where(used, each, 0.0).sum()

@@ -7,7 +7,7 @@ the recorded distributions, and call their kernels.
 Whether a run can be recorded is decided by what it does, not by the name of the model:
 
 * all that it samples are observed structured distributions;
-* every weight is a table, a view of a table, or a constant, perhaps at a temperature;
+* every weight is a table, a view of a table, :func:`.derived` from tables, or a constant, perhaps at a temperature;
 * it draws no random numbers;
 * it does the same under other weights, so that nothing was computed from the weights;
 * no handler around the model looks at the weights (:attr:`.Handler.looks_at_weights`).
@@ -36,6 +36,7 @@ from ..distributions.structure import heated
 from ..handlers import Counting, Handled, Handler
 from ..handlers.given import part_of
 from ..tables import Declaration, LazyTable
+from ..tables.derived import Derivation, derivation_of
 
 Weights = Mapping[str, Tensor | LazyTable]
 #: Cells of a table of which no copy is made without need.
@@ -45,32 +46,89 @@ Geometry = tuple[tuple[int, ...], tuple[int, ...], int]
 
 
 @dataclass(frozen=True)
+class Slot:
+    """A place for numbers.
+
+    :param of: the name of a table, or the number of a step.
+    :param output: which one of the step.
+    """
+
+    of: str | int
+    output: int = 0
+
+
+Values = dict[Slot, Tensor]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a model computes from tables: ``function(*inputs)``, slots standing for their numbers."""
+
+    function: Callable[..., Any]
+    inputs: tuple[Any, ...]
+
+    def run(self, values: Values) -> tuple[Tensor, ...]:
+        found = self.function(*(values[x] if isinstance(x, Slot) else x for x in self.inputs))
+        return found if isinstance(found, tuple) else (found,)
+
+
+class Steps:
+    """All that a run of a model computes from tables, in order.
+
+    :param leaves: the tables, by name.
+    """
+
+    def __init__(self, leaves: Mapping[str, Tensor]) -> None:
+        self.found: list[Step] = []
+        self._tables = {id(leaf): Slot(name) for name, leaf in leaves.items()}
+        self._known: dict[Derivation, int] = {}
+
+    def slot(self, x: Tensor) -> Slot | None:
+        """Where a tensor comes from, if it is a table or derived from tables."""
+        if id(x) in self._tables:
+            return self._tables[id(x)]
+        if (derivation := derivation_of(x)) is None:
+            return None
+        how, output = derivation
+        if how not in self._known:
+            inputs = [self.slot(y) if isinstance(y, Tensor) and y.requires_grad else y for y in how.inputs]
+            if any(slot is None and y is not None for slot, y in zip(inputs, how.inputs, strict=True)):
+                return None
+            self._known[how] = len(self.found)
+            self.found.append(Step(how.function, tuple(inputs)))
+        return Slot(self._known[how], output)
+
+
+@dataclass(frozen=True)
 class Source:
     """Where a weight of a distribution comes from.
 
-    :param table: its name.
-    :param view: of the table; None for the table itself.
+    :param slot: what it is, or is a part of.
+    :param view: of that; None for all of it.
     """
 
-    table: str
+    slot: Slot
     view: Geometry | None
 
     @staticmethod
-    def of(weight: Tensor, leaves: Mapping[str, Tensor]) -> Source | None:
-        """The source of a weight, if it is a table or a view of one."""
-        for name, leaf in leaves.items():
-            if weight is leaf:
-                return Source(name, None)
-            if weight._base is leaf and leaf.is_contiguous():
-                return Source(name, (tuple(weight.shape), weight.stride(), int(weight.storage_offset())))
-        return None
+    def of(weight: Tensor, steps: Steps) -> Source | None:
+        """The source of a weight, if it is a table, a view of one, or derived from some."""
+        if (slot := steps.slot(weight)) is not None:
+            return Source(slot, None)
+        base = weight._base
+        slot = None if base is None or not base.is_contiguous() else steps.slot(base)
+        overlaps = any(size > 1 and step == 0 for size, step in zip(weight.shape, weight.stride(), strict=True))
+        if slot is None or overlaps:  # a cell that is there many times has many counts
+            return None
+        return Source(slot, (tuple(weight.shape), weight.stride(), int(weight.storage_offset())))
 
-    def look(self, table: Tensor) -> Tensor:
-        """The weight, as a part of the table."""
-        return table if self.view is None else torch.as_strided(table.contiguous(), *self.view)
+    def look(self, values: Values) -> Tensor:
+        """The weight."""
+        found = values[self.slot].detach()
+        return found if self.view is None else torch.as_strided(found.contiguous(), *self.view)
 
     def back(self, counts: Tensor, like: Tensor) -> Tensor:
-        """Counts of the weight, as counts of the table."""
+        """Counts of the weight, as counts of what is in the slot."""
         if self.view is None:
             return counts
         found = like.new_zeros(like.shape)
@@ -83,7 +141,7 @@ class Recorded:
     """One observed distribution.
 
     :param dist: lying flat.
-    :param sources: of those of its weights that are tables.
+    :param sources: of those of its weights that are not constant.
     :param scale: that Pyro multiplies its log-probability by.
     """
 
@@ -94,7 +152,7 @@ class Recorded:
     scale: float
 
     @staticmethod
-    def of(site: Any, leaves: Mapping[str, Tensor]) -> Recorded | None:
+    def of(site: Any, steps: Steps) -> Recorded | None:
         """The record of a site; None if it cannot be recorded."""
         fn, scale = site["fn"], site["scale"]
         plain = isinstance(fn, Structure) and type(fn).log_prob is Structure.log_prob
@@ -107,26 +165,29 @@ class Recorded:
         for name, w in dist.unheated.items():
             if not w.requires_grad:
                 continue
-            source = Source.of(w, leaves)
+            source = Source.of(w, steps)
             if source is None:
                 return None
             sources[name] = source
         kept = {name: w.new_empty(0) if name in sources else w for name, w in dist.weights.items()}
         return Recorded(site["name"], dist.with_tables(kept), value.detach(), sources, float(scale))
 
-    def expect(self, tables: Mapping[str, Tensor], counted: bool) -> tuple[Tensor, dict[str, Tensor]]:
-        """log Z of every example, scaled; and counts by table."""
+    def expect(self, values: Values, counted: bool) -> tuple[Tensor, Values]:
+        """log Z of every example, scaled; and counts by slot."""
         dist, T = self.dist, self.dist.temperature
-        weights = {name: source.look(tables[source.table]) for name, source in self.sources.items()}
+        weights = {name: source.look(values) for name, source in self.sources.items()}
         weights = weights if T == 1 else {name: heated(w, T) for name, w in weights.items()}
         log_z, found = expected_counts(
             dist.with_tables(weights), self.value, self.scale, self.sources if counted else ()
         )
-        counts: dict[str, Tensor] = {}
+        counts: Values = {}
         for name, source in self.sources.items() if counted else ():
-            one = source.back(found[name] if T == 1 else found[name] / T, tables[source.table])
-            counts[source.table] = counts[source.table] + one if source.table in counts else one
+            _add(counts, source.slot, source.back(found[name] if T == 1 else found[name] / T, values[source.slot]))
         return log_z if self.scale == 1 else log_z * self.scale, counts
+
+
+def _add(counts: Values, slot: Slot, more: Tensor) -> None:
+    counts[slot] = counts[slot] + more if slot in counts else more
 
 
 class Replay:
@@ -134,10 +195,18 @@ class Replay:
 
     :param data: positional and named arguments.
     :param found: the tables that the model declares.
+    :param steps: what it computes from them.
     """
 
-    def __init__(self, model: Any, data: tuple[Any, Any], found: dict[str, Declaration], sites: list[Recorded]) -> None:
-        self.data, self.found, self.sites = data, found, sites
+    def __init__(
+        self,
+        model: Any,
+        data: tuple[Any, Any],
+        found: dict[str, Declaration],
+        steps: list[Step],
+        sites: list[Recorded],
+    ) -> None:
+        self.data, self.found, self.steps, self.sites = data, found, steps, sites
         self._model, self._marks = model, list(_marks(model))
         self._uses, self._check = 0, 4
 
@@ -150,10 +219,10 @@ class Replay:
         """
         if _looks_at_weights(model):
             return None
-        sites = _sites(trace, counting.leaves)
-        if sites is None or not sites:
+        run = _run_of(trace, counting.leaves)
+        if run is None or not run[1]:
             return None
-        record = Replay(model, data, dict(counting.found), sites)
+        record = Replay(model, data, dict(counting.found), *run)
         return record if record._holds() else None
 
     def still(self, args: Any, kwargs: Any) -> bool:
@@ -176,16 +245,46 @@ class Replay:
             given = weights[name]
             whole = isinstance(given, Tensor) and declaration.touched is None
             tables[name] = given if whole else part_of(declaration, given)  # type: ignore[assignment]
+        values = self._values(tables, counted)
         total: Tensor | float = 0.0
-        counts: dict[str, Tensor] = {}
+        counts: Values = {}
         for site in self.sites:
-            log_p, found = site.expect(tables, counted)
+            log_p, found = site.expect(values, counted)
             # By a dot product, as Pyro sums: then both ways agree to the last bit.
             total = total + torch.dot(torch.ones_like(log_p), log_p)
-            for name, one in found.items():
-                counts[name] = counts[name] + one if name in counts else one
-        missing = (name for name in tables if name not in counts) if counted else ()
-        return float(total), {**counts, **{name: torch.zeros_like(tables[name]) for name in missing}}
+            for slot, one in found.items():
+                _add(counts, slot, one)
+        if not counted:
+            return float(total), {}
+        self._back(values, counts)
+        return float(total), {
+            name: counts[Slot(name)] if Slot(name) in counts else torch.zeros_like(x) for name, x in tables.items()
+        }
+
+    def _values(self, tables: Mapping[str, Tensor], counted: bool) -> Values:
+        """Tables, and what is computed from them."""
+        values = {Slot(name): x for name, x in tables.items()}
+        if not self.steps:
+            return values
+        values = {slot: x.detach().requires_grad_(counted) for slot, x in values.items()}
+        with torch.set_grad_enabled(counted):
+            for number, step in enumerate(self.steps):
+                for output, x in enumerate(step.run(values)):
+                    values[Slot(number, output)] = x
+        return values
+
+    def _back(self, values: Values, counts: Values) -> None:
+        """Turn counts of what was computed into counts of tables."""
+        made = {slot: x for slot, x in counts.items() if isinstance(slot.of, int)}
+        if not made:
+            return
+        slots = [Slot(name) for name in self.found]
+        found = torch.autograd.grad(
+            [values[slot] for slot in made], [values[slot] for slot in slots], list(made.values()), allow_unused=True
+        )
+        for slot, more in zip(slots, found, strict=True):
+            if more is not None:
+                _add(counts, slot, more)
 
     def _holds(self) -> bool:
         """Whether a run of the model under other weights is the same, and draws no random numbers."""
@@ -195,12 +294,12 @@ class Replay:
             trace = poutine.trace(self._model).get_trace(*self.data[0], **self.data[1])
             if not torch.equal(state, torch.random.get_rng_state()):
                 return False
-        again = _sites(trace, counting.leaves)
+        again = _run_of(trace, counting.leaves)
         touched = {name: declaration.touched for name, declaration in self.found.items()}
         return (
             again is not None
             and alike(touched, {name: declaration.touched for name, declaration in counting.found.items()})
-            and alike(self.sites, again)
+            and alike((self.steps, self.sites), again)
         )
 
 
@@ -229,9 +328,9 @@ class Recorder:
             self._refused = self._replay is None
 
 
-def _sites(trace: Any, leaves: Mapping[str, Tensor]) -> list[Recorded] | None:
-    """The records of all sites of a run; None if some site cannot be recorded."""
-    found = []
+def _run_of(trace: Any, leaves: Mapping[str, Tensor]) -> tuple[list[Step], list[Recorded]] | None:
+    """What a run computes from its tables, and the records of all its sites; None if it cannot be recorded."""
+    steps, found = Steps(leaves), []
     for site in trace.nodes.values():
         if site["type"] == "param":
             return None
@@ -241,11 +340,11 @@ def _sites(trace: Any, leaves: Mapping[str, Tensor]) -> list[Recorded] | None:
             if site["fn"].subsample_size not in (None, site["fn"].size):
                 return None
             continue
-        one = Recorded.of(site, leaves)
+        one = Recorded.of(site, steps)
         if one is None:
             return None
         found.append(one)
-    return found
+    return steps.found, found
 
 
 def _any_weights(declaration: Declaration) -> Tensor:
@@ -315,8 +414,10 @@ def alike(a: Any, b: Any, seen: frozenset[tuple[int, int]] = frozenset()) -> boo
     """
     if a is b or (id(a), id(b)) in seen:
         return True
-    if type(a) is not type(b) or isinstance(a, FunctionType | MethodType | ModuleType | type):
+    if type(a) is not type(b) or isinstance(a, FunctionType | ModuleType | type):
         return False
+    if isinstance(a, MethodType):  # made anew whenever it is asked for
+        return bool(a == b)
     if isinstance(a, Tensor):
         return a.dtype == b.dtype and torch.equal(a, b)
     if isinstance(a, np.ndarray):

@@ -16,7 +16,7 @@ from .exp_log import scaled_rows
 from .limits import LIMIT
 from .plumbing import OnePass, in_shards, uniform_numbers
 from .room import room
-from .threads import in_parts
+from .threads import NUMBERS_A_TOKEN, in_parts
 
 Array = np.ndarray[Any, Any]
 #: start, trans, stop, emit (V, K), and the logs of what was divided out of its rows (V,)
@@ -239,7 +239,7 @@ def _scaled_rows(log_weights: Array) -> tuple[Array, Array, Array]:  # (V, K) ->
             rows[part] = log_weights[part]
         scaled_rows(log_weights[part] if lies else rows[part], rows[part], top[part], positive[part])
 
-    in_parts(work, V, V * K)
+    in_parts(work, V, V * K // NUMBERS_A_TOKEN)
     return rows, top, positive
 
 

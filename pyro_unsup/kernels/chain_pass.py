@@ -23,6 +23,9 @@ import numpy as np
 from .choice import choose
 from .ring import LOG, MAX, REAL, add, as_log, as_real, compiled, inverse, plus, times, total
 
+#: The product of norms stays in this range, far from the ends of float64: so no digit is lost.
+LOW, HIGH = 2.0**-500, 2.0**500
+
 # In real numbers, messages are of the dtype of the weights. Sums over many terms that go into one number are then
 # written out, as a number that is added up in float64 would slow them down.
 
@@ -87,7 +90,7 @@ def forward_pass(mode):
         norm,  # (T,) out
     ):
         """log of all norms together; -inf where the sequence is impossible, or beyond the limit of real numbers."""
-        K, second, z = len(start), len(trans) > 1, 0.0
+        K, second, z, product = len(start), len(trans) > 1, 0.0, 1.0
         nothing = start.dtype.type(0.0)
         message_sizes(second, T, support_at, words, begin, at)
         for t in range(T):
@@ -130,11 +133,19 @@ def forward_pass(mode):
             if not (whole > 1 / limit if mode == REAL else whole > -np.inf):
                 return -np.inf
             norm[t] = whole
-            z += as_log(mode, whole) + emit_top[words[begin + t]]
+            z += emit_top[words[begin + t]]
+            if mode == REAL:  # a log of a product, as with few states one for every position is a good part of the time
+                more = product * whole
+                if not (LOW < more < HIGH):
+                    z += math.log(product)
+                    more = float(whole)
+                product = more
+            else:
+                z += whole
             shrink = inverse(mode, norm[t])
             for k in range(len(new)):
                 new[k] = times(mode, new[k], shrink)
-        return z
+        return z + math.log(product)
 
     return forward
 

@@ -13,6 +13,7 @@ fenceposts 0 .. n; inner loops run along rows of heads.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -27,15 +28,11 @@ from .ring import (
     REAL,
     add,
     as_log,
-    as_real,
     compiled,
     inlined,
-    inverse,
     one,
-    plus,
     times,
     total,
-    zero,
 )
 
 Array = np.ndarray[Any, Any]
@@ -197,6 +194,36 @@ def inside(
     return float(total(mode, *whole))
 
 
+# On the way down an item has an outside sum, in real numbers. In logs it has its posterior probability instead, as a
+# real number: one exponential tells which share of it goes to each way to build the item, and nothing overflows.
+
+
+@compiled
+def handed(mode: int, mass: float, rest: float, part: float, item: float) -> float:
+    """What an item hands on to a part of it, in a way to build it that weighs ``part`` times ``rest``."""
+    if mode == REAL:
+        return mass * rest
+    return mass * math.exp(part + rest - item) if mass > 0 else 0.0
+
+
+@compiled
+def probability(mode: int, mass: float, item: float) -> float:
+    """Of an item."""
+    return mass * item if mode == REAL else mass
+
+
+@compiled
+def either(mode: int, sealed: float, opened: float, decision: Array) -> float:
+    """What an item gets from what it becomes by one decision, and by the other."""
+    return sealed * decision[0] + opened * decision[1] if mode == REAL else sealed + opened
+
+
+@compiled
+def without(mode: int, mass: float, item: float, factor: float) -> tuple[float, float]:
+    """The same item before its weight was multiplied by a factor: what it gets, and its weight, which logs need."""
+    return (mass * factor, item) if mode == REAL else (mass, item - factor)
+
+
 @inlined
 def outside(
     mode: int,
@@ -209,65 +236,65 @@ def outside(
     chart: Array,  # (4, N, N + 1, N)
     o_narrow: Array,  # (N, N + 1) room for outside sums
     outer: Array,  # (2, N, N + 1, N) the same
-    rows: Array,  # (2, N) the same
+    rows: Array,  # (3, N) the same
     posterior: Array,  # (N, N + 1) out: of arcs
     decided: Array,  # (N, 2, 2, 2) out: expected decisions
     known: Array,  # (N, N + 1) out: posteriors of spans
 ) -> float:
-    """Posteriors of arcs, decisions and spans; gives the largest outside sum."""
+    """Posteriors of arcs, decisions and spans; gives the largest outside sum, if there are such."""
     right, right_open, left, left_open, full, below = narrow[0], narrow[1], chart[0], chart[1], chart[2], chart[3]
-    o_right_open, o_left_open, o_below, o_full, o_left = o_narrow, outer[0], outer[1], rows[0], rows[1]
-    o_right_open[:n, : n + 1] = zero(mode)
-    outer[:, :n, : n + 1, :n] = zero(mode)
+    o_right_open, o_left_open, o_below, o_full, o_left, item = o_narrow, outer[0], outer[1], rows[0], rows[1], rows[2]
+    o_right_open[:n, : n + 1] = 0.0
+    outer[:, :n, : n + 1, :n] = 0.0
     posterior[:n, : n + 1] = 0.0
     decided[:n] = 0.0
-    worst = zero(mode)
+    worst = 0.0
     for w in range(n, 0, -1):
         for i in range(n - w + 1):
             j, some = i + w, int(w > 1)
             if w == n:
                 for h in range(n):
-                    o_full[h] = times(mode, arc[h, 0], inverse(mode, whole))
-                    posterior[h, 0] = as_real(mode, times(mode, o_full[h], full[0, n, h]))
+                    o_full[h] = handed(mode, 1 / whole if mode == REAL else 1.0, arc[h, 0], full[0, n, h], whole)
+                    posterior[h, 0] = probability(mode, o_full[h], full[0, n, h])
             else:
                 for c in range(i, j):
-                    found = NOTHING
+                    mass = 0.0
                     for h in range(n):
                         if mode == REAL or h < i or h >= j:
-                            way = times(mode, o_below[i, j, h], arc[c, h + 1])
-                            found = add(mode, *found, way)
-                            posterior[c, h + 1] += as_real(mode, times(mode, way, full[i, j, c]))
-                    o_full[c] = total(mode, *found)
+                            way = handed(mode, o_below[i, j, h], arc[c, h + 1], full[i, j, c], below[i, j, h])
+                            mass += way
+                            posterior[c, h + 1] += probability(mode, way, full[i, j, c])
+                    o_full[c] = mass
                 for h in range(n):
                     worst = max(worst, o_below[i, j, h])
             yes = 0.0
             for h in range(i, j):
                 beyond = int(h > i)
                 sealed, opened = o_full[h], o_left_open[i, j, h]
-                decided[h, 0, beyond, 0] += as_real(mode, times(mode, sealed, full[i, j, h]))
-                decided[h, 0, beyond, 1] += as_real(mode, times(mode, opened, left_open[i, j, h]))
-                mass = plus(
-                    mode, times(mode, sealed, stop[h, 0, beyond, 0]), times(mode, opened, stop[h, 0, beyond, 1])
-                )
+                decided[h, 0, beyond, 0] += probability(mode, sealed, full[i, j, h])
+                decided[h, 0, beyond, 1] += probability(mode, opened, left_open[i, j, h])
+                mass = either(mode, sealed, opened, stop[h, 0, beyond])
                 worst = max(worst, sealed, opened)
                 if h > i:
-                    yes += as_real(mode, times(mode, mass, left[i, j, h]))
-                    mass = times(mode, mass, ratio[i, j])
+                    yes += probability(mode, mass, left[i, j, h])
+                    mass, item[h] = without(mode, mass, left[i, j, h], ratio[i, j])
                 o_left[h] = mass
             for k in range(i + 1, j):
                 for h in range(k, j):
-                    o_below[i, k, h] = plus(mode, o_below[i, k, h], times(mode, o_left[h], left_open[k, j, h]))
-                    o_left_open[k, j, h] = plus(mode, o_left_open[k, j, h], times(mode, o_left[h], below[i, k, h]))
+                    child, head = below[i, k, h], left_open[k, j, h]
+                    o_below[i, k, h] += handed(mode, o_left[h], head, child, item[h])
+                    o_left_open[k, j, h] += handed(mode, o_left[h], child, head, item[h])
             sealed, opened = o_left[i], o_right_open[i, j]
-            decided[i, 1, some, 0] += as_real(mode, times(mode, sealed, left[i, j, i]))
-            decided[i, 1, some, 1] += as_real(mode, times(mode, opened, right_open[i, j]))
-            mass = plus(mode, times(mode, sealed, stop[i, 1, some, 0]), times(mode, opened, stop[i, 1, some, 1]))
+            decided[i, 1, some, 0] += probability(mode, sealed, left[i, j, i])
+            decided[i, 1, some, 1] += probability(mode, opened, right_open[i, j])
+            mass = either(mode, sealed, opened, stop[i, 1, some])
             worst = max(worst, mass)
-            known[i, j] = yes + as_real(mode, times(mode, mass, right[i, j]))
-            mass = times(mode, mass, ratio[i, j])
+            known[i, j] = yes + probability(mode, mass, right[i, j])
+            mass, bare = without(mode, mass, right[i, j], ratio[i, j])
             for k in range(i + 1, j):
-                o_right_open[i, k] = plus(mode, o_right_open[i, k], times(mode, mass, below[k, j, i]))
-                o_below[k, j, i] = plus(mode, o_below[k, j, i], times(mode, mass, right_open[i, k]))
+                head, child = right_open[i, k], below[k, j, i]
+                o_right_open[i, k] += handed(mode, mass, child, head, bare)
+                o_below[k, j, i] += handed(mode, mass, head, child, bare)
     return float(worst)
 
 
@@ -296,7 +323,7 @@ def _both(mode: int) -> Any:
             np.empty((N, N + 1)),
         )
         narrow, chart, o_narrow = np.empty((2, N, N + 1)), np.empty((4, N, N + 1, N)), np.empty((N, N + 1))
-        outer, rows = np.empty((2, N, N + 1, N)), np.empty((2, N))
+        outer, rows = np.empty((2, N, N + 1, N)), np.empty((3, N))
         posterior, decided, grid = np.empty((N, N + 1)), np.empty((N, 2, 2, 2)), np.empty((N, N + 1))
         for b in todo:
             at, end, cell, edge = offsets[b], offsets[b + 1], corners[b], edges[b]

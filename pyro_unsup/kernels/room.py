@@ -40,6 +40,8 @@ def room(size: int, dtype: Any = np.float64) -> Array:  # -> (size,)
 
 def zeros(size: int) -> Array:  # -> (size,)
     """:func:`room` with zeros in it."""
+    if size * 8 < LARGE:
+        return np.zeros(size)
     found = room(size)
     in_parts(lambda first, last: found[first:last].fill(0.0), size)
     return found

@@ -14,6 +14,8 @@ import torch
 
 #: Below this many tokens a second thread costs more than it saves.
 TOKENS_A_THREAD = 16_384
+#: So many numbers of a table, each copied, multiplied or turned into a log, take the time of a token.
+NUMBERS_A_TOKEN = 32
 
 _Shard = TypeVar("_Shard")
 _Result = TypeVar("_Result")
@@ -87,9 +89,9 @@ def _one_blas_thread() -> Iterator[None]:
 def in_parts(work: Callable[[int, int], object], size: int, tokens: int | None = None) -> None:
     """Go through so many items, from the first to the last of each part.
 
-    :param tokens: how much work there is; one token an item if it is not given.
+    :param tokens: how much work there is; if it is not given, items are numbers of a table.
     """
-    threads = threads_for(size if tokens is None else tokens)
+    threads = threads_for(size // NUMBERS_A_TOKEN if tokens is None else tokens)
     cuts = (size * np.arange(threads + 1) // threads).tolist()
     on_threads(lambda thread: work(cuts[thread], cuts[thread + 1]), threads)
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from ..distributions import Agreement, Alignment
 from ..errors import StructureError
 from ..tables import Declaration, Layout, declare
+from ..tables.derived import derived
 from .lexicon import Lexicon, join
 from .lexicon_axes import lexicon_axes
 from .pairs import Pairs, check_vocab, sides
@@ -143,7 +144,7 @@ class Aligner:
         pairs = self.index(bitext)
         if len(pairs.cells) >= len(self.lexicon):
             forward, backward = (declare(table) for table in self._tables.values())
-            backward, shared = self.lexicon.from_turned(backward), len(self.lexicon)
+            backward, shared = derived(self.lexicon.from_turned, backward), len(self.lexicon)
         else:
             pairs, forward, backward, shared = self._touched(pairs)
         one, other, cells = self.directions(forward, backward, pairs, shared)
@@ -173,12 +174,10 @@ class Aligner:
         """
         grid, cells = pairs.grid, pairs.cells
         if self.agreement == "2008":
-            forward, backward = join(forward, backward, shared)
+            forward, backward = derived(join, forward, backward, shared)
         if pairs.unseen:
             size = max(forward.shape[-1], backward.shape[-1])
-            forward, backward = (
-                torch.nn.functional.pad(x, (0, size + 1 - x.shape[-1]), value=-torch.inf) for x in (forward, backward)
-            )
+            forward, backward = (derived(_padded, x, size + 1) for x in (forward, backward))
             cells = torch.where(cells < 0, size, cells)
         one = Alignment(forward, grid, *self._choice(grid.source_lengths, forward.dtype))
         other = Alignment(backward, grid, *self._choice(grid.target_lengths, forward.dtype), turned=True)
@@ -267,6 +266,10 @@ class Aligner:
         extra = "" if self.null is None else f", null={self.null:g}"
         sizes = f"source={self.source_words}, target={self.target_words}, {len(self.lexicon)} pairs of words"
         return f"Aligner({sizes}, agreement={self.agreement!r}{extra})"
+
+
+def _padded(table: Tensor, size: int) -> Tensor:  # (*batch, C) -> (*batch, size)
+    return torch.nn.functional.pad(table, (0, size - table.shape[-1]), value=-torch.inf)
 
 
 def _names(names: Any) -> Any:

@@ -13,6 +13,7 @@ from ..distributions import Alignment, AlignmentHMM, HMMAgreement
 from ..distributions.alignment.jumps import again
 from ..errors import StructureError
 from ..tables import Axis, Declaration, Layout, declare
+from ..tables.derived import derived
 from .aligner import Aligner
 from .lexicon import Lexicon
 from .pairs import Pairs
@@ -115,7 +116,8 @@ class HMMAligner(Aligner):
         :param shared: how many cells, the first ones, both tables have in common.
         """
         if self.null_words == "uniform":
-            forward, backward = _even(forward, shared, self.target_words), _even(backward, shared, self.source_words)
+            forward = derived(_even, forward, shared, self.target_words)
+            backward = derived(_even, backward, shared, self.source_words)
         one, other, cells = super().directions(forward, backward, pairs, shared)
         return self._by_jumps(one, "forward"), self._by_jumps(other, "backward"), cells
 
@@ -123,14 +125,14 @@ class HMMAligner(Aligner):
         jump = declare(self._own[f"jump_{way}"])
         null, word = self._links(one, way)
         table = one.weights["translation"]
-        return AlignmentHMM(table, one.grid, jump, again(jump), null=null, word=word, turned=one.turned)
+        return AlignmentHMM(table, one.grid, jump, derived(again, jump), null=null, word=word, turned=one.turned)
 
     def _links(self, one: Alignment, way: str) -> tuple[Tensor, Tensor]:  # (B,) or (*draws, 1, B) each
         """Log-probability of no link and of a link, by pair."""
         if self.learns_null:
             choice = declare(self._own[f"null_{way}"])
-            null, word = (choice[..., k, None].expand(*choice.shape[:-1], len(one.grid)) for k in (0, 1))
-            return null, word
+            links: tuple[Tensor, Tensor] = derived(_everywhere, choice, len(one.grid))
+            return links
         sizes = one.grid.chosen(one.turned).to(one.weights["translation"].dtype)
         alone = 1 / (sizes + 1) if self.null is None else torch.full_like(sizes, self.null)
         return alone.log(), (1 - alone).log()
@@ -203,6 +205,11 @@ def _own_tables(learns_null: bool, prior: float | Mapping[str, float]) -> dict[s
         )
         for name, (layout, axes) in tables.items()
     }
+
+
+def _everywhere(choice: Tensor, size: int) -> tuple[Tensor, ...]:  # (*batch, 2) -> (*batch, size) each
+    """Two weights, the same for all pairs."""
+    return tuple(choice[..., k, None].expand(*choice.shape[:-1], size) for k in (0, 1))
 
 
 def _even(table: Tensor, shared: int, words: int) -> Tensor:  # (*batch, C) -> the same

@@ -14,7 +14,7 @@ from torch import Tensor
 from ..distributions.segments import row_index, segment_logsumexp, segment_sum
 from ..errors import TableError
 from ..kernels.room import room
-from ..kernels.threads import in_parts
+from ..kernels.threads import NUMBERS_A_TOKEN, in_parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +118,7 @@ class Layout:
             in_parts(
                 lambda first, last: log_shares_across(columns[first:last], totals.numpy(), across[first:last]),
                 len(columns),
-                x.numel(),
+                x.numel() // NUMBERS_A_TOKEN,
             )
             return self.mask(torch.from_numpy(across).T)
         cells, ends = np.ravel(counts), self._ends

@@ -34,7 +34,7 @@ def by_word(grid: Grid, value: torch.Tensor, cells: int, shards: int) -> tuple[G
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_shards_and_threads_change_nothing(turned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyro_unsup.kernels.threads.TOKENS_A_THREAD", 100)
+    monkeypatch.setattr("pyro_unsup.kernels.threads.TOKENS_A_THREAD", 5)
     grid, value = text(60, 9, 50)
     found = {}
     for shards, threads in itertools.product((1, 4), (1, 2)):

@@ -54,7 +54,7 @@ def test_the_kernel_against_the_definition(turned: bool, reach: int) -> None:
 
 @WAYS
 def test_threads_and_the_order_of_rows_change_nothing(turned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyro_unsup.kernels.threads.TOKENS_A_THREAD", 100)
+    monkeypatch.setattr("pyro_unsup.kernels.threads.TOKENS_A_THREAD", 5)
     monkeypatch.setattr("pyro_unsup.kernels.alignment.rows.RUN", 200)
     grid, value = text(60, 9, 50)
     found = {}

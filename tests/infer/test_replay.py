@@ -15,10 +15,12 @@ from pyro_unsup.infer.expectation import Expectation, Marginal
 from pyro_unsup.infer.parameters import Parameters
 from pyro_unsup.infer.replay import Recorder
 from pyro_unsup.tables import LazyTable
+from pyro_unsup.tables.derived import derived
 from tests.matrix.models import MODELS, TAGS, WORDS, Model
 
-#: The models that hand their tables on as they are; the others go the ordinary way.
+#: The models that hand their tables on, or say what they compute from them; the others go the ordinary way.
 RECORDED = {"bigram tagger", "trigram tagger", "DMV", "CCM 1", "CCM 2", "DMV + CCM", "segmenter", "clusterer"}
+RECORDED |= {"Model 1", "HMM aligner"}
 
 
 def marginal(model: Any, plates: int = 1) -> Marginal:
@@ -75,6 +77,31 @@ def test_temperature_is_part_of_the_record(name: str, beta: float) -> None:
     weights = tables(program, case.data, 9)
     equal(replayed.expect(weights, case.data, {}), marginal(program).expect(weights, case.data, {}))
     assert not is_recorded(replayed)
+
+
+def bitext(pairs: int, seed: int) -> Any:
+    return pu.data.toy.bitext(pairs, seed=seed)
+
+
+@pytest.mark.parametrize("agreement", ["product", "2008", None])
+@pytest.mark.parametrize("beta", [1.0, 0.5])
+@pytest.mark.parametrize("kind", [pu.models.Aligner, pu.models.HMMAligner])
+def test_aligners_say_what_they_compute(kind: Any, agreement: str | None, beta: float) -> None:
+    """Tables in another order, the room of jumps, weights of both tables, padding for words that never met."""
+    known, unknown = bitext(30, 1), bitext(30, 2)
+    extra: dict[str, Any] = {}
+    if kind is pu.models.HMMAligner:
+        extra = {"null": "learn", "null_words": "uniform" if agreement is None else "learn"}
+    program = kind.of(known, agreement=agreement, **extra)
+    for data in (known, unknown, known.select([3, 5])):
+        tempered = program if beta == 1 else pu.temper(program, beta)
+        replayed = marginal(tempered)
+        for seed in range(7):
+            weights = tables(program, (data,), seed)
+            found = replayed.expect(weights, (data,), {})
+            assert is_recorded(replayed) == (seed > 0)
+            equal(found, marginal(tempered).expect(weights, (data,), {}))
+            assert replayed.log_marginal(weights, (data,), {}) == pytest.approx(found.log_marginal, rel=1e-14)
 
 
 def test_running_counts_are_read_as_they_are() -> None:
@@ -219,6 +246,38 @@ def test_weights_that_are_computed_are_never_recorded() -> None:
             return pyro.sample("sides", pu.Chain(tables[0] + 1, *tables[1:], torch.full((2,), 4)), obs=sides)
 
     never(computed)
+
+
+def test_weights_that_say_how_they_are_computed_are_recorded() -> None:
+    def computed(sides: Tensor) -> Any:
+        start, transition, emission = pu.table("start", 2), pu.table("transition", 2, 2), pu.table("emission", 2, 3)
+        with pyro.plate("series", len(sides)):
+            chain = pu.Chain(derived(torch.mul, start, 2.0), transition, emission, torch.full((2,), 4))
+            return pyro.sample("sides", chain, obs=sides)
+
+    def changed(sides: Tensor) -> Any:
+        start, transition, emission = pu.table("start", 2), pu.table("transition", 2, 2), pu.table("emission", 2, 3)
+        with pyro.plate("series", len(sides)):
+            twice = derived(torch.mul, start, 2.0)
+            twice += 1.0
+            return pyro.sample("sides", pu.Chain(twice, transition, emission, torch.full((2,), 4)), obs=sides)
+
+    replayed = marginal(computed)
+    for seed in range(6):
+        weights = tables(computed, (SIDES,), seed)
+        equal(replayed.expect(weights, (SIDES,), {}), marginal(computed).expect(weights, (SIDES,), {}))
+    assert is_recorded(replayed)
+    never(changed)
+
+
+def test_a_table_that_is_there_many_times_is_never_recorded() -> None:
+    def spread(sides: Tensor) -> Any:
+        start, transition, emission = pu.table("start", 1), pu.table("transition", 2, 2), pu.table("emission", 2, 3)
+        with pyro.plate("series", len(sides)):
+            chain = pu.Chain(start.expand(2), transition, emission, torch.full((2,), 4))
+            return pyro.sample("sides", chain, obs=sides)
+
+    never(spread)
 
 
 def test_enumerated_variables_and_masks_are_never_recorded() -> None:

@@ -9,7 +9,7 @@ from pyro_unsup.kernels.threads import in_parts
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
-@pytest.mark.parametrize("size", [0, 1, 2, 7, 100])
+@pytest.mark.parametrize("size", [0, 1, 2, 7, 100, 200])
 def test_parts_cover_everything_once(size: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyro_unsup.kernels.threads.TOKENS_A_THREAD", 1)
     torch.set_num_threads(threads)

@@ -93,7 +93,7 @@ def test_ragged_rows_of_any_lengths(lengths: list[int]) -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_shares_of_ragged_rows(dtype: torch.dtype, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyro_unsup.kernels.threads.TOKENS_A_THREAD", 10)
+    monkeypatch.setattr("pyro_unsup.kernels.threads.TOKENS_A_THREAD", 1)
     lengths = [1, 40, 3, 3, 1, 20, 1]
     ragged, x = Layout.ragged(lengths), torch.rand(sum(lengths), dtype=dtype)
     x[::5] = 0.0
@@ -112,7 +112,7 @@ def test_shares_of_ragged_rows(dtype: torch.dtype, threads: int, monkeypatch: py
 def test_shares_of_dense_rows(
     shape: tuple[int, ...], across: bool, dtype: torch.dtype, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pyro_unsup.kernels.threads.TOKENS_A_THREAD", 10)
+    monkeypatch.setattr("pyro_unsup.kernels.threads.TOKENS_A_THREAD", 1)
     support = torch.rand(shape) < 0.9
     x = torch.rand(shape, dtype=dtype) * support
     x[..., ::5] = 0.0

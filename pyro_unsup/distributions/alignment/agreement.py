@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
@@ -158,8 +159,7 @@ class Agreement(Structure):
         for one in self._ways:
             one.check_value(value)
         # Kernels count the null word's cells of the second table apart, so those must not be among the shared ones.
-        null = self.grid.starts[:-1][self.grid.place > 0]
-        first = value[null.to(value.device)]
+        first = value.index_select(0, self.grid.null_column.to(value.device))
         if len(first) and int(first.min()) < self.shared:
             raise StructureError(
                 f"the cells of null words come after the {self.shared} that both tables share, actual cell "
@@ -204,6 +204,15 @@ class Agreement(Structure):
         each = torch.where(expected > 0, expected * torch.where(expected > 0, logs, 0.0), 0.0)
         empty = each.new_zeros(*each.shape[:-1], len(self.grid))
         return empty.index_add(-1, self.grid.owner.to(each.device), each)
+
+    def with_tables(self: Self, weights: Mapping[str, Tensor]) -> Self:
+        new = super().with_tables(weights)
+        one, other = (
+            way.with_tables({name: new.weights[f"{WAYS[k]}.{name}"] for name in way.weights})
+            for k, way in enumerate(self._ways)
+        )
+        new._ways = (one, other)
+        return new
 
     def hollow(self: Self) -> Self:
         new = super().hollow()

@@ -95,6 +95,11 @@ class Grid:
         return offsets_of(self.target_lengths[self.pair] + 1)
 
     @cached_property
+    def null_column(self) -> Tensor:  # (source words,)
+        """The cells in which source words choose the null word."""
+        return self.starts[:-1][self.place > 0]
+
+    @cached_property
     def targets(self) -> Tensor:  # (B + 1,)
         """Where the target words of each pair begin."""
         return offsets_of(self.target_lengths)

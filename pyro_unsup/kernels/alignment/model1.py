@@ -15,7 +15,7 @@ from torch import Generator, Tensor
 from ..exp_log import exp_below
 from ..plumbing import uniform_numbers
 from ..room import room, zeros
-from ..threads import in_parts
+from ..threads import NUMBERS_A_TOKEN, in_parts
 from .model1_log import choose_pass, log_pass
 from .rows import Rows, Trellises, add_up, cell_logs, in_row_shards, in_runs
 from .sweeps import (
@@ -304,5 +304,7 @@ def agreed_counts(
 
 def word_shares(found: Totals, unit: Array, rows: Rows) -> Array:  # (B,) -> (target words,)
     share = np.empty_like(found.total)
-    in_parts(lambda a, b: shares(found.total, unit, rows.targets, a, b, share), len(unit), len(share))
+    in_parts(
+        lambda a, b: shares(found.total, unit, rows.targets, a, b, share), len(unit), len(share) // NUMBERS_A_TOKEN
+    )
     return share
