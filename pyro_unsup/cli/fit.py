@@ -109,7 +109,8 @@ def fit(task: Task, given: Given) -> None:
 def _recommended(task: Task, given: Given) -> tuple[Given, Recipe | None]:
     """The options with those of the recipe, and the recipe, if no option says how to learn."""
     how = [one.name for one in [*options.algorithm(task), *options.beliefs(task)] if one.name != "algorithm"]
-    told = [name for name in ["smooth", *how] if getattr(given, name) not in (None, False)]
+    given_values = (getattr(given, name) for name in ["smooth", *how])
+    told = any(value is not None and value is not False for value in given_values)  # 0 is a value
     if told or given.algorithm == "em" or not task.takes_recipe(given) or not task.recipe.options:
         return given, None
     chosen = copy(given)
