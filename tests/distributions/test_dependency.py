@@ -322,7 +322,7 @@ def test_drawing_with_lengths_of_every_size() -> None:
     never = dist.with_weights({"stop": torch.stack([torch.full((5, 2, 2), -torch.inf), torch.zeros(5, 2, 2)], -1)})
     with pytest.raises(StructureError, match="allow no sentence of 1 words: none can be drawn"):
         never.sample()
-    with pytest.raises(StructureError, match="say nothing of new ones: draw without them"):
+    with pytest.raises(StructureError, match="the added potentials belong to given sentences"):
         dist.with_potentials(arcs=torch.zeros(2 + 56 + 930)).sample()
 
 
