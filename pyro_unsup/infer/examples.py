@@ -23,7 +23,7 @@ def taken(model: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(
         list(one)
         if isinstance(one, Iterator)
-        else torch.from_numpy(one)
+        else torch.tensor(one)
         if isinstance(one, np.ndarray) and one.dtype.kind in "fiub" and not reads
         else one
         for one in args

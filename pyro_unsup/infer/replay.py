@@ -12,8 +12,9 @@ Whether a run can be recorded is decided by what it does, not by the name of the
 * it does the same under other weights, so that nothing was computed from the weights;
 * no handler around the model looks at the weights (:attr:`.Handler.looks_at_weights`).
 
-A record holds for the very data that it was made of, and as long as the model, its attributes, and the variables that
-it refers to stay as they are. After 4, 8, 16, ... uses the model is run again and compared with its record.
+A record holds for the very data that it was made of: tensors, or objects that never change, such as a corpus. It holds
+as long as the model, its attributes, and the variables that it refers to stay as they are. After 4, 8, 16, ... uses the
+model is run again and compared with its record.
 """
 
 from __future__ import annotations
@@ -208,6 +209,7 @@ class Replay:
     ) -> None:
         self.data, self.found, self.steps, self.sites = data, found, steps, sites
         self._model, self._marks = model, list(_marks(model))
+        self._versions = _versions(data[0])
         self._uses, self._check = 0, 4
 
     @staticmethod
@@ -230,7 +232,9 @@ class Replay:
         before, named = self.data
         if not (_identical(args, before) and kwargs.keys() == named.keys()):
             return False
-        if not _identical(kwargs.values(), named.values()) or not _unchanged(self._marks, list(_marks(self._model))):
+        if not _identical(kwargs.values(), named.values()) or self._versions != _versions(before):
+            return False
+        if not _unchanged(self._marks, list(_marks(self._model))):
             return False
         self._uses += 1
         if self._uses < self._check:
@@ -320,7 +324,9 @@ class Recorder:
 
     def see(self, args: Any, kwargs: Any, trace: Any, counting: Counting) -> None:
         """Note a run of the model. The second one on the same data is recorded, if it can be."""
-        again = self._last is not None and _identical(args, self._last[0]) and kwargs == self._last[1] == {}
+        if kwargs or not all(map(_tells_changes, args)):
+            return
+        again = self._last is not None and _identical(args, self._last[0])
         if not again:
             self._last, self._refused = (args, kwargs), False
         elif not self._refused:
@@ -401,6 +407,18 @@ def _unchanged(before: list[tuple[Any, Any]], now: list[tuple[Any, Any]]) -> boo
         (a is b or (isinstance(a, plain) and type(a) is type(b) and a == b)) and v == w
         for (a, v), (b, w) in zip(before, now, strict=True)
     )
+
+
+def _tells_changes(data: Any) -> bool:
+    """Whether data either never change, as those of a corpus, or tell that they did, as tensors do by their version.
+    Lists and arrays may be changed unnoticed: then the model has to run again."""
+    if isinstance(data, tuple):
+        return all(map(_tells_changes, data))
+    return not isinstance(data, list | dict | set | bytearray | np.ndarray)
+
+
+def _versions(data: tuple[Any, ...]) -> list[int]:
+    return [one._version for one in data if isinstance(one, Tensor)]
 
 
 def _identical(some: Any, others: Any) -> bool:

@@ -81,7 +81,9 @@ def test_every_model_on_next_to_nothing(name: str, engine: str) -> None:
     for which, corpus in TEXTS.items():
         data = turn(corpus)
         if engine == "EM" and corpus.lengths.max() == 1 and name in NEEDS_TWO:
-            with pytest.raises(pu.FitError, match=r"got no counts at all.* \(sentences of one word, say\), add pseudo-counts"):
+            with pytest.raises(
+                pu.FitError, match=r"got no counts at all.* \(sentences of one word, say\), add pseudo-counts"
+            ):
                 ENGINES[engine](make(data)).run(data, **QUIET)
             continue
         fit = ENGINES[engine](make(data)).run(data, **QUIET)

@@ -323,3 +323,36 @@ def test_impossible_data_are_told_by_the_model() -> None:
 def test_a_recorder_forgets_data_that_came_once() -> None:
     recorder = Recorder(coins)
     assert recorder.replay((SIDES,), {}) is None
+
+
+def test_tensors_that_change_are_noticed() -> None:
+    sides = SIDES.clone()
+    replayed = marginal(coins)
+    weights = tables(coins, (sides,), 0)
+    for _ in range(3):
+        before = replayed.expect(weights, (sides,), {})
+    assert is_recorded(replayed)
+    sides[0, 0] = 2
+    after = replayed.expect(weights, (sides,), {})
+    assert after.log_marginal != before.log_marginal
+    equal(after, marginal(coins).expect(weights, (sides,), {}))
+
+
+def test_lists_and_named_arguments_are_never_recorded() -> None:
+    """A list may be changed unnoticed."""
+    model, data = pu.models.Tagger(2, 3), [[0, 1, 2], [1, 1]]
+    replayed = marginal(model)
+    weights = tables(model, (data,), 0)
+    for _ in range(4):
+        before = replayed.expect(weights, (data,), {})
+    assert not is_recorded(replayed)
+    data[0][0] = 2
+    assert replayed.expect(weights, (data,), {}).log_marginal != before.log_marginal
+    for other in (SIDES, SIDES.flip(0), SIDES.flip(1)):
+        marginal(coins).expect(tables(coins, (other,), 0), (), {"sides": other})
+    named = marginal(coins)
+    for other in (SIDES, SIDES.flip(1), SIDES.flip(1)):
+        equal(
+            named.expect(tables(coins, (SIDES,), 0), (), {"sides": other}),
+            marginal(coins).expect(tables(coins, (SIDES,), 0), (other,), {}),
+        )
