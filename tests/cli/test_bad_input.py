@@ -97,7 +97,9 @@ def test_standard_input_is_as_strict(world: Path, run: Run) -> None:
     assert refusal(run("predict", world / "model", "-", "--format", "lines", stdin=b"a\n\xff\n")).startswith(
         "-:2: byte 0xff"
     )
-    assert refusal(run("predict", world / "model", "-", stdin="a\n")).startswith("-: cannot tell the format from the name")
+    assert refusal(run("predict", world / "model", "-", stdin="a\n")).startswith(
+        "-: cannot tell the format from the name"
+    )
 
 
 def test_gold_tags_that_the_model_does_not_have_are_wrong(tmp_path: Path, world: Path, run: Run) -> None:

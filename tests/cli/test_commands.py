@@ -168,7 +168,7 @@ def test_predict_pipes(world: Path, run: Run) -> None:
 
 def test_predict_writes_every_format(tmp_path: Path, world: Path, run: Run) -> None:
     predict = ("predict", world / "named", world / "text.conllu")
-    assert run(*predict, "--out", tmp_path / "a.tagged").exit_code == 0
+    assert run(*predict, "--out", tmp_path / "a.tagged", "--output-format", "columns").exit_code == 0
     assert run(*predict, "--out", tmp_path / "b.tagged", "--output-format", "slashes").exit_code == 0
     assert run(*predict, "--out", tmp_path / "c.conllu", "--output-format", "conllu").exit_code == 0
     columns, slashes = read_tagged(tmp_path / "a.tagged"), read_tagged(tmp_path / "b.tagged")
