@@ -67,6 +67,7 @@ class TaggerTask(Task):
     name = "tagger"
     unit, examples = "words", "sentences"
     labelled = "tokens"
+    unknown = "their endings, shapes and neighbours decided"
     all_unknown = "is it the right text, in the same language, and with the same case of letters?"
     decoder = "pyro_unsup.tasks.decoding.tagger:decode"
     parts, constraints = "States", "word-tags=the:DT,dog:NN|VB"
@@ -99,7 +100,8 @@ class TaggerTask(Task):
         ),
         "predict": Command(
             "Tag a text, word by word, and write it out.\n\n"
-            "Words are written as the text has them. Of CoNLL-U all else stays as it was, too.",
+            "Words are written as the text has them. Of CoNLL-U all else stays as it was, too. An unknown word gets "
+            "the tags of known words with the same ending and shape; its neighbours choose among them.",
             "The text to tag. - is standard input.",
             (
                 format_option(),
