@@ -12,6 +12,7 @@ import numpy as np
 import pyro_unsup as pu
 
 from ..errors import InputError, UnsupError
+from . import frames
 from .option import MODEL, TEXT, Given, flag, number, real, text, under
 from .shown import Shown, Table, commonest, likeliest, listed
 from .task import Task
@@ -212,6 +213,10 @@ class SegmenterTask(Task):
         stop = float(fit.weights["stop"][1].exp())
         record = {**facts, "penalty": model.penalty, "stop": stop, "segments": listed(segments, "segment")}
         return Shown(record, [Table("", "likeliest segments", [("", segments)])])
+
+    def frame(self, fit: Fit, data: Segmented, decoded: Any) -> dict[str, Any]:
+        """A row a symbol: ``sentence``, ``position``, ``symbol``, ``end`` (of a segment), ``probability``."""
+        return frames.segments(data, decoded)
 
     def read_sampled(self, samples: Any, given: Given) -> Segmented:
         return read_lines(given.file, *separators_of(samples), lowercase=samples.config.get("lowercase") is True)

@@ -11,7 +11,7 @@ import numpy as np
 import pyro_unsup as pu
 
 from ..errors import UnsupError
-from . import dictionary
+from . import dictionary, frames
 from .option import MODEL, TEXT, Given, Option, flag, number, text, under
 from .shown import Shown, Table, commonest, likeliest, listed, printable
 from .tagged_text import COLUMN, OUTPUT_FORMAT, Untagged
@@ -239,6 +239,11 @@ class TaggerTask(Task):
         rows = list(zip(names, top, strict=True))
         record = {**facts, "dictionary": restricted, "states": states}
         return Shown(record, [Table("tag", "likeliest words", rows)])
+
+    def frame(self, fit: Fit, data: Corpus, decoded: Any) -> dict[str, Any]:
+        """A row a word: ``sentence``, ``position``, ``word``, ``tag``, ``probability``."""
+        found, probability = frames.states(decoded)
+        return {**frames.tokens(data), "tag": frames.named(found, fit.labels), "probability": probability}
 
     def plot(self, fit: Fit, data: Corpus, **options: Any) -> Any:
         """Which gold tags fall into which induced tag."""
