@@ -183,6 +183,10 @@ class Task:
         """Scores of trivial structures, by the names in ``baselines_known``."""
         return {}
 
+    def further(self, gold: Any, given: Given) -> dict[str, Any]:
+        """Other gold data to score besides, by their names in JSON: such as sentences longer than those of training."""
+        return {}
+
     def sizes(self, fit: Fit, gold: Any, decoded: Any) -> dict[str, Any]:
         """How much was scored, for JSON."""
         return {"tokens": self.tokens(gold), "unknown_tokens": getattr(decoded, "unseen", 0)}
