@@ -68,7 +68,8 @@ if TYPE_CHECKING:
         select_steps,
     )
     from .infer.launch import launch
-    from .results import Fit, Report, Samples, load
+    from .results import Fit, Report, Samples
+    from .results.loading import load
     from .tables import table
 
 __version__ = "0.2.0.dev0"
@@ -159,7 +160,8 @@ _NAMES = {
     "handlers": "components constrain featured given harden regularise skew temper",
     "infer": "EM Anneal CollapsedGibbs Gradient HierarchicalEM IncrementalEM MixtureEM Polytope StepwiseEM init launch "
     "schedules select_steps",
-    "results": "Fit Report Samples load",
+    "results": "Fit Report Samples",
+    "results.loading": "load",
     "tables": "table",
 }
 _ROOM_OF = {name: room for room, names in _NAMES.items() for name in names.split()}

@@ -171,8 +171,12 @@ def _look(args: list[str]) -> tuple[Task | None, str, Fit | Samples | None]:
 
 def _load(folder: str) -> Fit | Samples:
     """A fit, or samples, of a model that can read text."""
-    found: Fit | Samples
-    found = pu.Samples.load(folder) if Path(folder, "samples.json").is_file() else pu.load(folder).unhandled()
+    found: Any = pu.load(folder)
+    if isinstance(found, pu.Fit):
+        found = found.unhandled()
+    elif not isinstance(found, pu.Samples):
+        raise InputError(f"holds {found!r:.80}, expected a model that `fit` wrote, or what `sample` wrote", folder)
     if by_number_only(found.model):
         raise InputError(BY_NUMBER, folder)
-    return found
+    model: Fit | Samples = found
+    return model

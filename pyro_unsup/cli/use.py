@@ -39,10 +39,14 @@ def evaluate(task: Task, fit: Fit, given: Given) -> None:
     decoded = _decoded(task, fit, gold, given)
     warned = _check_unknown(task, gold, decoded, given.file, quiet=given.json)
     found, beside = task.scores(fit, gold, decoded), task.baselines(gold)
+    more = {name: _scored(task, fit, one, given) for name, one in task.further(gold, given).items()}
     if given.json:
-        print_json({**found, **beside, **task.sizes(fit, gold, decoded)})
+        others = {name: {**one, **others, **sizes} for name, (one, others, sizes) in more.items()}
+        print_json({**found, **beside, **task.sizes(fit, gold, decoded), **others})
         return
     print_scores(task, found, beside)
+    for name, (scores, baselines, _) in more.items():
+        print_scores(task, scores, baselines, title=name.replace("_", " "), explain=False)
     for line in task.remarks(fit, gold, decoded, given):
         say(line)
     if not warned:
@@ -53,6 +57,12 @@ def evaluate(task: Task, fit: Fit, given: Given) -> None:
         many = f"{impossible:,} of {len(decoded.log_likelihood):,} {task.examples}"
         say(f"{many} have probability zero, so {task.likelihood} is infinite{advice and f': {advice}'}")
     _say_worse(task, found, beside)
+
+
+def _scored(task: Task, fit: Fit, gold: Any, given: Given) -> tuple[Scores, Mapping[str, Scores], Mapping[str, Any]]:
+    """Scores, those of baselines, and sizes."""
+    decoded = _decoded(task, fit, gold, given)
+    return task.scores(fit, gold, decoded), task.baselines(gold), task.sizes(fit, gold, decoded)
 
 
 def show(task: Task, fit: Fit, given: Given) -> None:
@@ -86,12 +96,17 @@ def show_samples(task: Task, samples: Samples, given: Given) -> None:
     _print_page(task.page_of_samples(samples, **_own(task, "show_samples", given)), given)
 
 
-def print_scores(task: Task, found: Scores, beside: Mapping[str, Scores]) -> None:
-    """A row a score: its value, that of baselines, and what it says; that goes below, if there are many baselines."""
+def print_scores(
+    task: Task, found: Scores, beside: Mapping[str, Scores], title: str | None = None, explain: bool = True
+) -> None:
+    """A row a score: its value, that of baselines, and what it says; that goes below, if there are many baselines.
+
+    :param explain: whether to say there what scores and baselines mean.
+    """
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD)
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
     table.add_column("score", no_wrap=True)
     table.add_column("value", justify="right", no_wrap=True, style="bold")
     for name in beside:
@@ -105,7 +120,7 @@ def print_scores(task: Task, found: Scores, beside: Mapping[str, Scores]) -> Non
         others = [score.show(other[score.name]) if score.name in other else "" for other in beside.values()]
         table.add_row(score.name, score.show(found[score.name]), *others, *([score.meaning] if room else []))
     console().print(table)
-    if not room:
+    if explain and not room:
         said: list[Score | Baseline] = [*scores, *(one for one in task.baselines_known if one.name in beside)]
         say("; ".join(f"{one.name}: {one.meaning.replace(';', ',')}" for one in said if one.meaning))
 

@@ -187,7 +187,8 @@ def _from_folders(path: Path, encoding: str, limits: Limits, recoded: list[Path]
                 text = _text(file, "latin-1", limits)
             total += len(text)
             if total > limits.max_bytes:
-                raise InputError(f"more than {limits.max_bytes:,} bytes in all; raise Limits.max_bytes", path)
+                fix = "take fewer documents (in Python, or raise Limits.max_bytes)"
+                raise InputError(f"more than {limits.max_bytes:,} bytes in all; {fix}", path)
             yield message_words(text), folder.name, file, None
 
 

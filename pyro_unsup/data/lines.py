@@ -147,7 +147,8 @@ class CorpusBuilder:
     def too_long(self, line: int) -> InputError:
         """The error for a sentence beyond the limit."""
         most = f"more than {self.limits.max_sentence:,} words"
-        return self.error(f"a sentence of {most}; is a sentence break missing? Else raise Limits.max_sentence", line)
+        fix = "is a sentence break missing? Else break the sentence (in Python, or raise Limits.max_sentence)"
+        return self.error(f"a sentence of {most}; {fix}", line)
 
     @property
     def heads(self) -> IntArray:

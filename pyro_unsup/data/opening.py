@@ -91,14 +91,26 @@ def _blocks(path: str | os.PathLike[str], limits: Limits) -> Iterator[list[str]]
         if cut < 0:
             pending += chunk
         else:
-            lines = _lines(pending + chunk[:cut], line, path, limits)
-            yield lines
-            line += len(lines)
+            for lines in _good_lines(pending + chunk[:cut], line, path, limits):
+                yield lines
+                line += len(lines)
             pending = chunk[cut + 1 :]
         if len(pending) > limits.max_line + len(b"\r"):
             raise _too_long(path, line, limits)
     if pending:
-        yield _lines(pending, line, path, limits)
+        yield from _good_lines(pending, line, path, limits)
+
+
+def _good_lines(block: bytes, first: int, path: str | os.PathLike[str], limits: Limits) -> Iterator[list[str]]:
+    """The lines of a block. If one of them is bad, those before it, and then the error: a stream keeps what is good."""
+    try:
+        lines = _lines(block, first, path, limits)
+    except InputError as error:
+        good = 0 if error.line is None else error.line - first
+        if good:
+            yield from _good_lines(b"\n".join(block.split(b"\n", good)[:good]), first, path, limits)
+        raise
+    yield lines
 
 
 def _lines(block: bytes, first: int, path: str | os.PathLike[str], limits: Limits) -> list[str]:
@@ -130,7 +142,8 @@ def _lines(block: bytes, first: int, path: str | os.PathLike[str], limits: Limit
 
 
 def _too_long(path: str | os.PathLike[str], line: int, limits: Limits) -> InputError:
-    return InputError(f"a line of more than {limits.max_line:,} bytes; break it or raise Limits.max_line", path, line)
+    what = f"a line of more than {limits.max_line:,} bytes; break the line (in Python, or raise Limits.max_line)"
+    return InputError(what, path, line)
 
 
 def open_bytes(path: str | os.PathLike[str], limits: Limits) -> Iterator[bytes]:
@@ -146,7 +159,8 @@ def open_bytes(path: str | os.PathLike[str], limits: Limits) -> Iterator[bytes]:
                 total += len(chunk)
                 if total > limits.max_bytes:
                     raise InputError(
-                        f"more than {limits.max_bytes:,} bytes of text; split it or raise Limits.max_bytes"
+                        f"more than {limits.max_bytes:,} bytes of text; split the file (in Python, or raise "
+                        "Limits.max_bytes)"
                     )
                 yield chunk
     except (OSError, ValueError) as error:

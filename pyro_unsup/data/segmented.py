@@ -189,7 +189,7 @@ def read_segmented(
             continue
         if len(found) > builder.limits.max_sentence:
             most = f"more than {builder.limits.max_sentence:,} symbols"
-            raise builder.error(f"a line of {most}; break it or raise Limits.max_sentence", number)
+            raise builder.error(f"a line of {most}; break the line (in Python, or raise Limits.max_sentence)", number)
         here = [len(word) for word in words if word]
         if gold and max_segment is not None and max(here) > max_segment:
             what = f"a word of {max(here)} symbols, {show(line.split(word_sep)[_longest(words)])}"

@@ -211,7 +211,8 @@ def _slashes(words: list[str], tags: list[str], heads: list[int] | None) -> Iter
 
 def _conllu(words: list[str], tags: list[str], heads: list[int] | None, upos: bool = False) -> Iterator[str]:
     for number, (word, tag) in enumerate(zip(words, tags, strict=True), 1):
-        head = "_" if heads is None or heads[number - 1] < 0 else heads[number - 1]
+        head = -1 if heads is None else heads[number - 1]
+        arc = "_\t_" if head < 0 else f"{head}\t{'dep' if head else 'root'}"
         both = f"{tag}\t_" if upos else f"_\t{tag}"
-        yield f"{number}\t{word}\t_\t{both}\t_\t{head}\t_\t_\t_\n"
+        yield f"{number}\t{word}\t_\t{both}\t_\t{arc}\t_\t_\n"
     yield "\n"

@@ -290,17 +290,64 @@ class Fit:
         named = None if tags is None or isinstance(tags, int) else list(tags)
         return self.config.get("labels", named)
 
-    def plot(self, score: str | None = None, ax: Any = None) -> Any:
-        """The learning curve, as matplotlib axes.
+    def to_frame(self, data: Any, how: str | None = None, **options: Any) -> pandas.DataFrame:
+        """The hidden structure of data as a pandas table, with the posterior probability of what was chosen.
+
+        A tagger gives a row a word, with its ``tag``. A dependency model gives a row a word, with its ``head``. A
+        segmenter gives a row a symbol, and says whether it is the ``end`` of a segment. A clusterer gives a row a
+        document, with its ``cluster``. An aligner gives a row a link, and a constituent-context model a row a
+        constituent. Sentences are numbered from 0, positions from 1.
+
+        :param data: by any vocabulary, such as a :class:`.Corpus`.
+        :param how: as for :meth:`predict`.
+        :param options: for decoding.
 
         >>> import pyro_unsup as pu
-        >>> fit = pu.EM(pu.models.Tagger(tags=2, vocab=2)).run([[0, 1]], iterations=2)
+        >>> corpus = pu.data.Corpus.of(["the cat sleeps", "the dog sleeps"])
+        >>> fit = pu.EM(pu.models.Tagger(tags=1, vocab=corpus.vocab)).run(corpus, iterations=1)
+        >>> print(fit.to_frame(corpus).head(3).to_string(index=False))
+         sentence  position   word  tag  probability
+                0         1    the    0          1.0
+                0         2    cat    0          1.0
+                0         3 sleeps    0          1.0
+        """
+        import pandas
+
+        fit = self.unhandled()
+        task = task_of(fit.model)
+        decoded = task.decode(fit, data, **options, **({} if how is None else {"how": how}))
+        return pandas.DataFrame(task.frame(fit, data, decoded))
+
+    def plot(self, data: Any = None, score: str | None = None, ax: Any = None, **options: Any) -> Any:
+        """A picture, as matplotlib axes: the learning curve; or, of some data, what the model finds in them.
+
+        Of data, a dependency model draws the tree of one sentence (``sentence=3``), beside the gold tree if there is
+        one. A constituent-context model draws the tree of one sentence, an aligner the links of one pair (``pair=3``).
+        A tagger and a clusterer draw which gold labels fall into which state. A segmenter draws nothing.
+
+        :param data: by any vocabulary; None, or the name of a score, for the learning curve.
+        :param score: of the learning curve, a score to draw as well: ``fit.plot("many_to_one")`` is short for it.
+        :param ax: matplotlib axes to draw on.
+        :param options: of what is drawn, such as ``sentence``.
+
+        >>> import pyro_unsup as pu
+        >>> corpus = pu.data.toy.sentences(20, seed=1)
+        >>> fit = pu.EM(pu.models.Tagger(tags=2, vocab=corpus.vocab)).run(corpus, iterations=2)
         >>> fit.plot().get_xlabel()
         'iteration'
+        >>> type(fit.plot(corpus)).__name__
+        'Axes'
         """
-        from ..plot import learning_curve
+        if isinstance(data, str):
+            data, score = None, data
+        if data is None:
+            from ..plot import learning_curve
 
-        return learning_curve(self.rows, score, ax)
+            return learning_curve(self.rows, score, ax, **options)
+        if score is not None:
+            raise UnsupError("a score belongs to the learning curve: leave out the score, or the data")
+        fit = self.unhandled()
+        return task_of(fit.model).plot(fit, data, **options, **({} if ax is None else {"ax": ax}))
 
     def guide(self, components: Sequence[Component] | None = None) -> Guide:
         """The learned posterior as a Pyro guide, over the model's own sites and the hidden structure; see

@@ -27,7 +27,7 @@ def save(fit: Fit, folder: str | PathLike[str], overwrite: bool = False) -> None
 
 
 def load(folder: str | PathLike[str], model: Callable[..., Any] | None = None) -> Fit:
-    """Read a fit back. The files are data: nothing in them is run.
+    """Read a fit back. The files are data: nothing in them is run. :func:`pyro_unsup.load` also reads other folders.
 
     :param model: needed for a model of your own that is not registered, such as a function. Registered models are built
         again, those of the library and of installed packages alike (:mod:`pyro_unsup.registry`).
@@ -36,7 +36,7 @@ def load(folder: str | PathLike[str], model: Callable[..., Any] | None = None) -
     >>> fit = pu.EM(pu.models.Tagger(tags=2, vocab=2)).run([[0, 1]], iterations=1)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     fit.save(folder + "/tagger")
-    ...     pu.load(folder + "/tagger").model
+    ...     pu.results.load(folder + "/tagger").model
     Tagger(tags=2, vocab=2, order=1)
     """
     record, tensors, file = FIT.get(folder)

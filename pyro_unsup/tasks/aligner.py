@@ -12,6 +12,7 @@ import numpy as np
 import pyro_unsup as pu
 
 from ..errors import UnsupError
+from . import frames
 from .option import MODEL, TEXT, TRAINING, Given, choice, flag, number, real, spelt, text, under
 from .shown import Likely, Shown, Table, likeliest, listed
 from .task import Task
@@ -250,6 +251,11 @@ class AlignerTask(Task):
         facts |= {"agreement": model.agreement, "null": model.null}
         made = [{"word": word, "translations": listed(row, "word")} for word, row in rows]
         return Shown({**facts, "translations": made}, [Table("word", "likeliest translations", rows)])
+
+    def frame(self, fit: Fit, data: Bitext, decoded: Any) -> dict[str, Any]:
+        """A row a link: ``sentence``, ``source_position``, ``target_position``, ``source_word``, ``target_word``, and
+        probabilities: ``forward``, ``backward``, and their mean, ``probability``."""
+        return frames.links(data, decoded)
 
     def plot(self, fit: Fit, data: Bitext, pair: int = 0, **options: Any) -> Any:
         """The links of one pair of sentences."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyro_unsup as pu
 
+from . import frames
 from .dmv import check_lengths
 from .grammar import (
     BRACKETS,
@@ -154,6 +155,10 @@ class CCMTask(GrammarTask):
         facts = {"tags": model.symbols, "variant": model.variant, "empty_spans": model.empty_spans}
         record = {**facts, **{name: listed(row, "tags") for name, row in rows.items()}}
         return Shown(record, [Table("", "likeliest", list(rows.items()))])
+
+    def frame(self, fit: Fit, data: Corpus, decoded: Any) -> dict[str, Any]:
+        """A row a constituent of two words or more: ``sentence``, ``first``, ``last``, ``words``, ``probability``."""
+        return frames.constituents(data, decoded)
 
     def plot(self, fit: Fit, data: Corpus, sentence: int = 0, **options: Any) -> Any:
         """The tree of one sentence."""

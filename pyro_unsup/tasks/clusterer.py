@@ -11,6 +11,7 @@ import numpy as np
 import pyro_unsup as pu
 
 from ..errors import InputError, StructureError, UnsupError
+from . import frames
 from .option import MODEL, TEXT, Given, choice, flag, number, text, under
 from .shown import Shown, Table, commonest, likeliest, listed
 from .tagger import STATE_SCORES, commonest_id
@@ -197,6 +198,17 @@ class ClustererTask(Task):
         top = [likeliest(row, model.vocab, words) for row in fit.weights["words"]]
         record = {"clusters": model.clusters, "words": model.words, "rows": _rows(share, top, "probability")}
         return Shown(record, [_table(share, top, "likeliest words")])
+
+    def frame(self, fit: Fit, data: Any, decoded: Any) -> dict[str, Any]:
+        """A row a document: ``document``, ``cluster``, ``probability``."""
+        found, probability = frames.states(decoded)
+        cluster = frames.named(found, fit.labels)
+        return {"document": range(len(found)), "cluster": cluster, "probability": probability}
+
+    def plot(self, fit: Fit, data: Documents, **options: Any) -> Any:
+        """Which gold labels fall into which cluster."""
+        names = None if data.labelset is None else data.labelset.types
+        return pu.plot.confusion_matrix(self.gold_labels(data), fit.predict(data), names, **options)
 
     def read_sampled(self, samples: Any, given: Given) -> Documents:
         given.lowercase = samples.config.get("lowercase") is True

@@ -10,6 +10,7 @@ import numpy as np
 import pyro_unsup as pu
 
 from ..errors import InputError, UnsupError
+from . import frames
 from .grammar import (
     CLASSES,
     COLUMN_AS_TRAINED,
@@ -174,6 +175,10 @@ class DMVTask(HeadsTask):
             tables.append(Table("head", f"likeliest to the {side}", rows))
         arcs = {name: {side: listed(row, "tag") for side, row in found.items()} for name, found in below.items()}
         return Shown({"tags": model.symbols, "root": listed(roots, "tag"), "attach": arcs}, tables)
+
+    def frame(self, fit: Fit, data: Corpus, decoded: Any) -> dict[str, Any]:
+        """A row a word: ``sentence``, ``position``, ``word``, ``head``, ``probability``."""
+        return frames.heads(data, decoded)
 
     def plot(self, fit: Fit, data: Corpus, sentence: int = 0, **options: Any) -> Any:
         """The tree of one sentence, beside the gold tree if there is one."""

@@ -10,6 +10,7 @@ import numpy as np
 import pyro_unsup as pu
 
 from ..errors import InputError
+from . import frames
 from .ccm import BRANCHING, branching
 from .dmv import CHAINS, MEASURED, PREDICT_HELP, READINGS, WHEN_WORSE, HeadsTask, chains, check_lengths
 from .grammar import (
@@ -148,6 +149,15 @@ class DMVCCMTask(HeadsTask):
     def baselines(self, gold: Corpus) -> dict[str, dict[str, float]]:
         heads = {} if gold.heads is None else chains(gold)
         return heads if gold.spans is None else {**heads, **branching(gold)}
+
+    def frame(self, fit: Fit, data: Corpus, decoded: Any) -> dict[str, Any]:
+        """A row a word: ``sentence``, ``position``, ``word``, ``head``, ``probability``."""
+        return frames.heads(data, decoded)
+
+    def plot(self, fit: Fit, data: Corpus, sentence: int = 0, **options: Any) -> Any:
+        """The dependencies of one sentence, beside the gold tree if there is one."""
+        one = data.select([sentence])
+        return pu.plot.dependency_diagram(one.sentence(0), fit.predict(one), one.heads, **options)
 
     def show(self, fit: Fit, top: int = 10) -> Shown:
         model: Any = fit.model

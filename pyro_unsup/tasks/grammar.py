@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ..results import Fit
 
 MAX_LENGTH = 10
+#: Longer sentences are scored only if they are asked for: the time goes by the third power of the length.
+LONGEST = 200
 #: Pseudo-counts of constituents and distituents: without any, what is learned is below right-branching trees.
 SMOOTH = (2.0, 8.0)
 #: The first beta and the factor of Smith & Eisner (2004) for grammar.
@@ -33,7 +35,9 @@ TEXT_FILE = (
 )
 UNPARSED = "A tagged text, or plain lines of tags. - is standard input."
 HOW_HEADS = "mbr: the tree with the most expected right heads; viterbi: the best tree."
-GOLD_LENGTH = number("max_length", "Score sentences of at most this many tags.", shown="as in training")
+GOLD_LENGTH = number(
+    "max_length", "Score sentences of at most this many tags.", shown="as in training; and once more all lengths"
+)
 CLASSES = text(
     "classes",
     "TAGS",
@@ -133,11 +137,19 @@ class GrammarTask(Task):
             raise InputError(f"{self.no_gold}; is --format right?", given.file)
         most = setting(fit, "max_length", int, MAX_LENGTH) if given.max_length is None else given.max_length
         found, given.left_out = short(gold, most, dropped, given.file)
+        also = given.max_length is None and given.left_out and most < LONGEST
+        given.longer, given.too_long = short(gold, LONGEST, dropped, given.file) if also else (None, "")
         return found
+
+    def further(self, gold: Corpus, given: Given) -> dict[str, Any]:
+        longer = given.longer
+        return {"all_lengths": longer} if longer is not None and len(longer) > len(gold) else {}
 
     def remarks(self, fit: Fit, gold: Corpus, decoded: Any, given: Given) -> Iterator[str]:
         if given.left_out:
             yield f"scored: {len(gold):,} sentences{given.left_out}; --max-length changes that"
+        if given.too_long:
+            yield f"all lengths: {len(given.longer):,} sentences{given.too_long}"
 
 
 def punctuation() -> list[str]:

@@ -12,7 +12,9 @@ import numpy as np
 import pyro_unsup as pu
 
 from ..errors import InputError, UnsupError
-from .option import MODEL, TEXT, Given, flag, number, real, text, under
+from ..graphemes import graphemes
+from . import frames
+from .option import MODEL, TEXT, Given, choice, flag, number, real, text, under
 from .shown import Shown, Table, commonest, likeliest, listed
 from .task import Task
 from .texts import LOWERCASE, check_memory, finite, how_option, saved_model, setting, top_option
@@ -29,6 +31,7 @@ PENALTY, MAX_LENGTH = 1.6, 10
 PENALTY_OF_CHARACTERS, LENGTH_OF_CHARACTERS, MANY_SYMBOLS = 2.5, 5, 500
 #: Longer training finds longer, worse words, though the likelihood rises.
 ITERATIONS = 20
+SYMBOLS = ("graphemes", "characters")
 FILE = "Lines of text; the spaces in them are taken out. - is standard input."
 OPTIONS = (
     *under(
@@ -52,7 +55,15 @@ OPTIONS = (
             "symbol_separator",
             "TEXT",
             "What is between the symbols of a word.",
-            shown="nothing: each character is one",
+            shown="nothing: --symbols says what one is",
+            remember=True,
+        ),
+        choice(
+            "symbols",
+            SYMBOLS,
+            "What a symbol is. graphemes: what people take for one character, such as a letter with its accents; "
+            "characters: every code point.",
+            SYMBOLS[0],
             remember=True,
         ),
         LOWERCASE,
@@ -130,6 +141,8 @@ class SegmenterTask(Task):
     }
 
     def check(self, given: Given) -> None:
+        if given.symbol_separator is not None and given.symbols != SYMBOLS[0]:
+            raise UnsupError(f"--symbols {given.symbols} means nothing with --symbol-separator; give one of them")
         finite("penalty", given.penalty)
         if given.no_penalty and given.penalty is not None:
             raise UnsupError(f"--no-penalty and --penalty {given.penalty:g} contradict; give one of them")
@@ -141,8 +154,8 @@ class SegmenterTask(Task):
         return {**super().same_options(given), "--penalty": None if given.no_penalty else given.penalty}
 
     def read(self, file: Any, given: Given, **options: Any) -> Segmented:
-        words, symbols = given.word_separator, given.symbol_separator
-        return read_lines(file, words, symbols, lowercase=given.lowercase, **options)
+        options = {"symbols": given.symbols, "lowercase": given.lowercase, **options}
+        return read_lines(file, given.word_separator, given.symbol_separator, **options)
 
     def build(self, data: Segmented, given: Given) -> Segmenter:
         longest, penalty = _suited(given, len(data.vocab))
@@ -172,7 +185,7 @@ class SegmenterTask(Task):
         return Plan(start, templates=pu.templates.segmentation, max_iterations=few)
 
     def read_new(self, fit: Fit, given: Given) -> Segmented:
-        return read_lines(given.file, *separators_of(fit), gold=False)
+        return read_lines(given.file, *separators_of(fit), gold=False, symbols=symbols_of(fit))
 
     def write(self, fit: Fit, data: Segmented, decoded: Any, given: Given) -> None:
         words, symbols = separators_of(fit)
@@ -181,7 +194,8 @@ class SegmenterTask(Task):
 
     def read_gold(self, fit: Fit, given: Given) -> Segmented:
         model: Any = fit.model
-        return read_lines(given.file, *separators_of(fit), max_segment=model.max_length if given.strict else None)
+        most = model.max_length if given.strict else None
+        return read_lines(given.file, *separators_of(fit), max_segment=most, symbols=symbols_of(fit))
 
     def scores(self, fit: Fit, gold: Segmented, decoded: Any) -> dict[str, float]:
         """``token_precision``, ``token_recall``, ``token_f1``, the same of ``boundary`` and ``lexicon``, and
@@ -225,8 +239,13 @@ class SegmenterTask(Task):
         record = {**facts, "penalty": model.penalty, "stop": stop, "segments": listed(segments, "segment")}
         return Shown(record, [Table("", "likeliest segments", [("", segments)])])
 
+    def frame(self, fit: Fit, data: Segmented, decoded: Any) -> dict[str, Any]:
+        """A row a symbol: ``sentence``, ``position``, ``symbol``, ``end`` (of a segment), ``probability``."""
+        return frames.segments(data, decoded)
+
     def read_sampled(self, samples: Any, given: Given) -> Segmented:
-        return read_lines(given.file, *separators_of(samples), lowercase=samples.config.get("lowercase") is True)
+        options: dict[str, Any] = {"symbols": symbols_of(samples), "lowercase": samples.config.get("lowercase") is True}
+        return read_lines(given.file, *separators_of(samples), **options)
 
     def score_labels(self, samples: Any, gold: Segmented, labels: Any) -> dict[str, float]:
         return pu.evaluate.segmentation_report(_ends(gold), labels, gold.words, gold.lengths)
@@ -240,10 +259,10 @@ class SegmenterTask(Task):
         return Shown({"words": listed(words, "word", "share")}, [Table("", "commonest words", [("", words)])])
 
 
-def read_lines(file: Any, words: str | None, symbols: str | None, **options: Any) -> Segmented:
+def read_lines(file: Any, word_sep: str | None, symbol_sep: str | None, **options: Any) -> Segmented:
     """Lines, with their gold spaces unless told otherwise."""
     try:
-        return pu.data.read_segmented(file, word_sep=words, symbol_sep=symbols, **options)
+        return pu.data.read_segmented(file, word_sep=word_sep, symbol_sep=symbol_sep, **options)
     except InputError as error:
         what = error.what.replace("word_sep", "--word-separator").replace("symbol_sep", "--symbol-separator")
         what = what.replace("the word ", "the symbol ")
@@ -254,6 +273,17 @@ def read_lines(file: Any, words: str | None, symbols: str | None, **options: Any
 def separators_of(fit: Any) -> tuple[str | None, str | None]:
     """Between words and between symbols, as in training."""
     return setting(fit, "word_separator", str | None), setting(fit, "symbol_separator", str | None)
+
+
+def symbols_of(fit: Any) -> str:
+    """What a symbol is, as in training. A model that does not say has single accents among its symbols, or not."""
+    found: str = setting(fit, "symbols", str, "")
+    if found in SYMBOLS:
+        return found
+    if found:
+        raise UnsupError(f"the model has {found!r:.40} for its setting symbols, which makes no sense; train it again")
+    vocab = [] if isinstance(fit.model.vocab, int) else list(fit.model.vocab)
+    return SYMBOLS[1] if any(len(graphemes(f"a{symbol}")) == 1 for symbol in vocab) else SYMBOLS[0]
 
 
 def too_long_words(fit: Fit, gold: Segmented) -> int:

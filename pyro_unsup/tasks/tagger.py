@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,11 +11,13 @@ import numpy as np
 import pyro_unsup as pu
 
 from ..errors import UnsupError
-from . import dictionary
-from .option import MODEL, TEXT, Given, Option, choice, flag, number, text, under
+from . import dictionary, frames
+from .option import MODEL, TEXT, Given, Option, flag, number, text, under
 from .shown import Shown, Table, commonest, likeliest, listed, printable
+from .tagged_text import COLUMN, OUTPUT_FORMAT, Untagged
 from .task import Task
 from .texts import (
+    COLUMNS,
     LOWERCASE,
     MIN_COUNT,
     column_option,
@@ -66,6 +67,7 @@ class TaggerTask(Task):
     name = "tagger"
     unit, examples = "words", "sentences"
     labelled = "tokens"
+    unknown = "their endings, shapes and neighbours decided"
     all_unknown = "is it the right text, in the same language, and with the same case of letters?"
     decoder = "pyro_unsup.tasks.decoding.tagger:decode"
     parts, constraints = "States", "word-tags=the:DT,dog:NN|VB"
@@ -103,21 +105,17 @@ class TaggerTask(Task):
         ),
         "predict": Command(
             "Tag a text, word by word, and write it out.\n\n"
-            "Words are written as the text has them. An unknown word may have any tag: its neighbours decide.",
+            "Words are written as the text has them. Of CoNLL-U all else stays as it was, too. An unknown word gets "
+            "the tags of known words with the same ending and shape; its neighbours choose among them.",
             "The text to tag. - is standard input.",
             (
                 format_option(),
-                choice(
-                    "output_format",
-                    ("columns", "slashes", "conllu"),
-                    "columns: word TAG a line; slashes: word/TAG, a sentence a line; conllu: CoNLL-U.",
-                    "columns",
-                ),
+                OUTPUT_FORMAT,
                 HOW,
-                flag("probabilities", "A third column: the posterior probability of the tag."),
+                flag("probabilities", "Write columns, with a third one: the posterior probability of the tag."),
                 text("relabel", "FILE", "A tagged text: call each induced tag by the gold tag it goes with most."),
                 format_option("relabel_format", "that tagged text"),
-                column_option(),
+                COLUMN,
             ),
         ),
         "evaluate": Command(
@@ -192,28 +190,21 @@ class TaggerTask(Task):
         names: Any = [] if isinstance(model.tags, int) else list(model.tags)  # type: ignore[call-overload]
         return {"dictionary": [names, [] if mask is None else mask.numpy()]}
 
-    def read_new(self, fit: Fit, given: Given) -> Corpus:
-        if given.probabilities and given.output_format != "columns":
-            raise UnsupError(f"--probabilities needs --output-format columns, not {given.output_format}")
-        return read(given.file, given.format)
+    def read_new(self, fit: Fit, given: Given) -> Untagged:
+        return Untagged.read(given)
 
-    def write(self, fit: Fit, data: Corpus, decoded: Any, given: Given) -> None:
+    def text_of(self, data: Untagged) -> Corpus:
+        return data.text
+
+    def write(self, fit: Fit, data: Untagged, decoded: Any, given: Given) -> None:
         if given.relabel is not None:
-            fit = fit.relabel(read_gold(given.relabel, given.relabel_format, given.column, "--relabel-format"))
+            column = given.column or COLUMNS[0]
+            fit = fit.relabel(read_gold(given.relabel, given.relabel_format, column, "--relabel-format"))
         names = [printable(name) for name in names_of(fit)]
-        tags = [names[state] for state in decoded.structure.tolist()]
-        if not given.probabilities:
-            pu.data.write_tagged(data, tags, given.out, given.output_format)
-            return
-        for tag in set(tags):
-            if not tag.strip():
-                raise UnsupError(f"the tag {tag!r} cannot be written in a column; relabel it")
-        chosen = decoded.posterior.marginals.gather(1, decoded.structure[:, None].long())[:, 0].clamp(0, 1).tolist()
-        with pu.data.files.write_text(given.out) as stream:
-            for i, (start, end) in enumerate(pairwise(data.offsets.tolist())):
-                rows = zip(data.sentence(i), tags[start:end], chosen[start:end], strict=True)
-                stream.writelines(f"{word}\t{tag}\t{p:.6f}\n" for word, tag, p in rows)
-                stream.write("\n")
+        if given.probabilities:
+            data.write_probabilities(names, decoded.structure, decoded.posterior.marginals, given)
+        else:
+            data.write(names, decoded.structure, given)
 
     def read_gold(self, fit: Fit, given: Given) -> Corpus:
         return read_gold(given.file, given.format, given.column)
@@ -256,6 +247,11 @@ class TaggerTask(Task):
         rows = list(zip(names, top, strict=True))
         record = {**facts, "dictionary": restricted, "states": states}
         return Shown(record, [Table("tag", "likeliest words", rows)])
+
+    def frame(self, fit: Fit, data: Corpus, decoded: Any) -> dict[str, Any]:
+        """A row a word: ``sentence``, ``position``, ``word``, ``tag``, ``probability``."""
+        found, probability = frames.states(decoded)
+        return {**frames.tokens(data), "tag": frames.named(found, fit.labels), "probability": probability}
 
     def plot(self, fit: Fit, data: Corpus, **options: Any) -> Any:
         """Which gold tags fall into which induced tag."""

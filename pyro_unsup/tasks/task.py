@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyro_unsup as pu
 
 from ..errors import InputError, UnsupError
+from . import frames
 from .option import Given
 from .shown import Shown, of_fit, of_samples
 from .values import Baseline, Command, Plan, Recipe, Score, Stream
@@ -186,6 +187,10 @@ class Task:
         """Scores of trivial structures, by the names in ``baselines_known``."""
         return {}
 
+    def further(self, gold: Any, given: Given) -> dict[str, Any]:
+        """Other gold data to score besides, by their names in JSON: such as sentences longer than those of training."""
+        return {}
+
     def sizes(self, fit: Fit, gold: Any, decoded: Any) -> dict[str, Any]:
         """How much was scored, for JSON."""
         return {"tokens": self.tokens(gold), "unknown_tokens": getattr(decoded, "unseen", 0)}
@@ -213,6 +218,17 @@ class Task:
     def page(self, fit: Fit, **options: Any) -> Shown:
         """All that ``show`` shows of a fit."""
         return of_fit(fit, self.show(fit, **options))
+
+    def frame(self, fit: Fit, data: Any, decoded: Any) -> dict[str, Any]:
+        """Decoded structure as a table: columns by their names, for :meth:`.Fit.to_frame`.
+
+        Here: a row an entry of the structure, with its posterior probability where each entry is one of some states.
+        """
+        found = decoded.structure
+        if found.dim() == 1 and decoded.posterior.marginals.dim() == 2:
+            chosen, probability = frames.states(decoded)
+            return {"item": range(len(chosen)), "structure": chosen, "probability": probability}
+        return {"item": range(found.numel()), "structure": found.reshape(-1).cpu().numpy()}
 
     def plot(self, fit: Fit, data: Any, *args: Any, **options: Any) -> Any:
         """A picture of the structure of some data, as matplotlib axes."""

@@ -162,14 +162,14 @@ def test_predict_pipes(world: Path, run: Run) -> None:
     assert [row[0] for row in rows] == ["the", "Dog", "will", "run", ".", "", "zebras", "laughed", "LOUDLY", "!", ""]
     tags = set(pu.load(world / "named").labels or [])
     assert {row[1] for row in rows if len(row) > 1} <= tags
-    assert result.stderr == "3 of 9 words are unknown to the model: their neighbours decided\n"
+    assert result.stderr == "3 of 9 words are unknown to the model: their endings, shapes and neighbours decided\n"
     from_stdin = run("predict", world / "named", "-", "--format", "lines", stdin=(world / "new.txt").read_bytes())
     assert from_stdin.stdout == result.stdout
 
 
 def test_predict_writes_every_format(tmp_path: Path, world: Path, run: Run) -> None:
     predict = ("predict", world / "named", world / "text.conllu")
-    assert run(*predict, "--out", tmp_path / "a.tagged").exit_code == 0
+    assert run(*predict, "--out", tmp_path / "a.tagged", "--output-format", "columns").exit_code == 0
     assert run(*predict, "--out", tmp_path / "b.tagged", "--output-format", "slashes").exit_code == 0
     assert run(*predict, "--out", tmp_path / "c.conllu", "--output-format", "conllu").exit_code == 0
     columns, slashes = read_tagged(tmp_path / "a.tagged"), read_tagged(tmp_path / "b.tagged")

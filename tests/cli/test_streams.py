@@ -282,3 +282,14 @@ def test_documents_without_known_words_are_passed_over(tmp_path: Path, run: Run)
                tmp_path / "o", stdin=splits)  # fmt: skip
     assert made.exit_code == 0, made.stderr
     assert "mini-batch 1, line 3: " in made.stderr
+
+
+def test_a_bad_byte_keeps_the_mini_batches_before_it(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "known.txt").write_text("a b c\n")
+    stdin = b"a b c\nc b a\n" * 450 + b"a \xff b\n" + b"a b\n" * 50
+    fit = ("fit", "tagger", "-", "--format", "lines", "--vocab-from", tmp_path / "known.txt", "--tags", 2)
+    result = run(*fit, "--stepwise", "--batch-size", 100, "--out", tmp_path / "m", stdin=stdin)
+    assert result.exit_code == 2
+    assert result.stderr.endswith("error: -:901: byte 0xff is not UTF-8; convert the file to UTF-8 first\n")
+    (learned,) = tmp_path.rglob("fit.json")  # in the checkpoint, for --resume
+    assert pu.load(learned.parent).config["updates"] == 9

@@ -110,7 +110,8 @@ def test_options(tmp_path: Path) -> None:
         "8: the tag 'S' is not in the given set of 2; expected one of V1, P1"
     )
     assert refused(path, limits=Limits(max_sentence=4)) == (
-        "4: a sentence of more than 4 words; is a sentence break missing? Else raise Limits.max_sentence"
+        "4: a sentence of more than 4 words; is a sentence break missing? "
+        "Else break the sentence (in Python, or raise Limits.max_sentence)"
     )
     assert refused(path, vocab=corpus.vocab, min_count=2) == (
         " min_count and unknown make a new vocabulary; leave them out where one is given"

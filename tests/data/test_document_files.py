@@ -177,5 +177,5 @@ def test_folders_that_are_not_as_expected(write, tmp_path) -> None:
         read_documents(tmp_path / "blank")
     write("aaaa bbbb", "big/x/1")
     write("aaaa bbbb", "big/x/2")
-    with pytest.raises(InputError, match=r"big: more than 12 bytes in all; raise Limits.max_bytes"):
+    with pytest.raises(InputError, match=r"big: more than 12 bytes in all; take fewer documents"):
         read_documents(tmp_path / "big", limits=Limits(max_bytes=12))

@@ -105,8 +105,14 @@ def test_a_text_may_begin_like_bzip2(tmp_path: Path) -> None:
         (b"a\nlone \xed\xa0\x80 surrogate\n", "byte 0xed is not UTF-8; convert the file to UTF-8 first"),
         (b"a\nb\xc3", "byte 0xc3 is not UTF-8; convert the file to UTF-8 first"),
         (b"a\r\nold\rMac\n", "a bare carriage return, expected lines that end in LF or CRLF; convert them"),
-        (b"a\n" + 2000 * b"x" + b"\nb", "a line of more than 1,000 bytes; break it or raise Limits.max_line"),
-        (b"a\n" + 400 * "語".encode(), "a line of more than 1,000 bytes; break it or raise Limits.max_line"),
+        (
+            b"a\n" + 2000 * b"x" + b"\nb",
+            "a line of more than 1,000 bytes; break the line (in Python, or raise Limits.max_line)",
+        ),
+        (
+            b"a\n" + 400 * "語".encode(),
+            "a line of more than 1,000 bytes; break the line (in Python, or raise Limits.max_line)",
+        ),
     ],
 )
 def test_bad_text_names_its_line(tmp_path: Path, packing: str, content: bytes, what: str) -> None:
@@ -123,7 +129,10 @@ def test_utf16_is_told_apart(tmp_path: Path) -> None:
 
 def test_a_line_without_end_is_stopped_early(tmp_path: Path) -> None:
     path = put(tmp_path, b"x" * (20 * CHUNK))
-    assert refused(path).what == "a line of more than 1,000,000 bytes; break it or raise Limits.max_line"
+    assert (
+        refused(path).what
+        == "a line of more than 1,000,000 bytes; break the line (in Python, or raise Limits.max_line)"
+    )
     ((_, line),) = open_text(path, Limits(max_line=20 * CHUNK))
     assert len(line) == 20 * CHUNK
     assert len(list(open_text(put(tmp_path, b"x" * 1000 + b"\r\n"), Limits(max_line=1000)))) == 1
@@ -133,7 +142,7 @@ def test_a_line_without_end_is_stopped_early(tmp_path: Path) -> None:
 def test_too_much_text(tmp_path: Path, packing: str) -> None:
     path = put(tmp_path, PACKERS[packing](np.random.default_rng(0).bytes(100_000).hex().encode().replace(b"a", b"\n")))
     error = refused(path, Limits(max_bytes=100_000))
-    assert error.what == "more than 100,000 bytes of text; split it or raise Limits.max_bytes"
+    assert error.what == "more than 100,000 bytes of text; split the file (in Python, or raise Limits.max_bytes)"
     assert error.line is not None
     assert error.line > 1
 
@@ -205,3 +214,23 @@ def test_any_bytes_are_read_or_refused(
     assert re.fullmatch(rf"{re.escape(str(path))}:[0-9]+: .*", message)
     assert [number for number, _ in lines] == list(range(1, len(lines) + 1))
     assert not any("\n" in line or "\r" in line or "\0" in line for _, line in lines)
+
+
+@pytest.mark.parametrize(
+    ("bad", "what"),
+    [
+        (b"\xff", "byte 0xff is not UTF-8; convert the file to UTF-8 first"),
+        (b"\0", "a NUL byte, expected UTF-8 text; is this a binary file?"),
+        (b"x\ry", "a bare carriage return, expected lines that end in LF or CRLF; convert them"),
+        (b"x" * 1001, "a line of more than 1,000 bytes; break the line (in Python, or raise Limits.max_line)"),
+    ],
+)
+def test_lines_before_a_bad_one_are_given(tmp_path: Path, bad: bytes, what: str) -> None:
+    lines = [f"line {k} \u00e9" for k in range(1, 901)]
+    for after in (b"", b"\nmore\n\0\xff\n"):
+        path = put(tmp_path, "\n".join(lines).encode() + b"\n" + bad + after)
+        found: list[tuple[int, str]] = []
+        with pytest.raises(InputError) as error:
+            found.extend(open_text(path, Limits(max_line=1000)))
+        assert found == list(enumerate(lines, 1))
+        assert (error.value.line, error.value.what) == (901, what)

@@ -17,6 +17,8 @@ from pyro_unsup.errors import InputError
 
 Reader = Callable[..., Corpus]
 
+TOO_LONG = "a line of more than 1,000,000 bytes; break the line (in Python, or raise Limits.max_line)"
+
 
 def columns(path: Path) -> Corpus:
     return read_tagged(path, "columns")
@@ -66,7 +68,7 @@ def refusal(reader: Reader, path: Path) -> InputError:
         (b"TEXT\xed\xa0\x80", "last", "byte 0xed is not UTF-8; convert the file to UTF-8 first"),
         (b"TEXTa\rb", "last", "a bare carriage return, expected lines that end in LF or CRLF; convert them"),
         (b"\xff\xfeT\0", 1, "UTF-16 text, expected UTF-8; convert it first (iconv -f UTF-16 -t UTF-8)"),
-        (b"TEXT" + b"x" * 1_100_000, "last", "a line of more than 1,000,000 bytes; break it or raise Limits.max_line"),
+        (b"TEXT" + b"x" * 1_100_000, "last", TOO_LONG),
     ],
 )
 def test_bad_text(tmp_path: Path, reader: Reader, text: str, content: bytes, line: int | str | None, what: str) -> None:

@@ -128,7 +128,7 @@ def test_errors_in_files(tmp_path: Path) -> None:
         ({"max_segment": 4}, ":2: a word of 5 symbols, 'abcde', expected at most 4; allow longer segments"),
         (
             {"limits": Limits(max_sentence=8)},
-            ":2: a line of more than 8 symbols; break it or raise Limits.max_sentence",
+            ":2: a line of more than 8 symbols; break the line (in Python, or raise Limits.max_sentence)",
         ),
         (
             {"vocab": Vocab(["a", "b"])},

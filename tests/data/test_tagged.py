@@ -148,7 +148,7 @@ def test_what_is_written() -> None:
     assert written(corpus) == "1/2 A\n1 000\tB\n\nb\\ A\n\n"
     assert written(corpus.select([1]), format="slashes") == "b\\\\/A\n"
     assert written(corpus, format="conllu") == (
-        "1\t1/2\t_\t_\tA\t_\t2\t_\t_\t_\n2\t1 000\t_\t_\tB\t_\t0\t_\t_\t_\n\n1\tb\\\t_\t_\tA\t_\t_\t_\t_\t_\n\n"
+        "1\t1/2\t_\t_\tA\t_\t2\tdep\t_\t_\n2\t1 000\t_\t_\tB\t_\t0\troot\t_\t_\n\n1\tb\\\t_\t_\tA\t_\t_\t_\t_\t_\n\n"
     )
     assert written(corpus.select([1]), format="conllu", column="upos") == "1\tb\\\t_\tA\t_\t_\t_\t_\t_\t_\n\n"
 

@@ -1,11 +1,12 @@
 """A tagger on text that it was not trained on: words that it never met, and sentences that it holds impossible.
 
-A new word may have any tag, and its neighbours decide; an impossible sentence gets the tags that break fewest rules. A
-dictionary's zeros stay zeros.
+A new word gets the tags of known words that look like it (:mod:`.new_words`), and its neighbours choose among them. An
+impossible sentence gets the tags that break fewest rules. A dictionary's zeros stay zeros.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,6 +20,7 @@ from ...errors import UnsupError
 from ...models import Tagger
 from ...results import Fit
 from . import FLOOR, Decoded, check_how
+from .new_words import emissions
 
 
 @dataclass(frozen=True)
@@ -42,16 +44,53 @@ def decode(fit: Fit, text: Corpus, how: str = "viterbi") -> Tagged:
         raise UnsupError(f"expected the fit of a tagger, actual {fit.model!r}")
     known = fit.model.vocab
     fit = with_unknown(fit)
-    model: Any = fit.model
     corpus, unseen = _encode(fit, text, known)
     posterior = fit.posterior(corpus)
     log_likelihood = posterior.log_partition.double()
-    if bool((log_likelihood == -torch.inf).any()):
-        posterior = _floored(fit).posterior(corpus)
+    wider, words = with_new_words(fit, text, known)
+    if wider is not fit:
+        corpus = replace(corpus, words=words, vocab=wider.model.vocab)  # type: ignore[attr-defined]
+        posterior = wider.posterior(corpus)
+    if bool((posterior.log_partition == -torch.inf).any()):
+        posterior = _floored(wider).posterior(corpus)
     states = posterior.mode() if how == "viterbi" else posterior.mbr()
-    mask = model.declarations()["emission"].layout.support
+    mask = wider.model.declarations()["emission"].layout.support  # type: ignore[attr-defined]
     ambiguous = None if mask is None else (mask.sum(0) > 1).numpy()[corpus.words]
     return Tagged(states, posterior, log_likelihood, unseen, ambiguous=ambiguous)
+
+
+def with_new_words(fit: Fit, text: Corpus, known: object) -> tuple[Fit, Any]:
+    """The fit with the words of a text that it has never met, which get the tags of words that look like them; and the
+    words of the text by its vocabulary. Nothing changes if there are none.
+
+    A word that a dictionary lists and training has not met keeps the tags of the dictionary.
+
+    :param known: the vocabulary that the fit has learned with.
+    """
+    model: Any = fit.model
+    if not isinstance(model.vocab, Vocab):
+        return fit, text.words
+    types = np.flatnonzero(np.bincount(text.words, minlength=len(text.vocab)))
+    forms = dict(zip(types.tolist(), _forms(fit, [text.vocab[int(k)] for k in types]), strict=True))
+    emission, mask = fit.weights["emission"], model.declarations()["emission"].layout.support
+    never = (emission == -torch.inf).all(0).cpu().numpy()  # (words,)
+    new = list(dict.fromkeys(w for w in forms.values() if w not in known or never[model.vocab.index[w]]))  # type: ignore[operator]
+    if not new:
+        return fit, text.words
+    words = tuple(model.vocab)
+    vocab = Vocab(dict.fromkeys([*words, *new]), unknown=model.vocab.unknown)
+    extra, columns = len(vocab) - len(words), vocab.encode(new)
+    wide = torch.nn.functional.pad(emission.double(), (0, extra), value=-torch.inf)
+    wide[:, torch.from_numpy(columns)] = emissions(words, fit.weights, model.order, new)
+    if mask is not None:
+        mask = torch.nn.functional.pad(mask, (0, extra), value=True)  # a word that no dictionary lists is open
+        wide = wide.where(mask, -torch.inf)
+    wider = copy(fit)
+    wider.weights = {**fit.weights, "emission": wide.to(emission.dtype)}
+    wider.model = Tagger(model.tags, vocab, model.order, mask, model.stop)
+    ids = np.zeros(len(text.vocab), np.int64)
+    ids[types] = vocab.encode(list(forms.values()))
+    return wider, ids[text.words]
 
 
 def with_unknown(fit: Fit) -> Fit:
@@ -86,7 +125,12 @@ def _encode(fit: Fit, text: Corpus, known: object) -> tuple[Corpus, int]:
     vocab = getattr(fit.model, "vocab", None)
     if not isinstance(vocab, Vocab):  # words are but numbers
         return text, 0
-    forms = [one.lower() for one in text.vocab] if fit.config.get("lowercase") is True else text.vocab.types
+    forms = _forms(fit, text.vocab.types)
     missing = np.array([one not in known for one in forms], dtype=np.bool_)  # type: ignore[operator]
     words = vocab.encode(forms)[text.words]
     return replace(text, words=words, vocab=vocab), int(missing[text.words].sum())
+
+
+def _forms(fit: Fit, words: Sequence[str]) -> list[str]:
+    """Words as training had them."""
+    return [one.lower() for one in words] if fit.config.get("lowercase") is True else list(words)
