@@ -68,10 +68,10 @@ def test_the_penalty_suits_the_script(tmp_path: Path, run: Run) -> None:
 
 
 @pytest.mark.deep
-def test_chinese_words_beat_characters(tmp_path: Path, corpora: Path, run: Run) -> None:
+def test_chinese_words_beat_characters(tmp_path: Path, real_data: Path, run: Run) -> None:
     import json
 
-    text = corpora / "zh" / "sighan2005-pku-test-gold.txt"
+    text = real_data / "zh" / "sighan2005-pku-test-gold.txt"
     trained(run, tmp_path / "m", "segmenter", text)
     found = json.loads(run("evaluate", tmp_path / "m", text, "--json").stdout)
     assert found["token_f1"] > 0.7 > 0.4 > found["every_symbol"]["token_f1"]
