@@ -107,7 +107,7 @@ def _smoothed(declaration: Declaration, counts: Tensor, old: Tensor, extra: Tens
 
 def _log_prior(declaration: Declaration, log_weights: Tensor, extra: Tensor) -> Tensor:
     extra, support = extra.to(log_weights.dtype), declaration.layout.support
-    each = extra * log_weights
+    each = (extra * log_weights).contiguous()  # a sum's last bit depends on how its terms lie, and saved tables lie so
     if support is None and extra.dim() == 0 and float(extra) > 0:
         return each.sum()  # large tables mostly come here, in every iteration
     # 0 * log 0 is 0: a cell without pseudo-counts does not mind being impossible.
