@@ -288,6 +288,7 @@ class Structure(TorchDistribution):
         new = copy(self)
         new.weights = {name: w.detach() for name, w in self.weights.items()}
         new.extra = {name: x.detach() for name, x in self.extra.items()}
+        new._unheated = None if self._unheated is None else {name: w.detach() for name, w in self._unheated.items()}
         return new
 
     def hollow(self: Self) -> Self:

@@ -4,17 +4,19 @@ Most models hand their tables to structured distributions as they are. Then a ru
 the same distributions every time, but for the weights. Such a run is recorded once. Later E steps put new weights into
 the recorded distributions, and call their kernels.
 
-Whether a run can be recorded is decided by what it does, not by the name of the model:
+A model says that it may be recorded, by an attribute ``replayable = True``. It promises that a run depends on nothing
+but the data, and settings that never change. All models of the library do. A run is recorded if besides
 
 * all that it samples are observed structured distributions;
-* every weight is a table, a view of a table, :func:`.derived` from tables, or a constant, perhaps at a temperature;
-* it draws no random numbers;
-* it does the same under other weights, so that nothing was computed from the weights;
-* no handler around the model looks at the weights (:attr:`.Handler.looks_at_weights`).
+* every weight is a table, a view of a table, a constant, or computed by :func:`pyro_unsup.tables.derived`, perhaps at a
+  temperature;
+* it draws no random numbers, and does the same under other weights;
+* no handler around the model looks at the weights (:attr:`.Handler.looks_at_weights`), and none is active around the
+  engine.
 
 A record holds for the very data that it was made of: tensors, or objects that never change, such as a corpus. It holds
-as long as the model, its attributes, and the variables that it refers to stay as they are. After 4, 8, 16, ... uses the
-model is run again and compared with its record.
+as long as the model and its attributes stay as they are. After 4, 8, 16, ... uses the model is run again and compared
+with its record, in case that a promise was broken.
 """
 
 from __future__ import annotations
@@ -28,13 +30,14 @@ from typing import Any
 import numpy as np
 import torch
 from pyro import poutine
+from pyro.poutine import runtime
 from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 
 from ..distributions import Structure
 from ..distributions.compiled import expected_counts
 from ..distributions.structure import heated
-from ..handlers import Counting, Handled, Handler
+from ..handlers import Counting, Handled, Handler, bare
 from ..handlers.given import part_of
 from ..tables import Declaration, LazyTable
 from ..tables.derived import Derivation, derivation_of
@@ -320,11 +323,12 @@ class Recorder:
         """A record that still holds for these data."""
         if self._replay is not None and not self._replay.still(args, kwargs):
             self._replay, self._last, self._refused = None, None, False
-        return self._replay
+        return None if _handled() else self._replay
 
     def see(self, args: Any, kwargs: Any, trace: Any, counting: Counting) -> None:
         """Note a run of the model. The second one on the same data is recorded, if it can be."""
-        if kwargs or not all(map(_tells_changes, args)):
+        promised = getattr(bare(self._model), "replayable", False) is True
+        if not promised or kwargs or _handled() or not all(map(_tells_changes, args)):
             return
         again = self._last is not None and _identical(args, self._last[0])
         if not again:
@@ -407,6 +411,11 @@ def _unchanged(before: list[tuple[Any, Any]], now: list[tuple[Any, Any]]) -> boo
         (a is b or (isinstance(a, plain) and type(a) is type(b) and a == b)) and v == w
         for (a, v), (b, w) in zip(before, now, strict=True)
     )
+
+
+def _handled() -> bool:
+    """Whether a handler is active around the engine. Pyro's stack is private, and nothing public shows it."""
+    return bool(runtime._PYRO_STACK)
 
 
 def _tells_changes(data: Any) -> bool:

@@ -12,7 +12,7 @@ from torch import Tensor
 from .chain_dense import dense_pass
 from .chain_draw import draw_pass
 from .chain_pass import best_pass, draw_log_pass, draw_scaled_pass, log_pass, sparse_pass
-from .exp_log import scaled_rows
+from .exp_log import keep_possible, scaled_rows
 from .limits import LIMIT
 from .plumbing import OnePass, in_shards, uniform_numbers
 from .room import room
@@ -131,8 +131,10 @@ def chain_pass(
     """log Z of each sequence, and the expected counts of all of them (each weighed by ``scale``)."""
     lengths = np.diff(offsets)
     B = len(lengths)
+    # The certificate that nothing was lost comes with the way back. Even weights do without.
+    both_ways = want_counts or not _even(weights)
     job = _Job(
-        words, offsets, lengths, np.ones(B) if scale is None else scale, want_counts, np.zeros(B), np.zeros(B, bool)
+        words, offsets, lengths, np.ones(B) if scale is None else scale, both_ways, np.zeros(B), np.zeros(B, bool)
     )
 
     start, start_top = _scaled(weights.start)
@@ -221,23 +223,29 @@ def _logs(weights: ChainTables) -> list[Array]:
 
 
 def _scaled(log_weights: Tensor) -> tuple[Array, float]:
-    """Real weights with a maximum of 1, and the log of what was divided out."""
+    """Real weights with a maximum of 1, and the log of what was divided out.
+
+    What is possible never becomes zero: then a path that is lost would be lost forwards and backwards, where the
+    certificate cannot see it. The least normal number in its place is seen, if it matters.
+    """
     top = float(log_weights.amax())
     top = 0.0 if top == -np.inf else top
-    return (log_weights - top).exp().contiguous().numpy(), top
+    real, least = (log_weights - top).exp(), torch.finfo(log_weights.dtype).tiny
+    return torch.where(log_weights > -np.inf, real.clamp(min=least), 0.0).contiguous().numpy(), top
 
 
 def _scaled_rows(log_weights: Array) -> tuple[Array, Array, Array]:  # (V, K) -> (V, K), (V,), (V,)
     """The same for each row, and how many of its weights are not zero."""
     V, K = log_weights.shape
     rows, top, positive = room(V * K, log_weights.dtype).reshape(V, K), np.empty(V), np.empty(V, np.int64)
-    lies = log_weights.flags.c_contiguous
+    lies, least = log_weights.flags.c_contiguous, np.finfo(log_weights.dtype).tiny
 
     def work(first: int, last: int) -> None:
         part = slice(first, last)
         if not lies:  # what comes out takes the place of a copy
             rows[part] = log_weights[part]
         scaled_rows(log_weights[part] if lies else rows[part], rows[part], top[part], positive[part])
+        keep_possible(log_weights[part], rows[part], least)
 
     in_parts(work, V, V * K // NUMBERS_A_TOKEN)
     return rows, top, positive

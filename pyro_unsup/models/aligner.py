@@ -67,6 +67,8 @@ class Aligner:
 
     #: The registered task: what its fits read, write and show.
     task = "aligner"
+    #: A run depends on the data and on settings that never change (:mod:`pyro_unsup.infer.replay`).
+    replayable = True
 
     def __init__(
         self,

@@ -79,6 +79,8 @@ class DMVCCM:
 
     #: The registered task: what its fits read, write and show.
     task = "dmv-ccm"
+    #: A run depends on the data and on settings that never change (:mod:`pyro_unsup.infer.replay`).
+    replayable = True
 
     #: Tables may have one more axis in front: a set of weights for every example.
     own_weights = True

@@ -58,6 +58,8 @@ class Segmenter:
 
     #: The registered task: what its fits read, write and show.
     task = "segmenter"
+    #: A run depends on the data and on settings that never change (:mod:`pyro_unsup.infer.replay`).
+    replayable = True
 
     #: Tables may have one more axis in front: a set of weights for every example.
     own_weights = True

@@ -211,3 +211,16 @@ def test_nothing_but_empty_sequences() -> None:
     assert posterior.log_partition.tolist() == [0.0, 0.0]
     assert posterior.entropy.tolist() == [0.0, 0.0]
     assert all((counts == 0).all() for counts in posterior.counts.values())
+
+
+@pytest.mark.parametrize("spread", [50.0, 200.0, 400.0])
+def test_weights_far_apart_are_summed_right_without_a_gradient(spread: float) -> None:
+    """Forwards alone, a state may be lost that matters later: the way back tells."""
+    for seed in range(60):
+        generator = torch.Generator().manual_seed(seed)
+        K, n = 2 + seed % 4, (6, 30, 120)[seed % 3]
+        shapes = ((K,), (K, K), (K, 4))
+        weights = [(torch.randn(s, generator=generator).double() * spread).log_softmax(-1) for s in shapes]
+        words = torch.randint(0, 4, (n,), generator=generator)
+        chain = Chain(*weights, torch.tensor([n]), flat=True)
+        torch.testing.assert_close(chain.log_prob(words), chain.defined(words), rtol=1e-10, atol=1e-8)

@@ -24,6 +24,8 @@ RECORDED |= {"Model 1", "HMM aligner"}
 
 
 def marginal(model: Any, plates: int = 1) -> Marginal:
+    """Every model here promises to do the same whenever it runs, some of them falsely."""
+    pu.handlers.bare(model).replayable = True
     return Marginal(model, Parameters(), torch.float64, plates)
 
 
@@ -133,6 +135,7 @@ def coins(sides: Tensor, count: int = 3) -> Any:
         return pyro.sample("sides", pu.Chain(start, transition, emission, lengths), obs=sides)
 
 
+coins.replayable = True  # type: ignore[attr-defined]
 SIDES = torch.tensor([[0, 1, 2, 0], [2, 1, 0, 1]])
 
 
@@ -356,3 +359,41 @@ def test_lists_and_named_arguments_are_never_recorded() -> None:
             named.expect(tables(coins, (SIDES,), 0), (), {"sides": other}),
             marginal(coins).expect(tables(coins, (SIDES,), 0), (other,), {}),
         )
+
+
+def test_a_model_that_promises_nothing_is_never_recorded() -> None:
+    def silent(sides: Tensor) -> Any:
+        return coins(sides)
+
+    plain = Marginal(silent, Parameters(), torch.float64, 1)
+    for _ in range(4):
+        plain.expect(tables(silent, (SIDES,), 0), (SIDES,), {})
+    assert not is_recorded(plain)
+    assert all(type(m.make()).replayable for m in MODELS.values() if not m.hidden)
+
+
+def test_handlers_around_the_engine_are_heard() -> None:
+    replayed = marginal(coins)
+    weights = tables(coins, (SIDES,), 0)
+    for _ in range(3):
+        plain = replayed.expect(weights, (SIDES,), {})
+    assert is_recorded(replayed)
+    with pyro.poutine.scale(scale=0.5):
+        half = replayed.expect(weights, (SIDES,), {})
+    assert half.log_marginal == plain.log_marginal / 2
+    equal(replayed.expect(weights, (SIDES,), {}), plain)
+    fresh = marginal(coins)
+    with pyro.poutine.scale(scale=0.5):
+        for _ in range(3):
+            fresh.expect(weights, (SIDES,), {})
+    assert not is_recorded(fresh)
+
+
+def test_a_session_may_use_one_buffer_for_all_batches() -> None:
+    data = torch.randint(0, 3, (60, 4), generator=torch.Generator().manual_seed(1))
+    one, other = (pu.EM(coins, pu.AddLambda(0.1)).session(seed=1) for _ in range(2))
+    buffer = torch.empty(6, 4, dtype=torch.long)
+    for i in range(10):
+        batch = data[6 * i : 6 * i + 6]
+        buffer.copy_(batch)
+        assert one.step(buffer) == other.step(batch.clone())
