@@ -80,7 +80,7 @@ class TaggerTask(Task):
     streams = True
     likelihood = "bits_per_word"
     main = ("accuracy", "many_to_one")
-    when_worse = "Try --restarts 10, --min-count 2 --smooth 0.1, or --features 1 --max-iterations 100"
+    when_worse = "Try --restarts 10, or --min-count 2"
     scores_known = (
         Score("many_to_one", "each tag taken as its commonest gold tag"),
         *STATE_SCORES,
