@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
     from . import errors as errors
     from . import kernels as kernels
-    from .distributions import Categorical, Chain
+    from .distributions import Categorical, Chain, Joint, SemiMarkov
     from .errors import FitError, InputError, StructureError, TableError, UnsupError
     from .estimate import (
         AddLambda,
@@ -91,6 +91,7 @@ __all__ = [
     "HierarchicalEM",
     "IncrementalEM",
     "InputError",
+    "Joint",
     "LogLinear",
     "LogisticNormal",
     "MixtureEM",
@@ -98,6 +99,7 @@ __all__ = [
     "Polytope",
     "Report",
     "Samples",
+    "SemiMarkov",
     "StepwiseEM",
     "StructureError",
     "TableError",
@@ -153,7 +155,7 @@ _ROOMS = frozenset(
 )
 #: By room, the names that are also names of the package.
 _NAMES = {
-    "distributions": "Categorical Chain",
+    "distributions": "Categorical Chain Joint SemiMarkov",
     "errors": "FitError InputError StructureError TableError UnsupError",
     "estimate": "AddLambda DirichletMAP DirichletVB EmpiricalDirichlet Features LogLinear LogisticNormal Normalise "
     "Template same templates",

@@ -5,6 +5,7 @@ from .bracketing import Bracketing
 from .categorical import Categorical
 from .chain import Chain
 from .dependency import Dependency
+from .emission import Joint
 from .headed_bracketing import HeadedBracketing
 from .hidden import Hidden
 from .mixture import Mixture
@@ -28,6 +29,7 @@ __all__ = [
     "HMMAgreement",
     "HeadedBracketing",
     "Hidden",
+    "Joint",
     "Mixture",
     "Posterior",
     "RowDirichlet",

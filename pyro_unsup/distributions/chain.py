@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
-from typing import Any
 
 import torch
+from pyro.distributions import TorchDistribution
 from torch import Size, Tensor
 
 from ..errors import StructureError
 from ..kernels.threads import TOKENS_A_THREAD
 from .chain_stepwise import ChainStretch
 from .parts import States
-from .ragged import Rows, check_lengths, flatten, pad
+from .posterior import Posterior
 from .semiring import Sum
-from .structure import Potentials, Structure
+from .sequences import Sequences
+from .structure import Potentials
 
 
-class Chain(Structure):
-    """Words emitted by a hidden chain of states, the states summed out.
+class Chain(Sequences):
+    """Observations emitted by a hidden chain of states, the states summed out: a hidden Markov model.
 
     The story, for a sequence of length n: draw state z_1 from ``start``, z_t from ``transition`` given the state before
-    it (first order) or the two before it (second order), word x_t from ``emission`` given z_t; then, if there is a stop
-    event, stop. Weights are logs of anything: the joint weight is their product, and
+    it (first order) or the two before it (second order), observation x_t from ``emission`` given z_t; then, if there is
+    a stop event, stop. Weights are logs of anything: the joint weight is their product, and
 
     .. math:: \\log p(x) = \\log \\sum_z w(z_1) \\prod_{t>1} w(z_t \\mid z_{t-1}) \\prod_t w(x_t \\mid z_t)
               \\; [w(\\mathrm{stop} \\mid z_n)].
@@ -31,16 +31,23 @@ class Chain(Structure):
     O(n K^2), or O(n K^3) for the second order, and less where -inf in ``emission`` leaves a word few states: the cost
     follows the pairs and triples of states that the words allow. On CPU a compiled kernel does the work.
 
-    A structure is the state of each word. Its parts are states, (tokens, K).
+    A structure is the state of each observation. Its parts are states, (rows, K).
 
     :param start: (*batch, K).
     :param transition: (*batch, K, K) axes (old, new), or (*batch, K, K + 1) whose last column is the stop event.
-        Second order: (*batch, K, K, K) axes (older, old, new), or (*batch, K, K, K + 1).
-    :param emission: (*batch, K, V). States that a word does not allow have -inf.
+        Second order: (*batch, K, K, K) axes (older, old, new), or (*batch, K, K, K + 1). With ``by_step``: one table
+        for each position, (*batch, T, K, K), or (rows, K, K) of flat values.
+    :param emission: (*batch, K, V) log-weights of words, where states that a word does not allow have -inf; or a
+        distribution of batch shape (..., K), such as ``Normal(mean, scale)`` with K means. Axes before K broadcast
+        with the value: (T, K) has parameters for every step, (B, 1, K) for every sequence.
     :param lengths: () or (B,). A sequence of length 0 is skipped: probability 1, no counts.
     :param second: makes the chain second order: transition out of the first position, (*batch, K, K [+ 1]).
-    :param flat: False: values are padded, ``(*B, T)``. True: values lie end to end, ``(sum of lengths,)``, and cost no
-        padding.
+    :param flat: False: values are padded, ``(*B, T, *event)``. True: values lie end to end,
+        ``(sum of lengths, *event)``, and cost no padding.
+    :param mask: which values were observed, of the shape of a value or of its steps. NaN is missing without a mask.
+        What is missing is integrated out.
+    :param by_step: whether there is a transition table for every position. That of position t leads from t - 1 to t;
+        that of the first position is not used.
 
     Example, three sentences of a two-state chain over three words::
 
@@ -52,48 +59,61 @@ class Chain(Structure):
         >>> chain.log_prob(torch.tensor([0, 1, 2, 0, 1, 2])).exp()  # 2, 4 and 8 paths of weight 1
         tensor([2., 4., 8.])
 
+    A series of measurements, one of them missing::
+
+        >>> import pyro.distributions as dist
+        >>> stay = torch.tensor([[0.9, 0.1], [0.1, 0.9]]).log()
+        >>> series = torch.tensor([-1.2, -0.8, torch.nan, 1.1, 0.9])
+        >>> chain = pu.Chain(torch.zeros(2) - 0.6931, stay, dist.Normal(torch.tensor([-1.0, 1.0]), 0.5), len(series))
+        >>> chain.posterior(series).mode()
+        tensor([0, 0, 0, 1, 1])
+
     **References:**
 
     [1] L. R. Rabiner (1989) "A tutorial on hidden Markov models".
     [2] B. Merialdo (1994) "Tagging English text with a probabilistic model" (the second order).
+    [3] W. Zucchini and I. L. MacDonald (2009) "Hidden Markov models for time series".
     """
 
     part = "states"
-    shared_groups = ("steps", "ends")
     kernel = "pyro_unsup.kernels.chain"
 
     def __init__(
         self,
         start: Tensor,
         transition: Tensor,
-        emission: Tensor,
+        emission: Tensor | TorchDistribution,
         lengths: Tensor | int,
         second: Tensor | None = None,
         flat: bool = False,
         validate_args: bool | None = None,
+        *,
+        mask: Tensor | None = None,
+        by_step: bool = False,
     ) -> None:
-        lengths = check_lengths(torch.as_tensor(lengths))
-        if flat and lengths.dim() != 1:
-            raise StructureError(f"a flat chain needs lengths of shape (B,), actual shape {tuple(lengths.shape)}")
-        self.is_flat, self._shape = flat, lengths.shape
-        self._form: tuple[Size, int] | None = None  # of the padded values that were laid flat: batch, and longest
-        transition = torch.as_tensor(transition)
+        transition, self.by_step = torch.as_tensor(transition), by_step
         stops = transition.dim() > 1 and transition.shape[-1] == transition.shape[-2] + 1
+        if by_step and (stops or second is not None):
+            raise StructureError("transitions by step are those of a first-order chain without a stop event")
         new = "K+1" if stops else "K"
-        axes = {"start": "K", "transition": f"K {new}", "emission": "K V"}
+        axes = {"start": "K", "transition": "N K K" if by_step else f"K {new}", "emission": "K V"}
         if second is not None:
             axes |= {"transition": f"K K {new}", "second": f"K {new}"}
-        size = int(lengths.sum()) if flat else int(lengths.max()) if lengths.numel() else 0
-        weights = {"start": start, "transition": transition, "emission": emission, "second": second}
-        super().__init__(weights, lengths, Size([size]), axes, validate_args)
+        weights = {"start": start, "transition": transition, "emission": None, "second": second}
+        super().__init__(weights, emission, lengths, flat, axes, mask, validate_args)
+        if by_step and self.sizes["N"] != self.event_shape[0]:
+            raise StructureError(
+                f"transitions by step need one table for each of {self.event_shape[0]} positions, actual "
+                f"{self.sizes['N']} (shape {tuple(transition.shape)}): are the covariates as long as the data?"
+            )
 
     @property
-    def examples(self) -> Size:
-        return Size([len(self.rows)]) if self.is_flat else self._shape  # padded values have any number of batch axes
+    def shared_groups(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ("ends",) if self.by_step else ("steps", "ends")
 
     def _misfit(self, name: str, axes: tuple[str, ...], known: Mapping[str, int]) -> StructureError:
         error = super()._misfit(name, axes, known)
-        if name not in ("transition", "second"):
+        if name not in ("transition", "second") or self.by_step:
             return error
         return StructureError(f"{error}. Its last axis is K, or K + 1 in all tables with a stop event")
 
@@ -113,6 +133,9 @@ class Chain(Structure):
         states = self.look_up(self.table("emission").mT, owner, value.long())  # (*draws, tokens, K)
         states = states + torch.where(first, self.spread(self.table("start"), owner), 0.0)
         steps = self.table("transition")
+        if self.by_step:
+            steps = steps.squeeze(len(self.draws)).unsqueeze(-3)  # (*draws, rows, 1, K, K)
+            return {"states": states, "steps": steps, "ends": steps.new_zeros(*self.draws, 1, 1, self.sizes["K"])}
         if self.second_order:
             second = self.table("second").unsqueeze(-3)
             batch = torch.broadcast_shapes(steps.shape[:-3], second.shape[:-3])
@@ -128,7 +151,7 @@ class Chain(Structure):
 
         m_1[pad, b] = state_1[b]
         m_t[b, c]   = state_t[c] + sum_a  m_{t-1}[a, b] + step[a, b, c]      second order
-        m_t[0, c]   = state_t[c] + sum_b  m_{t-1}[0, b] + step[0, b, c]      first order
+        m_t[0, c]   = state_t[c] + sum_b  m_{t-1}[0, b] + step[0, b, c]      first order; step_t, if it varies
         total       = sum_{a, b}  m_n[a, b] + end[a, b]
         """
         flat, steps, ends = potentials["states"], potentials["steps"], potentials["ends"]
@@ -138,8 +161,10 @@ class Chain(Structure):
         if self.second_order:
             none = torch.full_like(message, -torch.inf).expand(*message.shape[:-2], self.sizes["K"], -1)
             message = torch.cat([none, message], -2)
+        each = self.rows.pad(steps, flat.dim() - 2) if self.by_step else None  # (*draws, B, T, 1, K, K)
         for t in range(1, states.shape[-3]):
-            arrived = states[..., t, :, :] + sum_(message.unsqueeze(-1) + steps, -3 if self.second_order else -2)
+            step = steps if each is None else each[..., t, :, :, :]
+            arrived = states[..., t, :, :] + sum_(message.unsqueeze(-1) + step, -3 if self.second_order else -2)
             if self.second_order:
                 arrived = torch.cat([arrived, torch.full_like(arrived[..., :1, :], -torch.inf)], -2)
             message = torch.where(t < lengths, arrived, message)
@@ -156,10 +181,9 @@ class Chain(Structure):
 
     def parts(self, value: Tensor) -> States:
         dist, words = self.laid_flat(value)
-        return States(words, dist.rows.lengths, self.sizes["K"], None if self.is_flat else value.shape)
-
-    def check_value(self, value: Tensor) -> None:
-        self.check_integers(value, self.sizes["V"])
+        words = words if dist.data is None else dist.data[1]
+        shape = None if self.is_flat else value.shape[: value.dim() - len(self.event_shape) + 1]
+        return States(words, dist.rows.lengths, self.sizes["K"], shape)
 
     def check_structure(self, structure: Tensor) -> None:
         K = self.sizes["K"]
@@ -177,105 +201,43 @@ class Chain(Structure):
         lengths = dist.rows.lengths
         large = len(words) * batch_size >= TOKENS_A_THREAD * len(lengths)  # better done by several threads
         one_table = all(w.dim() == len(self.table_axes[name]) for name, w in self.weights.items())
-        if large or not one_table or self.second_order or words.device.type != "cpu":
+        plain = not (self.second_order or self.by_step or dist.own_words)
+        if large or not one_table or not plain or words.device.type != "cpu":
             return None
         columns = touched["emission"]
         words = words.long() if columns is None else columns[words.long()]
         return ChainStretch(words.numpy(), dist.rows.offsets.numpy())
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw words of the given lengths, from the chain's weights restricted to those lengths."""
-        if any(
-            w.dim() > len(self.table_axes[name]) and w.shape[: -len(self.table_axes[name])].numel() > 1
-            for name, w in self.weights.items()
-        ):
-            raise StructureError("sample() draws from one set of weights at a time: use Predictive with parallel=False")
-        lengths = self.rows.lengths.repeat(Size(sample_shape).numel())
-        w = {
-            name: x.detach().reshape(x.shape[x.dim() - len(self.table_axes[name]) :])
-            for name, x in self.weights.items()
-        }
-        with torch.no_grad():
-            # Summing the words out of every position leaves a chain over states alone, with one "word".
-            mass = torch.logsumexp(w["emission"], -1, keepdim=True)  # (K, 1)
-            blank = torch.zeros(int(lengths.sum()), dtype=torch.long, device=mass.device)
-            blanks = Chain(w["start"], w["transition"], mass, lengths, w.get("second"), flat=True)
-            states = blanks.posterior(blank).sample()
-            # One multinomial call a state, not one row of the vocabulary a token.
-            words = torch.zeros_like(states)
-            for k in states.unique():
-                here = (states == k).nonzero()[:, 0]
-                words[here] = torch.multinomial(w["emission"][k].softmax(-1), len(here), replacement=True)
-        if self.is_flat:
-            return words.reshape(*sample_shape, -1)
-        padded = pad(words, lengths, time=self.event_shape[0])
-        return padded.reshape(*sample_shape, *self._shape, self.event_shape[0])
+    def draw_states(self) -> Tensor:  # (*draws, rows)
+        # Summing the observations out of every position leaves a chain over states alone, with one "word".
+        K = self.sizes["K"]
+        weights = {name: w.detach() for name, w in self.weights.items()}
+        if self.density is None:
+            mass = torch.logsumexp(weights.pop("emission"), -1, keepdim=True)  # (*batch, K, 1)
+        else:
+            batch = self.density.emission.batch_shape[:-2]
+            mass = weights["start"].new_zeros(*(1 for _ in batch), K, 1).expand(*batch, K, 1)
+        blanks = Chain(emission=mass, lengths=self.lengths, flat=self.is_flat, by_step=self.by_step, **weights)
+        dist, words = blanks.laid_flat(torch.zeros(blanks._blank_shape(), dtype=torch.long, device=mass.device))
+        return Posterior(dist, words)._decode(True, None)
 
-    # -- values that are padded
+    def _blank_shape(self) -> Size:
+        return Size([self.event_shape[0]]) if self.is_flat else Size([*self._shape, self.event_shape[0]])
 
-    def _weights_batch(self) -> Size:
-        if self.is_flat:
-            return super()._weights_batch()
-        batches = [w.shape[: w.dim() - len(self.table_axes[name])] for name, w in self.weights.items()]
-        return Size(torch.broadcast_shapes(*batches, self._shape))
+    # -- transitions that vary by step
 
-    def laid_flat(self, value: Tensor) -> tuple[Chain, Tensor]:  # (sum of lengths,) or (*examples, T) -> (tokens,)
-        if self.is_flat:
-            return super().laid_flat(value)
-        self.check_weights()
-        if value.dim() < 1 or value.shape[-1] < self.event_shape[0]:
-            raise StructureError(f"lengths reach {self.event_shape[0]}, actual value of shape {tuple(value.shape)}")
-        shape, T = Size(torch.broadcast_shapes(self._shape, value.shape[:-1])), value.shape[-1]
-        if shape != value.shape[:-1]:
-            raise StructureError(f"{shape.numel()} lengths for {value.shape[:-1].numel()} sequences")
-        new = copy(self)
-        new._shape, new._form = shape, (shape, T)
-        batch = Size(
-            torch.broadcast_shapes(*(w.shape[: w.dim() - len(self.table_axes[n])] for n, w in self.weights.items()))
-        )
-        new.draws = batch[: max(len(batch) - len(shape), 0)]
-        new.weights = {name: new.table(name) if batch else w for name, w in self.weights.items()}
-        new.is_flat = True
-        new.rows = Rows(self.lengths.expand(shape).reshape(-1))
-        new._weights_batch()
-        words = new._flatten(value)
-        new._event_shape = words.shape
-        if "states" in self.extra:
-            whole = (*value.shape, self.sizes["K"])
-            try:
-                wide = self.extra["states"].expand(whole)
-            except RuntimeError:
-                raise StructureError(
-                    f"there are states of shape {whole}, which do not fit potentials of shape "
-                    f"{tuple(self.extra['states'].shape)}"
-                ) from None
-            new.extra = {**self.extra, "states": new._flatten(wide)}
-        new.check_value(words)
-        return new, words
+    def _flat_table(self, name: str, batched: bool) -> Tensor:
+        table = super()._flat_table(name, batched)
+        if name != "transition" or not self.by_step:
+            return table
+        lead = len(self.draws)
+        table = table if batched else table.unsqueeze(0)  # (*draws, 1 or B, T, K, K)
+        wide = table.expand(*table.shape[:lead], len(self.rows), *table.shape[lead + 1 :])
+        flat = self.rows.flatten(wide[..., : self.rows.longest, :, :], lead)  # (*draws, rows, K, K)
+        return flat.unsqueeze(lead) if batched else flat
 
-    def select(self, value: Tensor, examples: Tensor) -> tuple[Chain, Tensor]:
-        """The chain of some sequences, lying flat."""
-        dist, value = (self, value) if self.is_flat else self.laid_flat(value)
-        new, value = super(Chain, dist).select(value, examples)
-        new._form = None
-        return new, value
-
-    def _flatten(self, padded: Tensor) -> Tensor:  # (*examples, T, *rest) -> (tokens, *rest)
-        assert self._form is not None
-        shape, T = self._form
-        return flatten(padded.reshape(shape.numel(), T, *padded.shape[len(shape) + 1 :]), self.rows.lengths)
-
-    def flat_structure(self, structure: Tensor) -> Tensor:
-        return structure if self._form is None else self._flatten(structure)
-
-    def shaped(self, flat: Tensor, fill: float) -> Tensor:  # (*draws, tokens, *rest) -> (*draws, *examples, T, *rest)
-        if self._form is None:
-            return flat
-        shape, T = self._form
-        lead = flat.dim() - 2 if flat.is_floating_point() else flat.dim() - 1  # marginals have states, structures not
-        padded = flat.new_full((*flat.shape[:lead], len(self.rows) * T, *flat.shape[lead + 1 :]), fill)
-        place = (self.rows.owner * T + self.rows.position).to(flat.device)
-        return padded.index_copy(lead, place, flat).reshape(*flat.shape[:lead], *shape, T, *flat.shape[lead + 1 :])
-
-    def by_example(self, total: Tensor) -> Tensor:
-        return super().by_example(total if self._form is None else total.reshape(*total.shape[:-1], *self._form[0]))
+    def _own_weights(self, name: str, examples: Tensor) -> Tensor:
+        if name != "transition" or not self.by_step:
+            return super()._own_weights(name, examples)
+        w = self.weights[name]
+        return w.index_select(w.dim() - 3, self.rows.select(examples).to(w.device))

@@ -17,7 +17,7 @@ changes nothing else.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
@@ -220,18 +220,28 @@ class Structure(TorchDistribution):
     def _weights_batch(self) -> Size:
         """The shape of all sums; sets ``draws``, and ``one_set``: whether all examples share their weights."""
         batch = Size()
-        for name, w in self.weights.items():
-            batch = broadcast(w.shape[: w.dim() - len(self.table_axes[name])], batch)
+        for own in self._batches():
+            batch = broadcast(own, batch)
         n = len(self.examples)
-        own = batch[len(batch) - n :] if len(batch) >= n else (1,) * (n - len(batch)) + tuple(batch)
-        if any(k not in (1, size) for k, size in zip(own, self.examples, strict=True)):
+        each = batch[len(batch) - n :] if len(batch) >= n else (1,) * (n - len(batch)) + tuple(batch)
+        if any(k not in (1, size) for k, size in zip(each, self.examples, strict=True)):
             raise StructureError(
                 f"the last batch axis of the weights should be 1, or {len(self.rows)} (one set an example), actual "
                 f"batch of weights {tuple(batch)}"
             )
         self.draws = Size(batch[: max(len(batch) - n, 0)])
-        self.one_set = all(k == 1 for k in own)
+        self.one_set = all(k == 1 for k in each)
         return Size((*self.draws, *self.examples))
+
+    def _batches(self) -> Iterator[Size]:
+        """The batch axes of every table."""
+        for name, w in self.weights.items():
+            yield w.shape[: w.dim() - len(self.table_axes[name])]
+
+    def factors(self) -> dict[str, Tensor]:
+        """The tensors through which parameters of a model reach this distribution, by name: its weights, and densities
+        that the last value had."""
+        return self.weights
 
     def with_weights(self: Self, weights: Mapping[str, Tensor]) -> Self:
         """The same distribution with other log-weights, all or some of them."""

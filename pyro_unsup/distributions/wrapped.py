@@ -33,6 +33,9 @@ class Wrapped(Structure):
     def weights(self) -> dict[str, Tensor]:  # type: ignore[override]
         return self.base.weights
 
+    def factors(self) -> dict[str, Tensor]:
+        return self.base.factors()
+
     @property
     def part(self) -> str:  # type: ignore[override]
         return self.base.part

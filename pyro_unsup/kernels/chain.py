@@ -16,6 +16,7 @@ from .exp_log import keep_possible, scaled_rows
 from .limits import LIMIT
 from .plumbing import OnePass, in_shards, uniform_numbers
 from .room import room
+from .series import Series
 from .threads import NUMBERS_A_TOKEN, in_parts
 
 Array = np.ndarray[Any, Any]
@@ -67,6 +68,8 @@ TAKES: tuple[str, ...] = ()
 
 def sums(dist: Any, weights: dict[str, Tensor], value: Tensor, wanted: frozenset[str]) -> OnePass:
     """log Z and expected counts, from weights."""
+    if _as_series(dist):
+        return _series_sums(dist, weights, value, wanted)
     tables, words, offsets = _tables(weights), value.contiguous().numpy(), dist.rows.offsets.numpy()
 
     def run(scale: Array | None, want: bool) -> tuple[Tensor, dict[str, Tensor]]:
@@ -81,12 +84,18 @@ def decode(
 ) -> Tensor:
     """The best states, or drawn ones, from weights."""
     uniforms = uniform_numbers(draw, len(value), generator=generator)
+    if _as_series(dist):
+        return _series(dist, weights, value).decode(uniforms)
     return chain_decode(_tables(weights), value.contiguous().numpy(), dist.rows.offsets.numpy(), uniforms)
 
 
 def solve(dist: Any, potentials: dict[str, Tensor], scale: Tensor | None) -> tuple[Tensor, dict[str, Tensor]]:
     """log Z and marginals, from potentials."""
     weigh = None if scale is None else scale.contiguous().numpy()
+    if not dist.second_order:
+        log_z, found = _potential_series(dist, potentials).sums(weigh, True)
+        steps = found["trans"].unsqueeze(1) if dist.by_step else found["trans"]
+        return log_z, {"states": found["states"], "steps": steps, "ends": found["stop"].unsqueeze(0)}
     log_z, counts = chain_pass(*_own_words(dist, potentials), weigh)
     assert counts is not None
     return log_z, {"states": counts.emit.T, "steps": counts.trans, "ends": counts.stop}
@@ -95,7 +104,57 @@ def solve(dist: Any, potentials: dict[str, Tensor], scale: Tensor | None) -> tup
 def pick(dist: Any, potentials: dict[str, Tensor], draw: bool, generator: torch.Generator | None) -> Tensor:
     """The best states, or drawn ones, from potentials."""
     uniforms = uniform_numbers(draw, len(potentials["states"]), generator=generator)
+    if not dist.second_order:
+        return _potential_series(dist, potentials).decode(uniforms)
     return chain_decode(*_own_words(dist, potentials), uniforms)
+
+
+def _as_series(dist: Any) -> bool:
+    """Whether every observation has weights of its own, of emission or of transition."""
+    return (dist.own_words or dist.by_step) and not dist.second_order
+
+
+def _every_column(dist: Any, weights: dict[str, Tensor], value: Tensor) -> bool:
+    """Whether the observations are the columns of the emission table, one after another."""
+    return dist.own_words and len(value) == weights["emission"].shape[-1]
+
+
+def _series(dist: Any, weights: dict[str, Tensor], value: Tensor) -> Series:
+    """The weights of every observation."""
+    K, trans, emit = len(weights["start"]), weights["transition"], weights["emission"].T
+    emit = emit if _every_column(dist, weights, value) else emit[value]
+    stop = trans[..., K] if trans.shape[-1] > K else weights["start"].new_zeros(K)
+    trans = trans[..., :K]
+    return Series(
+        weights["start"], trans if dist.by_step else trans.unsqueeze(0), stop, emit, dist.rows.offsets.numpy()
+    )
+
+
+def _series_sums(dist: Any, weights: dict[str, Tensor], value: Tensor, wanted: frozenset[str]) -> OnePass:
+    series, stops = _series(dist, weights, value), weights["transition"].shape[-1] > len(weights["start"])
+
+    def run(scale: Array | None, want: bool) -> tuple[Tensor, dict[str, Tensor]]:
+        log_z, found = series.sums(scale, want)
+        if not want:
+            return log_z, {}
+        trans, states = found["trans"] if dist.by_step else found["trans"][0], found["states"].T
+        if stops:
+            trans = torch.cat([trans, found["stop"].unsqueeze(-1)], -1)
+        if not _every_column(dist, weights, value):
+            states = states.new_zeros(weights["emission"].shape).index_add_(-1, value, states)
+        return log_z, {"start": found["start"], "transition": trans, "emission": states}
+
+    return OnePass(run, bool(wanted))
+
+
+def _potential_series(dist: Any, potentials: dict[str, Tensor]) -> Series:
+    states = potentials["states"]
+    K = states.shape[-1]
+    nothing = states.new_zeros(K)
+    steps = potentials.get("steps", states.new_zeros(1, K, K))
+    steps = steps.squeeze(1) if steps.dim() == 4 else steps  # (N or 1, K, K)
+    ends = potentials["ends"].reshape(K) if "ends" in potentials else nothing
+    return Series(nothing, steps, ends, states, dist.rows.offsets.numpy())
 
 
 def _own_words(dist: Any, potentials: dict[str, Tensor]) -> tuple[ChainTables, Array, Array]:

@@ -26,7 +26,7 @@ class States(InSentences):
 
     @property
     def shape(self) -> Size:
-        return Size([*(self.words.shape if self.padded is None else self.padded), self.states])
+        return Size([*((len(self.words),) if self.padded is None else self.padded), self.states])
 
     @cached_property
     def state(self) -> Tensor:  # (K,)

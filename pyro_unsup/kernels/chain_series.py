@@ -1,0 +1,290 @@
+"""First-order chains in which every observation has weights of its own: time series.
+
+Forwards and backwards are two passes that do not know of each other, so that one long series keeps two threads busy.
+Messages forwards, a, sum to 1; those backwards, b, have a largest number of 1. With the weights e of an observation and
+the norm c by which its forward message was divided,
+
+    a_t = (a_{t-1} T) e_t / c_t          b_t = T (e_{t+1} b_{t+1}) / its largest
+
+    P(z_t = k)              = a_t[k] b_t[k] / d_t                    d_t = a_t . b_t
+    P(z_{t-1} = i, z_t = j) = a_{t-1}[i] T[i, j] e_t[j] b_t[j] / (c_t d_t)
+
+A product that underflows on the way was below the least number before a message was divided by its norm. So it would
+have added at most that number over the norm to a d. If no d times its norms, forwards and backwards, is below the limit
+of :mod:`.limits`, nothing that matters was lost. Else the series is done again in logs.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .ring import compiled
+
+
+@compiled
+def forward_series(
+    start,  # (K,) real weights
+    trans,  # (1, K, K), or (N, K, K) for each position that it leads to; (old, new)
+    emit,  # (N, K)
+    offsets,  # (B + 1,)
+    first,  # series first .. last
+    last,
+    limit,
+    ahead,  # (N, K) out
+    norm,  # (N,) out
+    log_z,  # (B,) out, without what was divided out of the weights and without the end
+    trouble,  # (B,) out
+):
+    K, varies = len(start), len(trans) > 1
+    zero = start.dtype.type(0.0)
+    for s in range(first, last):
+        z, product = 0.0, 1.0
+        trouble[s] = False
+        for t in range(offsets[s], offsets[s + 1]):
+            new, weights = ahead[t], emit[t]
+            if t == offsets[s]:
+                for c in range(K):
+                    new[c] = start[c]
+            else:
+                old, table = ahead[t - 1], trans[t if varies else 0]
+                for c in range(K):
+                    new[c] = zero
+                for b in range(K):
+                    mass, edges = old[b], table[b]
+                    for c in range(K):
+                        new[c] += mass * edges[c]
+            whole = zero
+            for c in range(K):
+                new[c] *= weights[c]
+                whole += new[c]
+            if not (whole > 1 / limit):
+                trouble[s] = True
+                break
+            norm[t] = whole
+            shrink = 1 / whole
+            for c in range(K):
+                new[c] *= shrink
+            more = product * whole
+            if not (2.0**-500 < more < 2.0**500):
+                z += math.log(product)
+                more = float(whole)
+            product = more
+        log_z[s] = z + math.log(product)
+
+
+@compiled
+def backward_series(trans, stop, emit, offsets, first, last, limit, back, tops, trouble):
+    """Messages backwards, (N, K), and the largest number of each before it was made 1, (N,)."""
+    K, varies = trans.shape[1], len(trans) > 1
+    zero, reach = trans.dtype.type(0.0), np.empty(K, trans.dtype)
+    for s in range(first, last):
+        trouble[s] = False
+        for t in range(offsets[s + 1] - 1, offsets[s] - 1, -1):
+            here, most = back[t], zero
+            if t == offsets[s + 1] - 1:
+                for b in range(K):
+                    here[b] = stop[b]
+                    most = max(most, here[b])
+            else:
+                table, weights, later = trans[t + 1 if varies else 0], emit[t + 1], back[t + 1]
+                for c in range(K):
+                    reach[c] = weights[c] * later[c]
+                for b in range(K):
+                    mass, edges = zero, table[b]
+                    for c in range(K):
+                        mass += edges[c] * reach[c]
+                    here[b] = mass
+                    most = max(most, mass)
+            if not (most > 1 / limit):
+                trouble[s] = True
+                break
+            tops[t] = most
+            shrink = 1 / most
+            for b in range(K):
+                here[b] *= shrink
+
+
+@compiled
+def count_series(
+    emit,
+    stop,
+    offsets,
+    first,
+    last,
+    begin,  # positions begin .. end of these series
+    end,
+    scale,  # (B,)
+    limit,
+    ahead,
+    norm,
+    tops,
+    back,  # in the end the posterior of the states
+    log_z,
+    trouble,  # series that had trouble are left alone, and those that get into it here are marked
+    n_start,  # (K,) added to
+    n_trans,  # (1, K, K) added to, or (N, K, K) out; still to be multiplied by trans
+    n_stop,  # (K,) added to
+):
+    K, varies = emit.shape[1], len(n_trans) > 1
+    reach = np.empty(K, emit.dtype)
+    for s in range(first, last):
+        a, b = max(offsets[s], begin), min(offsets[s + 1], end)
+        if trouble[s] or a >= b:
+            continue
+        for t in range(b - 1, a - 1, -1):
+            whole = emit.dtype.type(0.0)
+            for k in range(K):
+                whole += ahead[t, k] * back[t, k]
+            if not (whole * min(norm[t], tops[t]) > 1 / limit):
+                trouble[s] = True
+                break
+            if t == offsets[s + 1] - 1:
+                total = emit.dtype.type(0.0)
+                for k in range(K):
+                    total += ahead[t, k] * stop[k]
+                log_z[s] += math.log(total)
+            shrink = scale[s] / whole
+            if t > offsets[s]:
+                factor = shrink / norm[t]
+                for c in range(K):
+                    reach[c] = emit[t, c] * back[t, c] * factor
+                steps = n_trans[t if varies else 0]
+                for i in range(K):
+                    mass = ahead[t - 1, i]
+                    for c in range(K):
+                        steps[i, c] += mass * reach[c]
+            for k in range(K):
+                back[t, k] *= ahead[t, k] * shrink
+            if t == offsets[s]:
+                for k in range(K):
+                    n_start[k] += back[t, k]
+            if t == offsets[s + 1] - 1:
+                for k in range(K):
+                    n_stop[k] += back[t, k]
+
+
+@compiled
+def log_series(
+    start,  # (K,) logs
+    trans,  # (1 or N, K, K)
+    stop,  # (K,)
+    emit,  # (N, K)
+    offsets,
+    todo,  # which series
+    scale,
+    want_counts,
+    log_z,  # (B,) out
+    n_start,
+    n_trans,  # added to, or out
+    n_stop,
+    states,  # (N, K) out: the posterior of the states
+):
+    """The same in logs. A series of weight zero has log Z = -inf and no counts."""
+    K, varies = len(start), len(trans) > 1
+    longest = 0
+    for s in todo:
+        longest = max(longest, offsets[s + 1] - offsets[s])
+    ahead, back, terms = np.empty((longest, K)), np.empty(K), np.empty(K)
+    reach = np.empty(K)
+    for s in todo:
+        begin, T = offsets[s], offsets[s + 1] - offsets[s]
+        for t in range(T):
+            for c in range(K):
+                if t == 0:
+                    ahead[t, c] = start[c] + emit[begin, c]
+                    continue
+                for b in range(K):
+                    terms[b] = ahead[t - 1, b] + trans[begin + t if varies else 0, b, c]
+                ahead[t, c] = log_sum(terms) + emit[begin + t, c]
+        for k in range(K):
+            terms[k] = ahead[T - 1, k] + stop[k]
+            back[k] = stop[k]
+        z = log_sum(terms)
+        log_z[s] = z
+        if not want_counts:
+            continue
+        if z == -np.inf:
+            states[begin : begin + T] = 0.0
+            continue
+        for t in range(T - 1, -1, -1):
+            for k in range(K):
+                p = scale[s] * math.exp(ahead[t, k] + back[k] - z)
+                states[begin + t, k] = p
+                if t == 0:
+                    n_start[k] += p
+                if t == T - 1:
+                    n_stop[k] += p
+            if t == 0:
+                break
+            table = trans[begin + t if varies else 0]
+            for c in range(K):
+                reach[c] = emit[begin + t, c] + back[c]
+            for b in range(K):
+                for c in range(K):
+                    terms[c] = table[b, c] + reach[c]
+                    n_trans[begin + t if varies else 0, b, c] += scale[s] * math.exp(ahead[t - 1, b] + terms[c] - z)
+                back[b] = log_sum(terms)
+
+
+@compiled
+def log_sum(terms):  # (n,)
+    top = -np.inf
+    for x in terms:
+        top = max(top, x)
+    if top == -np.inf:
+        return top
+    rest = 0.0
+    for x in terms:
+        rest += math.exp(x - top)
+    return top + math.log(rest)
+
+
+@compiled
+def decode_series(start, trans, stop, emit, offsets, first, last, uniforms, states):
+    """The best states of each series, or drawn ones if there are uniform numbers, (N,), in logs; -1 where impossible."""
+    K, varies, draw = len(start), len(trans) > 1, len(uniforms) > 0
+    longest = 0
+    for s in range(first, last):
+        longest = max(longest, offsets[s + 1] - offsets[s])
+    ahead, terms = np.empty((longest, K)), np.empty(K)
+    for s in range(first, last):
+        begin, T = offsets[s], offsets[s + 1] - offsets[s]
+        if T == 0:
+            continue
+        for t in range(T):
+            for c in range(K):
+                if t == 0:
+                    ahead[t, c] = start[c] + emit[begin, c]
+                    continue
+                for b in range(K):
+                    terms[b] = ahead[t - 1, b] + trans[begin + t if varies else 0, b, c]
+                ahead[t, c] = (log_sum(terms) if draw else terms.max()) + emit[begin + t, c]
+        for k in range(K):
+            terms[k] = ahead[T - 1, k] + stop[k]
+        if terms.max() == -np.inf:
+            states[begin : begin + T] = -1
+            continue
+        for t in range(T - 1, -1, -1):
+            chosen = 0
+            if draw:
+                top, whole = terms.max(), 0.0
+                for k in range(K):
+                    whole += math.exp(terms[k] - top)
+                left = uniforms[begin + t] * whole
+                for k in range(K):
+                    p = math.exp(terms[k] - top)
+                    if p > 0:
+                        chosen = k
+                    left -= p
+                    if left < 0:
+                        break
+            else:
+                for k in range(1, K):
+                    if terms[k] > terms[chosen]:
+                        chosen = k
+            states[begin + t] = chosen
+            if t > 0:
+                for b in range(K):
+                    terms[b] = ahead[t - 1, b] + trans[begin + t if varies else 0, b, chosen]
