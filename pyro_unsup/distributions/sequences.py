@@ -86,6 +86,10 @@ class Sequences(Structure):
             found["emission"] = self.density.last
         return found
 
+    def prepare(self, value: Tensor) -> None:
+        if self.density is not None:
+            self.laid_flat(value)
+
     def check_value(self, value: Tensor) -> None:
         if not self.own_words:
             self.check_integers(value, self.sizes["V"])
@@ -246,5 +250,3 @@ class Sequences(Structure):
             here = (states == k).nonzero()[:, 0]
             words[here] = torch.multinomial(emission[k].softmax(-1), len(here), replacement=True)
         return words
-
-

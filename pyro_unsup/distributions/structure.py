@@ -243,6 +243,9 @@ class Structure(TorchDistribution):
         that the last value had."""
         return self.weights
 
+    def prepare(self, value: Tensor) -> None:  # event_shape
+        """Compute what :meth:`factors` shall have for a value."""
+
     def with_weights(self: Self, weights: Mapping[str, Tensor]) -> Self:
         """The same distribution with other log-weights, all or some of them."""
         new = copy(self)

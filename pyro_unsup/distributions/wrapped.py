@@ -36,6 +36,9 @@ class Wrapped(Structure):
     def factors(self) -> dict[str, Tensor]:
         return self.base.factors()
 
+    def prepare(self, value: Tensor) -> None:
+        self.base.prepare(value)
+
     @property
     def part(self) -> str:  # type: ignore[override]
         return self.base.part

@@ -21,9 +21,10 @@ class EM(Engine):
     """Batch EM: ``run(corpus)`` returns a fit, and ``step`` goes from one state to the next.
 
     The model is a Pyro program. Its tables (:func:`pyro_unsup.table`) are re-estimated from expected counts, in
-    closed form or, with features (:class:`.LogLinear`), by L-BFGS; its ``pyro.param`` sites and continuous latent
-    variables (at their posterior mode) by L-BFGS on the expected complete log-likelihood. Discrete latent variables are
-    enumerated without being asked to.
+    closed form or, with features (:class:`.LogLinear`), by L-BFGS. So are its ``pyro.param`` sites and its continuous
+    latent variables (at their posterior mode): in closed form where their family has one
+    (:mod:`pyro_unsup.estimate.closed_forms`), by L-BFGS on the expected complete log-likelihood where it has not.
+    Discrete latent variables are enumerated without being asked to.
 
     :param estimate: how counts become weights, one for all tables or by table name (others then :class:`.Normalise`).
     :param init: where to start, see :mod:`pyro_unsup.infer.init`.
@@ -95,14 +96,17 @@ class EM(Engine):
         )
 
     def _climbed(self, state: State, found: Expectation) -> dict[str, Tensor]:
-        """Parameters that are not tables: climb the expected complete log-likelihood."""
+        """Parameters that are not tables: by formula, or by climbing the expected complete log-likelihood."""
         problem = state.problem
-        problem.parameters.write(state.unconstrained)
-        climb(
-            [leaf for leaf in problem.parameters.leaves.values() if leaf.requires_grad],
-            lambda: problem.marginal.expected_complete(state.tables, found.factors, *problem.data),
-            self.lbfgs_iterations,
-        )
+        known = problem.marginal.closed_form(found)
+        problem.parameters.write({**state.unconstrained, **known})
+        others = {name: leaf for name, leaf in problem.parameters.leaves.items() if name not in known}
+        if leaves := [leaf for leaf in others.values() if leaf.requires_grad]:
+            climb(
+                leaves,
+                lambda: problem.marginal.expected_complete(state.tables, found.factors, *problem.data),
+                self.lbfgs_iterations,
+            )
         return problem.parameters.read()
 
 

@@ -14,18 +14,21 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import pyro.poutine as poutine
 import torch
+from pyro.distributions import TorchDistribution, constraints
 from pyro.infer import TraceEnum_ELBO, config_enumerate
 from pyro.ops import packed
+from pyro.poutine.messenger import Messenger
 from torch import Tensor
 
 from ..distributions import Structure
 from ..errors import FitError, UnsupError
 from ..handlers import Counting, GivenMessenger
 from ..tables import Declaration, LazyTable
+from .closed_form import Leaf, NoClosedForm, Plan, leaves_of, make_plan, new_values, unconstrained
 from .parameters import Parameters
 from .replay import Recorder
 from .stock import refuse_stock_categorical
@@ -46,6 +49,8 @@ class Expectation:
     counts: dict[str, Tensor]
     factors: dict[Factor, Tensor]
     touched: dict[str, Tensor | None] = field(default_factory=dict)  # columns or cells of a part; None for all
+    plan: Plan | None = None  # parameters that have a closed form,
+    leaves: list[Leaf] = field(default_factory=list)  # and the observations that it takes
     trouble: str = ""  # why the log marginal is not finite, if it is not
     fallbacks: int = 0  # examples in which a constraint left nothing
 
@@ -111,6 +116,7 @@ class Marginal:
         self._sum = _TracedSum(dtype, plates)
         self.plates = plates
         self._checked = False
+        self._plan: Plan | None = None
 
     def expect(
         self,
@@ -149,7 +155,40 @@ class Marginal:
         total = float(log_marginal.detach())
         result = self._found(total, counts, counting.found, whole)
         result.factors, result.trouble = factors, "" if math.isfinite(total) else self.trouble(first)
+        if factors and math.isfinite(total):
+            result.plan, result.leaves = self._planned(factors)
         return result
+
+    def _planned(self, factors: Mapping[Factor, Tensor]) -> tuple[Plan | None, list[Leaf]]:
+        """Which parameters have a closed form, found out in the first run; and the observations of this one."""
+        trace, points = self._sum.trace, self.parameters.points.transforms
+        if self._plan is not None and not self._plan.groups:
+            return None, []
+        try:
+            leaves, known = leaves_of(trace, factors, points)
+        except NoClosedForm:
+            return None, []
+        if self._plan is None:
+            others = [x for key, x in self._factors() if key not in known and key[0] not in points]
+            values = {name: trace.nodes[name]["value"] for name in self.parameters.leaves if name in trace.nodes}
+            self._plan = make_plan(leaves, values, others, {name: trace.nodes[name]["fn"] for name in points})
+        return self._plan, leaves
+
+    def closed_form(self, found: Expectation) -> dict[str, Tensor]:
+        """New values of the parameters that have a closed form, in the space that L-BFGS moves the others in."""
+        if found.plan is None:
+            return {}
+        names, points = found.plan.names, self.parameters.points.transforms
+        trace = self._sum.trace
+        supports = {name: self.parameters.support(name) for name in names}
+        priors = {name: trace.nodes[name]["fn"] for name in names & points.keys()}
+        with torch.no_grad():
+            old = {name: trace.nodes[name]["value"].detach() for name in names}
+            try:
+                new = new_values(found.plan, found.leaves, old, supports, priors)
+            except NoClosedForm:
+                return {}
+            return {name: unconstrained(name, x, points, supports) for name, x in new.items()}
 
     def _found(
         self, total: float, counts: dict[str, Tensor], declared: Mapping[str, Declaration], whole: bool
@@ -167,8 +206,10 @@ class Marginal:
 
         Only the terms that depend on them: tables are held fixed.
         """
-        with GivenMessenger(tables), self.parameters.active():
+        with GivenMessenger(tables), self.parameters.active(), _Unsummed() as structures:
             self._sum.run(self.model, args, kwargs)
+        for name, fn in structures.found.items():
+            self._sum.trace.nodes[name]["fn"] = fn
         total = torch.zeros((), dtype=torch.float64)
         for key, factor in self._factors():
             if key not in factors:
@@ -218,9 +259,34 @@ class Marginal:
             if site["type"] != "sample":
                 continue
             if isinstance(site["fn"], Structure):
-                yield from (((name, key), w) for key, w in site["fn"].weights.items() if w.requires_grad)
+                yield from (((name, key), w) for key, w in site["fn"].factors().items() if w.requires_grad)
             elif site["unscaled_log_prob"].requires_grad:
                 yield (name, ""), site["unscaled_log_prob"]
+
+
+class _Unsummed(Messenger):
+    """Leaves out the sums of structured distributions, where only their weights and densities are wanted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: dict[str, Structure] = {}
+
+    def _pyro_post_sample(self, msg: Any) -> None:
+        fn = msg["fn"]
+        if isinstance(fn, Structure):
+            fn.prepare(msg["value"])
+            self.found[msg["name"]] = fn
+            msg["fn"] = _Nothing(fn.batch_shape, fn.event_shape, validate_args=False)
+
+
+class _Nothing(TorchDistribution):
+    """A distribution that gives every value the log-probability 0."""
+
+    arg_constraints: ClassVar[dict[str, Any]] = {}
+    support = constraints.real
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        return torch.zeros(self.batch_shape, dtype=torch.float64)
 
 
 class _TracedSum(TraceEnum_ELBO):

@@ -28,6 +28,7 @@ class Points(Messenger):
         super().__init__()
         self.unconstrained: dict[str, Tensor] = {}
         self.transforms: dict[str, Transform] = {}
+        self.supports: dict[str, Any] = {}
 
     def _pyro_sample(self, msg: Any) -> None:
         if msg["is_observed"] or msg["done"] or site_is_subsample(msg):
@@ -41,6 +42,7 @@ class Points(Messenger):
                 "enumerated: observe it, or sum it out by hand"
             )
         transform = self.transforms[msg["name"]] = biject_to(fn.support)
+        self.supports[msg["name"]] = fn.support
         if msg["name"] not in self.unconstrained:
             with torch.no_grad():
                 value = transform.inv(init_to_median(msg))
@@ -103,6 +105,11 @@ class Parameters:
         store, own = pyro.get_param_store(), self.read()
         given = {name: store[name].unconstrained() for name in self.names if name in store}
         self.start_from({**own, **given}, "Pyro's parameter store")
+
+    def support(self, name: str) -> Any:
+        """The constraint on a parameter, or the support of a point."""
+        constraint = self._store["constraints"].get(name)
+        return self.points.supports[name] if constraint is None else constraint
 
     def constrained(self, unconstrained: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Values of parameters, and of points, as the model sees them."""

@@ -1,0 +1,141 @@
+"""Families of numbers that are not whole."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Set
+
+import pyro.distributions as dist
+import torch
+from torch import Tensor
+
+from .cells import Cells, ratio, weighted_sum, weights_of
+from .registry import register
+
+
+@register(torch.distributions.Normal)
+def normal(cells: Cells, wanted: Set[str]) -> dict[str, Tensor]:
+    """Weighted mean and standard deviation. A mean may have a normal prior."""
+    new: dict[str, Tensor] = {}
+    if "loc" in wanted:
+        above = cells.total("loc", lambda x, w, d: w * x / d.scale**2)
+        below = cells.total("loc", lambda x, w, d: w / d.scale**2)
+        if "loc" in cells.priors:
+            prior = cells.priors["loc"]
+            above, below = above + prior.loc / prior.scale**2, below + 1 / prior.scale**2
+        new["loc"] = ratio(above, below)
+    if "scale" in wanted:
+        loc = cells.now(new, "loc")
+        squares = cells.total("scale", lambda x, w, d: w * (x - loc(d)) ** 2)
+        new["scale"] = ratio(squares, cells.total("scale", weights_of)).sqrt()
+    return new
+
+
+@register(torch.distributions.LogNormal)
+def log_normal(cells: Cells, wanted: Set[str]) -> dict[str, Tensor]:
+    """A normal distribution of the logs."""
+    new: dict[str, Tensor] = {}
+    if "loc" in wanted:
+        above = cells.total("loc", lambda x, w, d: w * x.log() / d.scale**2)
+        new["loc"] = ratio(above, cells.total("loc", lambda x, w, d: w / d.scale**2))
+    if "scale" in wanted:
+        loc = cells.now(new, "loc")
+        squares = cells.total("scale", lambda x, w, d: w * (x.log() - loc(d)) ** 2)
+        new["scale"] = ratio(squares, cells.total("scale", weights_of)).sqrt()
+    return new
+
+
+@register(torch.distributions.Laplace)
+def laplace(cells: Cells, wanted: Set[str]) -> dict[str, Tensor]:
+    """The mean distance. Only the scale has a simple formula; a location is a weighted median."""
+    distance = cells.total("scale", lambda x, w, d: w * (x - d.loc).abs())
+    return {"scale": ratio(distance, cells.total("scale", weights_of))} if wanted == {"scale"} else {}
+
+
+@register(torch.distributions.Exponential)
+def exponential(cells: Cells, wanted: Set[str]) -> dict[str, Tensor]:
+    """One over the mean. A rate may have a gamma prior."""
+    above, below = cells.total("rate", weights_of), cells.total("rate", weighted_sum)
+    if "rate" in cells.priors:
+        prior = cells.priors["rate"]
+        above, below = above + prior.concentration - 1, below + prior.rate
+    return {"rate": ratio(above, below)}
+
+
+@register(torch.distributions.Gamma)
+def gamma(cells: Cells, wanted: Set[str]) -> dict[str, Tensor]:
+    """The rate from the mean, and the shape by Newton's method on ``log a - digamma(a) = log mean - mean of logs``."""
+    new: dict[str, Tensor] = {}
+    if wanted == {"concentration", "rate"} and cells.shapes["concentration"] == cells.shapes["rate"]:
+        n, sums = cells.total("rate", weights_of), cells.total("rate", weighted_sum)
+        logs = cells.total("rate", lambda x, w, d: w * x.log())
+        gap = (ratio(sums, n).log() - ratio(logs, n)).clamp(min=torch.finfo(n.dtype).eps)
+        shape = (3 - gap + ((gap - 3) ** 2 + 24 * gap).sqrt()) / (12 * gap)
+        for _ in range(20):
+            slope = 1 / shape - torch.polygamma(1, shape)
+            # Newton's method for 1 / a, where the function is nearly straight.
+            shape = 1 / (1 / shape + (shape.log() - torch.digamma(shape) - gap) / (shape**2 * slope))
+        return {"concentration": shape, "rate": shape / ratio(sums, n)}
+    if wanted == {"rate"}:
+        above = cells.total("rate", lambda x, w, d: w * d.concentration)
+        new["rate"] = ratio(above, cells.total("rate", weighted_sum))
+    return new
+
+
+@register(torch.distributions.StudentT)
+def student_t(cells: Cells, wanted: Set[str]) -> dict[str, Tensor]:
+    """A normal distribution whose precision varies: an EM step of its own, that averages over the precisions.
+
+    Expected precisions are ``u = (df + 1) / (df + ((x - loc) / scale)^2)``.
+    """
+
+    def precision(x: Tensor, d: dist.StudentT) -> Tensor:
+        return (d.df + 1) / (d.df + ((x - d.loc) / d.scale) ** 2)
+
+    new: dict[str, Tensor] = {}
+    if "loc" in wanted:
+        above = cells.total("loc", lambda x, w, d: w * precision(x, d) * x / d.scale**2)
+        new["loc"] = ratio(above, cells.total("loc", lambda x, w, d: w * precision(x, d) / d.scale**2))
+    if "scale" in wanted:
+        loc = cells.now(new, "loc")
+        squares = cells.total("scale", lambda x, w, d: w * precision(x, d) * (x - loc(d)) ** 2)
+        new["scale"] = ratio(squares, cells.total("scale", weights_of)).sqrt()
+    if "df" in wanted:
+
+        def known(x: Tensor, w: Tensor, d: dist.StudentT) -> Tensor:
+            u, half = precision(x, d), (d.df + 1) / 2
+            return w * (u.log() - u + torch.digamma(half) - half.log() + 1)
+
+        level = ratio(cells.total("df", known), cells.total("df", weights_of))
+        new["df"] = _root(lambda df: (df / 2).log() - torch.digamma(df / 2) + level, level, 0.05, 1e4)
+    return new
+
+
+@register(torch.distributions.VonMises)
+def von_mises(cells: Cells, wanted: Set[str]) -> dict[str, Tensor]:
+    """The mean direction, and the concentration by its mean resultant length: ``I1(k) / I0(k) = R``."""
+    new: dict[str, Tensor] = {}
+    if "loc" in wanted:
+        sines = cells.total("loc", lambda x, w, d: w * d.concentration * x.sin())
+        cosines = cells.total("loc", lambda x, w, d: w * d.concentration * x.cos())
+        new["loc"] = torch.atan2(sines, cosines)
+    if "concentration" in wanted:
+        loc = cells.now(new, "loc")
+        along = cells.total("concentration", lambda x, w, d: w * (x - loc(d)).cos())
+        length = ratio(along, cells.total("concentration", weights_of)).clamp(1e-6, 1 - 1e-9)
+
+        def missing(k: Tensor) -> Tensor:
+            return length - torch.special.i1e(k) / torch.special.i0e(k)
+
+        new["concentration"] = _root(missing, length, 1e-6, 1e9)
+    return new
+
+
+def _root(function: object, like: Tensor, low: float, high: float) -> Tensor:
+    """Where a falling function of each element is zero, by bisection of the logs; the nearer end if it nowhere is."""
+    below, above = torch.full_like(like, math.log(low)), torch.full_like(like, math.log(high))
+    for _ in range(200):
+        middle = (below + above) / 2
+        up = function(middle.exp()) > 0  # type: ignore[operator]
+        below, above = torch.where(up, middle, below), torch.where(up, above, middle)
+    return ((below + above) / 2).exp()

@@ -1,0 +1,355 @@
+"""M steps in closed form for parameters of a model: which parameters have one, and their new values.
+
+A parameter has a closed form if it reaches the data only as one parameter of one family (:mod:`..estimate.closed_forms`),
+element by element: ``Normal(mean, scale)`` with a state an element, ``Normal(mean[z], 1.0)`` of an enumerated ``z``, one
+scale for all states. This is found out once, from the graph of a run, and never by names. All other parameters climb by
+L-BFGS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.distributions import constraints, transform_to
+
+from ..distributions import Joint, Structure
+from ..distributions.emission import observed_cells
+from ..errors import FitError
+from ..estimate.closed_forms import Cells, NoClosedForm, Observations, closed_form
+
+#: By family of the data and parameter, the prior that keeps its closed form.
+CONJUGATE: dict[tuple[type, str], type] = {
+    (torch.distributions.Normal, "loc"): torch.distributions.Normal,
+    (torch.distributions.Poisson, "rate"): torch.distributions.Gamma,
+    (torch.distributions.Exponential, "rate"): torch.distributions.Gamma,
+    (torch.distributions.Bernoulli, "probs"): torch.distributions.Beta,
+    (torch.distributions.Categorical, "probs"): torch.distributions.Dirichlet,
+}
+#: Axes of a parameter that belong together.
+BLOCKS = {
+    (torch.distributions.MultivariateNormal, "loc"): 1,
+    (torch.distributions.MultivariateNormal, "covariance_matrix"): 2,
+    (torch.distributions.MultivariateNormal, "scale_tril"): 2,
+    (torch.distributions.MultivariateNormal, "precision_matrix"): 2,
+    (torch.distributions.Categorical, "probs"): 1,
+    (torch.distributions.Categorical, "logits"): 1,
+}
+
+
+@dataclass
+class Leaf:
+    """A distribution that is of a family, somewhere inside of a site.
+
+    :param dist: the distribution.
+    :param value: (*cells, *event) observations.
+    :param weight: (*cells).
+    """
+
+    dist: Any
+    value: Tensor
+    weight: Tensor
+
+
+@dataclass(frozen=True)
+class Use:
+    """How a parameter of a model is used: as this parameter of the distributions at these places.
+
+    :param argument: its name there.
+    :param places: number of the leaf, and the element of the parameter that each element there is (None: the same).
+    """
+
+    argument: str
+    places: tuple[tuple[int, Tensor | None], ...]
+
+
+@dataclass
+class Plan:
+    """Which parameters are estimated in closed form, in groups that share distributions.
+
+    :param groups: by parameter of the model, its use; the parameters of one group belong to the same distributions.
+    """
+
+    groups: list[dict[str, Use]] = field(default_factory=list)
+
+    @property
+    def names(self) -> set[str]:
+        """The parameters that have a closed form."""
+        return {name for group in self.groups for name in group}
+
+
+def leaves_of(
+    trace: Any, factors: Mapping[tuple[str, str], Tensor], points: Mapping[str, Any]
+) -> tuple[list[Leaf], set[tuple[str, str]]]:
+    """All distributions of families in a run, with their observations and posterior weights; and the factors that
+    consist of nothing else.
+
+    :param factors: by site and weight, the posterior probability of each cell.
+    :param points: sites that are priors of parameters, and no data.
+    """
+    found: list[Leaf] = []
+    known: set[tuple[str, str]] = set()
+    for name, site in trace.nodes.items():
+        if site["type"] != "sample" or name in points:
+            continue
+        fn = site["fn"]
+        if isinstance(fn, Structure):
+            density = getattr(_inside(fn), "density", None)
+            if density is None or (name, "emission") not in factors:
+                continue
+            weight = factors[name, "emission"]
+            if weight.dim() != 2:
+                continue
+            value = _flat(fn, site["value"])
+            event = density.emission.event_shape
+            observed = observed_cells(value, event, density.mask)
+            wide = None if observed is None else observed.unsqueeze(-1 - len(event))
+            here, key = list(_leaves(density.emission, value.unsqueeze(-1 - len(event)), weight, wide)), "emission"
+        elif (name, "") in factors:
+            here, key = list(_leaves(fn, site["value"], factors[name, ""], None)), ""
+        else:
+            continue
+        if all(closed_form(type(leaf.dist)) is not None for leaf in here):
+            found += here
+            known.add((name, key))
+    return found, known
+
+
+def _inside(fn: Any) -> Any:
+    while hasattr(fn, "base") and isinstance(fn, Structure):
+        fn = fn.base
+    return fn
+
+
+def _flat(fn: Any, value: Tensor) -> Tensor:
+    """Observations, end to end."""
+    with torch.no_grad():
+        inside = _inside(fn)
+        bound, _ = inside.laid_flat(torch.as_tensor(value))
+    found: Tensor = bound.data[1]
+    return found
+
+
+def _leaves(fn: Any, value: Tensor, weight: Tensor, observed: Tensor | None) -> Iterator[Leaf]:
+    """The families that a distribution is made of."""
+    if observed is not None and not fn.event_shape:
+        # What is missing has no weight; any number will do in its place.
+        yield Leaf(fn, torch.where(observed, value, torch.ones_like(value)), torch.where(observed, weight, 0.0))
+        return
+    if isinstance(fn, torch.distributions.Independent):
+        axes = fn.reinterpreted_batch_ndims
+        wide = weight.reshape(*weight.shape, *(1,) * axes)
+        yield from _leaves(fn.base_dist, value, wide, observed)
+        return
+    if isinstance(fn, Joint):
+        seen = [None] * len(fn.parts) if observed is None else fn.split(observed)
+        for part, x, o in zip(fn.parts, fn.split(value), seen, strict=True):
+            yield from _leaves(part, x, weight, o)
+        return
+    if observed is not None:
+        whole = observed.flatten(observed.dim() - len(fn.event_shape))
+        if bool((whole.all(-1) != whole.any(-1)).any()):
+            raise NoClosedForm
+        weight = torch.where(whole.all(-1), weight, 0.0)
+        value = torch.where(observed, value, torch.zeros_like(value))
+    yield Leaf(fn, value, weight)
+
+
+def make_plan(
+    leaves: list[Leaf],
+    parameters: Mapping[str, Tensor],
+    others: list[Tensor],
+    priors: Mapping[str, Any],
+) -> Plan:
+    """Find the parameters that have a closed form.
+
+    :param parameters: constrained values, as tensors of the graph of the run.
+    :param others: all that reaches the objective other than through the leaves: log-weights, log-probabilities.
+    :param priors: by name, the distributions of those parameters that have one.
+    """
+    arguments = [(i, name, x) for i, leaf in enumerate(leaves) for name, x in _arguments(leaf.dist)]
+    uses: dict[str, Use] = {}
+    for name, theta in parameters.items():
+        if not theta.requires_grad or any(_depends(x, theta) for x in others):
+            continue
+        where = [(i, argument, x) for i, argument, x in arguments if _depends(x, theta)]
+        kinds = {(_family(leaves[i].dist), argument) for i, argument, _ in where}
+        if len(kinds) != 1:
+            continue
+        (family, argument), places = next(iter(kinds)), []
+        if closed_form(family) is None or not _prior_fits(priors.get(name), family, argument):
+            continue
+        block = _block(family, argument)
+        for i, _, x in where:
+            found = _index(x, theta, block, family is torch.distributions.Categorical)
+            if found is False:
+                break
+            places.append((i, found))
+        else:
+            uses[name] = Use(argument, tuple(places))  # type: ignore[arg-type]
+    return Plan(list(_grouped(uses, leaves)))
+
+
+def _grouped(uses: dict[str, Use], leaves: list[Leaf]) -> Iterator[dict[str, Use]]:
+    """Parameters by the leaves that they belong to. Two parameters of one leaf must have all their leaves in common."""
+    by_leaves: dict[frozenset[int], dict[str, Use]] = {}
+    for name, use in uses.items():
+        by_leaves.setdefault(frozenset(i for i, _ in use.places), {})[name] = use
+    taken: set[int] = set()  # what two groups say of one leaf might not rise together
+    for places, group in by_leaves.items():
+        arguments = [use.argument for use in group.values()]
+        if len(set(arguments)) == len(arguments) and not taken & places:
+            taken |= places
+            yield group
+
+
+def _arguments(fn: Any) -> Iterator[tuple[str, Tensor]]:
+    """The tensors that a distribution was made of, by name. (A property computes others from them.)"""
+    for name in fn.arg_constraints:
+        x = fn.__dict__.get(name)
+        if isinstance(x, Tensor) and x.is_floating_point():
+            yield name, x
+
+
+def _family(fn: Any) -> type:
+    for kind in type(fn).__mro__:
+        if closed_form(kind) is not None and kind.__module__.startswith("torch.distributions"):
+            return kind
+    return type(fn)
+
+
+def _block(family: type, argument: str) -> int:
+    return BLOCKS.get((family, argument), 0)
+
+
+def _prior_fits(prior: Any, family: type, argument: str) -> bool:
+    if prior is None:
+        return True
+    kind = CONJUGATE.get((family, argument))
+    return kind is not None and isinstance(_unwrapped(prior), kind)
+
+
+def _unwrapped(prior: Any) -> Any:
+    while isinstance(prior, torch.distributions.Independent):
+        prior = prior.base_dist
+    return prior
+
+
+def _depends(x: Tensor, theta: Tensor) -> bool:
+    if x is theta:
+        return True
+    if not x.requires_grad:
+        return False
+    found = torch.autograd.grad(x.sum(), theta, retain_graph=True, allow_unused=True)[0]
+    return found is not None
+
+
+def _index(x: Tensor, theta: Tensor, block: int, simplex: bool) -> Tensor | None | bool:
+    """Which element of a parameter each element of a tensor is. None: they are the same. False: it is none.
+
+    The tensor is a function of the parameter. If its derivative along a random vector r is r at some place, and so it
+    is for another r, every element is a copy of one.
+    """
+    if x.shape == theta.shape and x.data_ptr() == theta.data_ptr() and x.stride() == theta.stride():
+        return None
+    if simplex and x.shape == theta.shape and torch.allclose(x, theta, rtol=1e-12, atol=0.0):
+        return None  # a Categorical divides by the sum, which is 1
+    # Of what is only repeated, once is enough.
+    repeated = [step == 0 and size > 1 for size, step in zip(x.shape, x.stride(), strict=True)]
+    x = x[tuple(slice(0, 1) if once else slice(None) for once in repeated)] if any(repeated) else x
+    with torch.enable_grad():
+        u = torch.zeros_like(x, requires_grad=True)
+        back = torch.autograd.grad(x, theta, u, create_graph=True, retain_graph=True, allow_unused=True)[0]
+        if back is None or not back.requires_grad:
+            return False
+        numbers = torch.arange(theta.numel(), dtype=theta.dtype, device=theta.device).reshape(theta.shape)
+        along = torch.autograd.grad(back, u, numbers, retain_graph=True)[0]
+        generator = torch.Generator().manual_seed(0)
+        other = torch.randn(theta.shape, generator=generator, dtype=theta.dtype).to(theta.device)
+        check = torch.autograd.grad(back, u, other, retain_graph=True)[0]
+    place = along.round().long()
+    if bool((place < 0).any()) or bool((place >= max(theta.numel(), 1)).any()):
+        return False
+    if not torch.equal(other.reshape(-1)[place], check) or not torch.equal(
+        theta.detach().reshape(-1)[place], x.detach()
+    ):
+        return False
+    if block:
+        size = theta.shape[theta.dim() - block :].numel()
+        inner = place.flatten(place.dim() - block)  # (*batch, block elements)
+        if not torch.equal(inner - inner[..., :1], torch.arange(size).expand(inner.shape)):
+            return False
+        place = inner[..., 0] // size
+    every = torch.arange(place.numel()).reshape(place.shape)
+    return None if place.shape == theta.shape[: theta.dim() - block] and torch.equal(place, every) else place
+
+
+def new_values(
+    plan: Plan, leaves: list[Leaf], old: Mapping[str, Tensor], supports: Mapping[str, Any], priors: Mapping[str, Any]
+) -> dict[str, Tensor]:
+    """New constrained values of all parameters in a plan.
+
+    :param old: their values now.
+    :param supports: by parameter, the constraint on it.
+    :raises NoClosedForm: if these data have none.
+    """
+    new: dict[str, Tensor] = {}
+    for group in plan.groups:
+        names = {use.argument: name for name, use in group.items()}
+        any_use = next(iter(group.values()))
+        index: dict[int, dict[str, Tensor | None]] = {i: {} for i, _ in any_use.places}
+        for use in group.values():
+            for i, place in use.places:
+                index[i][use.argument] = place
+        family = _family(leaves[any_use.places[0][0]].dist)
+        cells = Cells(
+            [Observations(leaves[i].dist, leaves[i].value, leaves[i].weight, at) for i, at in index.items()],
+            {argument: old[name].shape for argument, name in names.items()},
+            {argument: _block(family, argument) for argument in names},
+            {argument: _unwrapped(priors[name]) for argument, name in names.items() if name in priors},
+        )
+        step = closed_form(family)
+        assert step is not None
+        found = step(cells, set(names))
+        if found.keys() != names.keys():
+            raise NoClosedForm
+        for argument, name in names.items():
+            new[name] = _allowed(name, found[argument], old[name], supports[name])
+    return new
+
+
+def _allowed(name: str, new: Tensor, old: Tensor, support: Any) -> Tensor:
+    """A new value that its constraint allows. An element that no data reach keeps its old value."""
+    value = torch.where(new.isnan(), old, new.to(old)).detach()
+    if isinstance(support, constraints.greater_than | constraints.greater_than_eq):
+        low = torch.as_tensor(support.lower_bound, dtype=value.dtype)
+        least = low + torch.finfo(value.dtype).eps * low.abs().clamp(min=1e-3)
+        if bool((low > 0).all()):
+            value = torch.maximum(value, least.expand_as(value))
+        elif bool((value <= low).any()):
+            raise FitError(_degenerate(name, int((value <= low).flatten().nonzero()[0])))
+    ok = support.check(value)
+    if not bool(ok.all()):
+        raise FitError(_degenerate(name, int((~ok).flatten().nonzero()[0])))
+    return value
+
+
+def _degenerate(name: str, state: int) -> str:
+    return (
+        f"element {state} of parameter '{name}' has run to the edge of its constraint: a state may have shrunk onto one "
+        "observation, where the likelihood has no limit. Use fewer states, other starts (restarts=10), a prior, or a "
+        "constraint with room, such as constraints.greater_than(0.01)"
+    )
+
+
+def unconstrained(name: str, value: Tensor, transforms: Mapping[str, Any], supports: Mapping[str, Any]) -> Tensor:
+    """A value in the space that L-BFGS moves in."""
+    how = transforms.get(name) or transform_to(supports[name])
+    found: Tensor = how.inv(value)
+    return found
+
+
+__all__ = ["Leaf", "NoClosedForm", "Plan", "leaves_of", "make_plan", "new_values", "unconstrained"]
