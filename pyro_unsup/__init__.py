@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
     from . import errors as errors
     from . import kernels as kernels
-    from .distributions import Categorical, Chain, Joint, SemiMarkov
+    from .distributions import Categorical, Chain, Joint, SemiMarkov, stationary
     from .errors import FitError, InputError, StructureError, TableError, UnsupError
     from .estimate import (
         AddLambda,
@@ -128,6 +128,7 @@ __all__ = [
     "schedules",
     "select_steps",
     "skew",
+    "stationary",
     "table",
     "tables",
     "tasks",
@@ -155,7 +156,7 @@ _ROOMS = frozenset(
 )
 #: By room, the names that are also names of the package.
 _NAMES = {
-    "distributions": "Categorical Chain Joint SemiMarkov",
+    "distributions": "Categorical Chain Joint SemiMarkov stationary",
     "errors": "FitError InputError StructureError TableError UnsupError",
     "estimate": "AddLambda DirichletMAP DirichletVB EmpiricalDirichlet Features LogLinear LogisticNormal Normalise "
     "Template same templates",

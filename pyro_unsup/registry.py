@@ -45,7 +45,7 @@ LIBRARY = "pyro_unsup"
 OWN: Mapping[str, Mapping[str, str]] = {
     "models": {
         name: f"pyro_unsup.models:{name}"
-        for name in ("Aligner", "CCM", "Clusterer", "DMV", "DMVCCM", "HMMAligner", "Segmenter", "Tagger")
+        for name in ("Aligner", "CCM", "Clusterer", "DMV", "DMVCCM", "HMM", "HMMAligner", "Segmenter", "Tagger")
     },
     "handlers": {
         "constrain": "pyro_unsup.handlers:ConstrainMessenger",

@@ -15,6 +15,8 @@ from .row_dirichlet import RowDirichlet
 from .row_logistic_normal import RowLogisticNormal
 from .segmentation import Segmentation
 from .semimarkov import SemiMarkov
+from .series import ChainPosterior, Forecast
+from .stationary import stationary
 from .structure import Structure
 
 __all__ = [
@@ -25,7 +27,9 @@ __all__ = [
     "Bracketing",
     "Categorical",
     "Chain",
+    "ChainPosterior",
     "Dependency",
+    "Forecast",
     "HMMAgreement",
     "HeadedBracketing",
     "Hidden",
@@ -37,4 +41,5 @@ __all__ = [
     "Segmentation",
     "SemiMarkov",
     "Structure",
+    "stationary",
 ]

@@ -61,7 +61,9 @@ def _whole(value: Tensor, found: Tensor) -> Tensor:
 
 def _poisson(fn: Any, value: Tensor) -> Tensor:
     at = value.floor().clamp(min=0)
-    return _whole(value, torch.special.gammaincc(at + 1, fn.rate.expand(torch.broadcast_shapes(at.shape, fn.rate.shape))))
+    return _whole(
+        value, torch.special.gammaincc(at + 1, fn.rate.expand(torch.broadcast_shapes(at.shape, fn.rate.shape)))
+    )
 
 
 def _bernoulli(fn: Any, value: Tensor) -> Tensor:

@@ -13,9 +13,9 @@ from ..errors import StructureError
 from ..kernels.threads import TOKENS_A_THREAD
 from .chain_stepwise import ChainStretch
 from .parts import States
-from .series import ChainPosterior
 from .semiring import Sum
 from .sequences import Sequences
+from .series import ChainPosterior
 from .structure import Potentials
 
 

@@ -111,7 +111,9 @@ class ChainPosterior(Posterior):
         else:
             table = torch.as_tensor(transition).softmax(-1)
             if table.dim() < 3 or table.shape[-3] != steps:
-                raise StructureError(f"expected transitions of shape (..., {steps}, {K}, {K}), actual {tuple(table.shape)}")
+                raise StructureError(
+                    f"expected transitions of shape (..., {steps}, {K}, {K}), actual {tuple(table.shape)}"
+                )
             moves = list(table.unbind(-3))
         found = []
         for move in moves:

@@ -247,7 +247,7 @@ def _depends(x: Tensor, theta: Tensor) -> bool:
     return found is not None
 
 
-def _index(x: Tensor, theta: Tensor, block: int, simplex: bool) -> Tensor | None | bool:
+def _index(x: Tensor, theta: Tensor, block: int, simplex: bool) -> Tensor | bool | None:
     """Which element of a parameter each element of a tensor is. None: they are the same. False: it is none.
 
     The tensor is a function of the parameter. If its derivative along a random vector r is r at some place, and so it

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -139,7 +139,7 @@ class Marginal:
             if math.isfinite(total):  # else the model has to run, to tell why it is not
                 return self._found(total, counts, record.found, whole)
         self._sum.forget()
-        with Counting(weights) as counting:
+        with _Apart() if others else nullcontext(), Counting(weights) as counting:
             log_marginal = self._log_marginal(args, kwargs)
         if not self._checked:
             refuse_stock_categorical(self._sum.trace, counting.leaves)
@@ -262,6 +262,18 @@ class Marginal:
                 yield from (((name, key), w) for key, w in site["fn"].factors().items() if w.requires_grad)
             elif site["unscaled_log_prob"].requires_grad:
                 yield (name, ""), site["unscaled_log_prob"]
+
+
+class _Apart(Messenger):
+    """Gives every weight of a structured distribution a node of its own in the graph.
+
+    One weight may be computed from another: a stationary start from the transitions. The posterior uses of each are
+    partial derivatives.
+    """
+
+    def _pyro_sample(self, msg: Any) -> None:
+        if isinstance(msg["fn"], Structure):
+            msg["fn"] = msg["fn"].with_tables({k: w.clone() for k, w in msg["fn"].weights.items() if w.requires_grad})
 
 
 class _Unsummed(Messenger):
