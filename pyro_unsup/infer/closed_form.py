@@ -141,7 +141,8 @@ def _leaves(fn: Any, value: Tensor, weight: Tensor, observed: Tensor | None) -> 
         return
     if isinstance(fn, torch.distributions.Independent):
         axes = fn.reinterpreted_batch_ndims
-        wide = weight.reshape(*weight.shape, *(1,) * axes)
+        inner = fn.base_dist.batch_shape[len(fn.base_dist.batch_shape) - axes :]
+        wide = weight.reshape(*weight.shape, *(1,) * axes).expand(*weight.shape, *inner)  # a cell a coordinate
         yield from _leaves(fn.base_dist, value, wide, observed)
         return
     if isinstance(fn, Joint):
