@@ -88,7 +88,9 @@ def at_iteration(iteration: int, has_parameters: bool = False) -> Iterator[None]
         raise
     except ValueError as error:  # the library's own errors are ValueErrors too
         original = _as_raised(error)
-        said = [line for line in str(original).splitlines() if line.strip()][:2]
+        # Of an error of the user's own, Pyro's table of shapes is the best part.
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        said = lines[:2] if isinstance(original, UnsupError) or len(lines) < 3 else ["\n".join(lines)]
         hint = ""
         if has_parameters and not isinstance(original, UnsupError):
             hint = (

@@ -76,6 +76,8 @@ class HMM:
 
     #: The registered task: what its fits read, write and show.
     task = "hmm"
+    #: Series are short and their figures are compared to many digits, so that training ends late.
+    tolerance, iterations = 1e-9, 1000
 
     def __init__(
         self,
