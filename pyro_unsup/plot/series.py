@@ -204,8 +204,9 @@ def transition_graph(transition: Any, labels: Any = None, least: float = 0.01, a
             if shares[i, j] >= least:
                 _arrow(ax, place[i], place[j], float(shares[i, j]), colour(i), i == j)
     for k, name in zip(range(K), names, strict=True):
-        ax.scatter(*place[k], s=900, color=colour(k), zorder=3)
-        ax.text(*place[k], str(name), color="white", ha="center", va="center", zorder=4, weight="bold")
+        x, y = place[k].tolist()
+        ax.scatter([x], [y], s=900, color=colour(k), zorder=3)
+        ax.text(x, y, str(name), color="white", ha="center", va="center", zorder=4, weight="bold")
     ax.set_xlim(-1.7, 1.7)
     ax.set_ylim(-1.7, 1.7)
     ax.set_aspect("equal")
@@ -240,4 +241,4 @@ def _arrow(ax: Axes, a: Floats, b: Floats, share: float, paint: str, loop: bool)
         along = b - a
         # The label lies where the arc is widest: a ninth of the way to its side.
         where = (a + b) / 2 + 0.14 * np.array([along[1], -along[0]])
-    ax.text(*where, f"{share:.2f}", ha="center", va="center", fontsize=8, color="0.2", zorder=5)
+    ax.text(float(where[0]), float(where[1]), f"{share:.2f}", ha="center", va="center", fontsize=8, color="0.2", zorder=5)

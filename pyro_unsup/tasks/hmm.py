@@ -30,8 +30,18 @@ COLUMN = text("column", "NAME", "The column of the observations; several with co
 SERIES = text("series_column", "NAME", "A column that tells series apart: rows of one value are one series, in the "
               "order of the table. By default all rows are one.", remember=True)  # fmt: skip
 EMISSIONS = (
-    "normal student_t log_normal gamma exponential von_mises poisson negative_binomial geometric bernoulli categorical"
-).split()
+    "normal",
+    "student_t",
+    "log_normal",
+    "gamma",
+    "exponential",
+    "von_mises",
+    "poisson",
+    "negative_binomial",
+    "geometric",
+    "bernoulli",
+    "categorical",
+)
 OPTIONS = (
     *under(
         MODEL,
