@@ -103,7 +103,11 @@ def state_probabilities(
     shares = flat[which][part].numpy()
     at = np.arange(len(values)) if time is None else np.asarray(time)
     ax.stackplot(
-        at, shares.T, colors=[colour(k) for k in range(shares.shape[1])], labels=range(shares.shape[1]), alpha=0.85
+        at,
+        shares.T,
+        colors=[colour(k) for k in range(shares.shape[1])],
+        labels=[f"state {k}" for k in range(shares.shape[1])],
+        alpha=0.85,
     )
     ax.set_ylim(0.0, 1.0)
     ax.set_xlim(at[0], at[-1])
@@ -241,4 +245,6 @@ def _arrow(ax: Axes, a: Floats, b: Floats, share: float, paint: str, loop: bool)
         along = b - a
         # The label lies where the arc is widest: a ninth of the way to its side.
         where = (a + b) / 2 + 0.14 * np.array([along[1], -along[0]])
-    ax.text(float(where[0]), float(where[1]), f"{share:.2f}", ha="center", va="center", fontsize=8, color="0.2", zorder=5)
+    ax.text(
+        float(where[0]), float(where[1]), f"{share:.2f}", ha="center", va="center", fontsize=8, color="0.2", zorder=5
+    )

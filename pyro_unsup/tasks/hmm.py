@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from io import StringIO
@@ -16,7 +15,7 @@ import pyro_unsup as pu
 
 from ..errors import InputError, UnsupError
 from .option import MODEL, TEXT, Given, choice, number, text, under
-from .shown import Shown, Table
+from .shown import Shown
 from .task import Task
 from .values import Command, Plan, Recipe, Score
 
@@ -213,28 +212,31 @@ class HMMTask(Task):
     def show(self, fit: Fit) -> Shown:
         model: Any = fit.model
         transition = _transition(fit)
-        rows, states = [], []
+        names = [name for name in fit.params if name != "transition"]
+        states, rows = [], []
         for k in range(model.states):
-            own = {name: x[k if len(x) > 1 else 0].tolist() for name, x in fit.params.items() if name != "transition"}
+            own = {name: fit.params[name][k if len(fit.params[name]) > 1 else 0].tolist() for name in names}
             if "emission" in fit.weights:
                 own["emission"] = fit.weights["emission"][k].exp().tolist()
-            stay = float(transition[k, k]) if transition is not None else math.nan
-            states.append({"state": k, **own, "stay": stay, "duration": 1 / max(1 - stay, 1e-12)})
-            said = [f"{name} {_short(x)}" for name, x in own.items()]
+            row = [str(k), *(_short(x) for x in own.values())]
+            state: dict[str, Any] = {"state": k, **own}
             if transition is not None:
-                said.append(f"stays with {stay:.3f}, for {states[-1]['duration']:.1f} steps")
-            rows.append((str(k), ", ".join(said)))
+                stay = float(transition[k, k])
+                state |= {"stay": stay, "duration": 1 / max(1 - stay, 1e-12)}
+                row += [f"{state['duration']:.1f}", *(f"{p:.4f}" for p in transition[k].tolist())]
+            states.append(state)
+            rows.append(row)
         record: dict[str, Any] = {"states": states}
-        tables = [Table("state", "emission", rows)]
+        head = ["state", *(key for key in states[0] if key not in ("state", "stay", "duration"))]
         if transition is not None:
             record["transition"] = transition.tolist()
-            moves = [(str(k), "  ".join(f"{p:.4f}" for p in row)) for k, row in enumerate(transition.tolist())]
-            tables.append(Table("from", "to states 0, 1, ...", moves))
-        return Shown(record, tables)
+            head += ["duration", *(f"to {k}" for k in range(model.states))]
+        return Shown(record, numbers=[head, *rows])
 
     def forecast(self, fit: Fit, data: Rows, given: Given) -> Iterable[str]:
         """Lines of a forecast: a header, then a line a step."""
-        found = fit.posterior(data.series).forecast(given.steps)
+        posterior: Any = fit.posterior(data.series)
+        found = posterior.forecast(given.steps)
         numbers = found.emission is not None and not found.emission.event_shape
         levels = (0.05, 0.5, 0.95) if numbers else ()
         heads = ["mean", *(f"q{100 * q:g}" for q in levels)] if numbers else [f"mean_{name}" for name in data.names]
@@ -262,7 +264,8 @@ class HMMTask(Task):
 
     def plot(self, fit: Fit, data: Any, **options: Any) -> Any:
         """The series, each observation in the colour of its state."""
-        return pu.plot.series_by_state(fit.posterior(getattr(data, "series", data)), **options)
+        posterior: Any = fit.posterior(getattr(data, "series", data))
+        return pu.plot.series_by_state(posterior, **options)
 
 
 def read_rows(file: Any, column: str | None, series_column: str | None) -> Rows:
