@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.limits import LIMIT
+from ..kernels.limits import LEAST, LIMIT
 from ..kernels.running import RunningCounts
 
 Array = np.ndarray[Any, Any]
@@ -57,6 +57,7 @@ class ChainStretch:
             scale,
             floor,
             LIMIT[log_z.dtype],
+            LEAST[log_z.dtype],
             log_z,
         )
         return log_z[:done], scale

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .limits import FAST
+from .limits import FAST, leads_on
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
@@ -27,6 +27,7 @@ def dense_pass(
     scale,  # (B,) how much the counts of each sequence weigh
     want_counts,
     limit,
+    least,  # what a backward message is at least, where it is possible
     log_z,  # (B,) out
     trouble,  # (B,) out: do this one again in log space
     n_start,  # (K,) float64, added to
@@ -117,6 +118,14 @@ def dense_pass(
             for i in range(n):
                 s = order[first + i]
                 w = words[offsets[s] + t]
+                low = 0
+                for k in range(K):
+                    low += back[r0 + i, k] < least
+                if low > 0 and i < longer:
+                    onward, ahead_of = back[at[t + 1] + i], words[offsets[s] + t + 1]
+                    for k in range(K):
+                        if back[r0 + i, k] < least and leads_on(trans[k], emit[ahead_of], onward):
+                            back[r0 + i, k] = least
                 shrink = one / norm[r0 + i]
                 top = zero
                 for k in range(K):
@@ -124,6 +133,9 @@ def dense_pass(
                     top = max(top, reach)
                     back[r0 + i, k] = reach
                     pull[r0 + i, k] = reach * emit[w, k]
+                # Messages forwards meet the transitions before they are divided by their norm.
+                if t > 0:
+                    top /= norm[at[t - 1] + i]
                 if not (top <= limit):
                     trouble[s] = True
 

@@ -119,15 +119,6 @@ def scaled_rows(x: Array, out: Array, top: Array, positive: Array) -> None:  # (
         exp_below(x[row], top[row], out[row])
 
 
-@njit(cache=True, nogil=True)
-def keep_possible(x: Array, out: Array, least: float) -> None:  # (n, k) both
-    """Make what is possible, though its exponential is below all normal numbers, the least of them."""
-    for row in range(len(x)):
-        for k in range(x.shape[1]):
-            if out[row, k] < least and x[row, k] > -np.inf:
-                out[row, k] = least
-
-
 @njit(**_settings)
 def log_shares_across(x: Array, totals: Array, out: Array) -> None:  # (n, rows), (rows,) -> (n, rows)
     """:func:`log_shares` of a table of which a row lies across: its cells are a column here."""

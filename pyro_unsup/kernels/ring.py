@@ -16,9 +16,11 @@ import math
 import numpy as np
 from numba import njit
 
-from .limits import FAST
+from .limits import FAST, tiny
 
 REAL, LOG, MAX = 0, 1, 2
+
+TINY = tiny(np.dtype(np.float64))
 
 #: How recursions are compiled. Helpers are compiled in the same way, so that they go into the loops that call them.
 compiled = njit(cache=True, nogil=True, fastmath=FAST)
@@ -45,6 +47,13 @@ def one(mode: int) -> float:
 @compiled
 def times(mode: int, a: float, b: float) -> float:
     return a * b if mode == REAL else a + b
+
+
+@compiled
+def kept_times(mode: int, a: float, b: float) -> float:
+    """A product that stays possible: a real one that underflows becomes the smallest normal number."""
+    found = times(mode, a, b)
+    return TINY if mode == REAL and found < TINY and a > 0 and b > 0 else found
 
 
 @compiled

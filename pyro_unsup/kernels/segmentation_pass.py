@@ -7,8 +7,9 @@ cut after t symbols, and the largest of neighbouring ``ahead`` stays near 1.
 
 What underflows on the way was below ``tiny`` (the smallest normal number), and would have added at most ``tiny`` times
 what it is multiplied by to a probability: messages and weights. Hence, if the product of the largest of those is within
-a limit, the probability lost is below ``tiny * limit`` a segment, far under the rounding error. A sentence that breaks
-the limit is done again in logs, where nothing needs to be scaled.
+a limit, the probability lost is below ``tiny * limit`` a segment, far under the rounding error. Messages backwards that
+are possible never become zero, so that they tell of what was lost forwards (:mod:`.limits`). A sentence that breaks the
+limit is done again in logs, where nothing needs to be scaled.
 """
 
 from __future__ import annotations
@@ -19,13 +20,28 @@ from typing import Any
 import numpy as np
 
 from .choice import choose
-from .ring import LOG, MAX, REAL, add, as_log, as_real, compiled, inverse, one, plus, times, total, zero
+from .ring import (
+    LOG,
+    MAX,
+    REAL,
+    TINY,
+    add,
+    as_log,
+    as_real,
+    compiled,
+    inverse,
+    kept_times,
+    one,
+    plus,
+    times,
+    total,
+    zero,
+)
 
 Array = np.ndarray[Any, Any]
 
 #: Messages outside this range are brought back to 1: wide, so that it seldom happens; far from the ends of float64.
 LOW, HIGH = 2.0**-200, 2.0**200
-TINY = float(np.finfo(np.float64).tiny)
 LOG_2 = math.log(2.0)
 
 
@@ -47,7 +63,7 @@ def forward_pass(mode: int) -> Any:
         for t in range(1, len(cells) + 1):
             row, top, rest = cells[t - 1], -np.inf, 0.0
             for w in range(min(L, t), 0, -1):  # the latest message comes in last, so that others need not wait for it
-                share[t, w] = times(mode, segments[row[w - 1]], length[w])
+                share[t, w] = kept_times(mode, segments[row[w - 1]], length[w])
                 top, rest = add(mode, top, rest, times(mode, ahead[t - w], share[t, w]))
             ahead[t] = here = total(mode, top, rest)
             if mode != REAL:
@@ -82,6 +98,7 @@ def sum_pass(mode: int) -> Any:
         offsets: Array,  # (B + 1,)
         todo: Array,  # which sentences
         limit: float,
+        least: float,  # what a message backwards is at least in real numbers, where it is possible
         scale: Array,  # (B,) how much the counts of each sentence weigh; empty if only log Z is wanted
         log_z: Array,  # (B,) out
         trouble: Array,  # (B,) out: do this one again in logs
@@ -115,6 +132,8 @@ def sum_pass(mode: int) -> Any:
             worst = 0.0
             for t in range(n, 0, -1):
                 mass = behind[t]
+                if mode == REAL and mass < least and goes_on(segments, length, here, behind, t):
+                    mass = behind[t] = least
                 worst = max(worst, mass)
                 for w in range(1, min(L, t) + 1):
                     step = times(mode, share[t, w], mass)
@@ -132,6 +151,15 @@ def sum_pass(mode: int) -> Any:
                 count_segments(share, cells, begin, n, scale[b], n_segments, n_length, n_stop)
 
     return run
+
+
+@compiled
+def goes_on(segments: Array, length: Array, cells: Array, behind: Array, t: int) -> bool:
+    """Whether some segment may begin after t symbols, however unlikely."""
+    for w in range(1, min(len(length) - 1, len(cells) - t) + 1):
+        if segments[cells[t + w - 1, w - 1]] > 0 and length[w] > 0 and behind[t + w] > 0:
+            return True
+    return False
 
 
 @compiled
