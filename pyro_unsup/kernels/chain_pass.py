@@ -21,7 +21,7 @@ import math
 import numpy as np
 
 from .choice import choose
-from .ring import LOG, MAX, REAL, add, as_log, as_real, compiled, inverse, plus, times, total
+from .ring import LOG, MAX, REAL, add, as_log, as_real, compiled, inverse, longest_of, plus, times, total
 
 #: The product of norms stays in this range, far from the ends of float64: so no digit is lost.
 LOW, HIGH = 2.0**-500, 2.0**500
@@ -45,9 +45,7 @@ def message_sizes(second, tokens, support_at, words, begin, at):  # at: (T + 1,)
 @compiled
 def room_for(second, support_at, words, offsets, todo):
     """The length of the longest sequence, and the cells of the messages that take the most room."""
-    T, cells = 0, 0
-    for s in todo:
-        T = max(T, offsets[s + 1] - offsets[s])
+    T, cells = longest_of(offsets, todo), 0
     at = np.empty(T + 1, np.int64)
     for s in todo:
         message_sizes(second, offsets[s + 1] - offsets[s], support_at, words, offsets[s], at)

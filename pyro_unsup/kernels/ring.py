@@ -12,11 +12,14 @@ one exponential; :func:`plus` costs an exponential and a logarithm.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit
 
 from .limits import FAST, tiny
+
+Array = np.ndarray[Any, Any]
 
 REAL, LOG, MAX = 0, 1, 2
 
@@ -90,6 +93,15 @@ def total(mode: int, top: float, rest: float) -> float:
     if mode == REAL:
         return rest
     return top if mode == MAX or top == -np.inf else top + math.log(rest)
+
+
+@compiled
+def longest_of(offsets: Array, todo: Array) -> int:  # (B + 1,), (n,)
+    """How long the longest of some examples is."""
+    longest = 0
+    for b in todo:
+        longest = max(longest, offsets[b + 1] - offsets[b])
+    return longest
 
 
 @compiled

@@ -31,6 +31,7 @@ from .ring import (
     compiled,
     inverse,
     kept_times,
+    longest_of,
     one,
     plus,
     times,
@@ -106,7 +107,7 @@ def sum_pass(mode: int) -> Any:
         n_length: Array,  # (L + 1,) added to
         n_stop: Array,  # (2,) added to
     ) -> None:
-        L, longest = len(length) - 1, most_symbols(offsets, todo)
+        L, longest = len(length) - 1, longest_of(offsets, todo)
         ahead, behind, moved = np.empty(longest + 1), np.empty(longest + 1), np.empty(longest + 1, np.int64)
         share = np.empty((longest + 1, L + 1))  # of each segment: its weight, then its posterior
         heavy = max(1.0, segments.max()) * max(1.0, length.max())
@@ -163,14 +164,6 @@ def goes_on(segments: Array, length: Array, cells: Array, behind: Array, t: int)
 
 
 @compiled
-def most_symbols(offsets: Array, todo: Array) -> int:
-    longest = 0
-    for b in todo:
-        longest = max(longest, offsets[b + 1] - offsets[b])
-    return longest
-
-
-@compiled
 def count_segments(
     share: Array,  # (n + 1, L + 1) posterior of each segment, by its end and its length
     cells: Array,  # (symbols, L)
@@ -208,7 +201,7 @@ def decode_pass(mode: int) -> Any:
         uniforms: Array,  # (symbols,) float64 in [0, 1); any, if the best is wanted
         structure: Array,  # (symbols,) out: 1 where a segment ends, 0 inside one, -1 where there is no segmentation
     ) -> None:
-        L, longest = len(length) - 1, most_symbols(offsets, todo)
+        L, longest = len(length) - 1, longest_of(offsets, todo)
         ahead, share, moved = np.empty(longest + 1), np.empty((longest + 1, L + 1)), np.empty(0, np.int64)
         terms = np.empty(L)
         for b in todo:

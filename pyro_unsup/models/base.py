@@ -4,13 +4,56 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Collection, Mapping
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
+from ..distributions.ragged import offsets_of
 from ..errors import StructureError
 from ..tables import Declaration
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """Examples as a model sees them: their rows end to end.
+
+    :param cells: (rows, ...).
+    :param lengths: (B,) rows of each example.
+    """
+
+    cells: Tensor
+    lengths: Tensor
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @cached_property
+    def offsets(self) -> Tensor:  # (B + 1,)
+        """Where each example begins, and where the last one ends."""
+        return offsets_of(self.lengths)
+
+    def select(self, indices: Any) -> Self:
+        """The same of some examples: integers in any order, or one truth value an example."""
+        which = torch.as_tensor(indices)
+        which = which if which.numel() else which.long()
+        lengths = self.lengths[which]
+        return type(self)(self.cells[runs(self.offsets[:-1][which], lengths)], lengths)
+
+
+def runs(starts: Tensor, sizes: Tensor) -> Tensor:  # (n,), (n,) -> (sum of sizes,)
+    """Runs of numbers, end to end.
+
+    >>> import torch
+    >>> from pyro_unsup.models.base import runs
+    >>> runs(torch.tensor([5, 0]), torch.tensor([2, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    ends = sizes.cumsum(0)
+    total = int(ends[-1]) if len(ends) else 0
+    return torch.arange(total) + torch.repeat_interleave(starts - ends + sizes, sizes, output_size=total)
 
 
 class Model:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sized
-from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyro
@@ -12,42 +10,21 @@ import torch
 from torch import Tensor
 
 from ..distributions import Mixture
-from ..distributions.ragged import offsets_of
 from ..errors import StructureError
 from ..tables import Axis, Declaration, Layout, declare
-from .base import Model, check_settings, concentrations, plain_names, size_of
+from .base import Examples, Model, check_settings, concentrations, plain_names, size_of
 from .sentences import as_flat, check_vocab
 
 if TYPE_CHECKING:
     from .gibbs_clusters import ClusterState
 
 
-@dataclass(frozen=True, eq=False)
-class Bags:
+class Bags(Examples):
     """Documents as the model sees them.
 
     :param cells: (cells, 2) a word and how often it occurs, document by document.
     :param lengths: (B,) cells of each document.
     """
-
-    cells: Tensor
-    lengths: Tensor
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    @cached_property
-    def offsets(self) -> Tensor:  # (B + 1,)
-        """Where each document begins, and where the last one ends."""
-        return offsets_of(self.lengths)
-
-    def select(self, indices: Any) -> Bags:
-        """The documents at these places, in this order."""
-        chosen = torch.as_tensor(indices, dtype=torch.long)
-        lengths = self.lengths[chosen]
-        shift = self.offsets[chosen] - offsets_of(lengths)[:-1]
-        places = torch.arange(int(lengths.sum())) + torch.repeat_interleave(shift, lengths)
-        return Bags(self.cells[places], lengths)
 
 
 class Clusterer(Model):
