@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..array import Array
 from .chain_dense import dense_pass
 from .chain_draw import draw_pass
 from .chain_pass import best_pass, draw_log_pass, draw_scaled_pass, log_pass, sparse_pass
@@ -18,7 +19,6 @@ from .plumbing import OnePass, in_shards, uniform_numbers
 from .room import room
 from .threads import NUMBERS_A_TOKEN, in_parts
 
-Array = np.ndarray[Any, Any]
 #: start, trans, stop, emit (V, K), and the logs of what was divided out of its rows (V,)
 Tables = tuple[Array, Array, Array, Array, Array]
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ..array import Array
 from .choice import choose
 from .exp_log import exp_below
 from .ring import (
@@ -36,8 +37,6 @@ from .ring import (
     total,
     zero,
 )
-
-Array = np.ndarray[Any, Any]
 
 ARC = 4 / 27
 

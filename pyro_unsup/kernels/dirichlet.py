@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numba import njit
 
+from ..array import Array
 from .plumbing import in_shards
-
-Array = np.ndarray[Any, Any]
 
 #: Steps of a search that has long found what there is to be found.
 STEPS = 100

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-Array = np.ndarray[Any, Any]
+from ..array import Array
 
 TINY = float(np.finfo(np.float64).tiny)
 

@@ -7,16 +7,13 @@ Transposed products go through cells in order, on one thread, so that sums do no
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 from numba import njit
 
+from ..array import Array
 from .plumbing import in_shards
 from .threads import in_parts
-
-Array = np.ndarray[Any, Any]
 
 
 def add_factored(

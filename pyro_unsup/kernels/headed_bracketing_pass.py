@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ..array import Array
 from .bracketing_pass import log_ratios, scale_down, settle
 from .choice import choose
 from .dependency_pass import fill_arcs
@@ -35,8 +36,6 @@ from .ring import (
     times,
     total,
 )
-
-Array = np.ndarray[Any, Any]
 
 
 @compiled

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-Array = np.ndarray[Any, Any]
+from ..array import Array
 
 #: No reordering that could hide a NaN or an infinity: the certificate relies on them.
 FAST = {"reassoc", "contract", "arcp", "nsz"}

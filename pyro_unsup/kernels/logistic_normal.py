@@ -15,15 +15,13 @@ the bound is concave in (m, s2).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numba import njit
 
+from ..array import Array
 from .limits import FAST
 from .plumbing import in_shards
-
-Array = np.ndarray[Any, Any]
 
 #: The longest step of a mean that is tried: beyond it the curvature where the step began says little.
 REACH = 4.0

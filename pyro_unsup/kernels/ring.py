@@ -12,14 +12,12 @@ one exponential; :func:`plus` costs an exponential and a logarithm.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numba import njit
 
+from ..array import Array
 from .limits import FAST, tiny
-
-Array = np.ndarray[Any, Any]
 
 REAL, LOG, MAX = 0, 1, 2
 

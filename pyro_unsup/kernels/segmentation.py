@@ -9,11 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..array import Array
 from .limits import LEAST, LIMIT, kept_exp
 from .plumbing import OnePass, Tables, in_shards, uniform_numbers
 from .segmentation_pass import best_pass, draw_pass, log_pass, scaled_pass
-
-Array = np.ndarray[Any, Any]
 
 #: So many symbols take the time of one token of a chain, by which :func:`.threads_for` counts.
 SYMBOLS_A_TOKEN = 16

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from ..array import Array
 from .choice import choose
 from .ring import (
     LOG,
@@ -38,8 +39,6 @@ from .ring import (
     total,
     zero,
 )
-
-Array = np.ndarray[Any, Any]
 
 #: Messages outside this range are brought back to 1: wide, so that it seldom happens; far from the ends of float64.
 LOW, HIGH = 2.0**-200, 2.0**200

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..array import Array
 from ..errors import StructureError
 from .sentences import as_flat, check_numbers, check_vocab
 
 if TYPE_CHECKING:
     from .tagger import Tagger
-
-Array = np.ndarray[Any, Any]
 
 
 class TagState:

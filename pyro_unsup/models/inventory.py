@@ -11,10 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..array import Array
 from ..errors import StructureError
 from ..tables import Axis
-
-Array = np.ndarray[Any, Any]
 
 #: What rows are for, and what stands for yields and contexts that are not known.
 KINDS, UNKNOWN = ("distituent", "constituent"), ("<unknown>",)

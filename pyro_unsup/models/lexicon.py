@@ -10,12 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..array import Array
 from ..distributions.alignment.grid import Grid
 from ..errors import StructureError
 from ..tables import Axis
 from .pairs import Pairs
-
-Array = np.ndarray[Any, Any]
 
 #: How many threads could share a large text.
 SHARDS = 4

@@ -10,11 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..array import Array
 from ..distributions.ragged import offsets_of
 from ..errors import StructureError
 from .base import Examples
-
-Array = np.ndarray[Any, Any]
 
 
 class Segments(Examples):

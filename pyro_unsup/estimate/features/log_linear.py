@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...array import Array
 from ...errors import DivergenceError, NotDescribable, TableError
 from ...tables import Declaration
 from ..base import Declarations, Differentiable, Tensors
@@ -16,8 +17,6 @@ from .feature_names import FeatureNames
 from .features import Features
 from .lbfgs import LBFGS, Point
 from .template import Template
-
-Array = np.ndarray[Any, Any]
 
 #: The one thing that it remembers: the weights of all features.
 MEMORY = "features"

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...array import Array
 from ...distributions.segments import row_index, segment_log_softmax
 from ...errors import FitError, TableError
 from ...registry import PlainSettings
@@ -18,7 +19,7 @@ from ..base import Declarations, Parametric, TablePosterior, Tensors
 from ..settings import is_number, to_tensor
 from ..table_rows import TableRows
 from .covariance import Given, brief, covariance_of, know_some_label, understood
-from .logistic_normal_updates import MAY_FALL, Array, Posterior, at_prior, fitted
+from .logistic_normal_updates import MAY_FALL, Posterior, at_prior, fitted
 from .normal_prior import TablePrior, learned
 
 #: What is added to the variances of a covariance that is learned. It is the scale of a prior that keeps it from

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
+from ...array import Array
 from ..limits import LEAST, LIMIT, keep_possible, kept_exp, tiny
 from ..plumbing import OnePass, uniform_numbers
 from ..room import room as memory
@@ -21,7 +22,6 @@ from .cells import gather
 from .hmm_pass import best_pass, draw_pass, log_pass, scaled_pass
 from .rows import Trellises, add_up, cell_logs, in_row_shards, in_runs
 
-Array = np.ndarray[Any, Any]
 Tables = dict[str, Tensor]
 
 TAKES = ("links",)

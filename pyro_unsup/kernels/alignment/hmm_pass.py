@@ -16,11 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from ...array import Array
 from ..choice import choose
 from ..ring import LOG, MAX, REAL, add, as_log, as_real, compiled, inverse, kept_times, one, plus, times, total, zero
 from .cells import load, load_logs, store
-
-Array = np.ndarray[Any, Any]
 
 
 @compiled
