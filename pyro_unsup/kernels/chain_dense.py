@@ -118,25 +118,25 @@ def dense_pass(
             for i in range(n):
                 s = order[first + i]
                 w = words[offsets[s] + t]
+                mine, pulled, weights = back[r0 + i], pull[r0 + i], emit[w]
                 low = 0
                 for k in range(K):
-                    low += back[r0 + i, k] < least
+                    low += mine[k] < least
                 if low > 0 and i < longer:
-                    onward, ahead_of = back[at[t + 1] + i], words[offsets[s] + t + 1]
+                    onward, next_weights = back[at[t + 1] + i], emit[words[offsets[s] + t + 1]]
                     for k in range(K):
-                        if back[r0 + i, k] < least and leads_on(trans[k], emit[ahead_of], onward):
-                            back[r0 + i, k] = least
+                        if mine[k] < least and leads_on(trans[k], next_weights, onward):
+                            mine[k] = least
                 shrink = one / norm[r0 + i]
-                top = zero
-                for k in range(K):
-                    reach = back[r0 + i, k] * shrink
-                    top = max(top, reach)
-                    back[r0 + i, k] = reach
-                    pull[r0 + i, k] = reach * emit[w, k]
                 # Messages forwards meet the transitions before they are divided by their norm.
-                if t > 0:
-                    top /= norm[at[t - 1] + i]
-                if not (top <= limit):
+                most = limit * norm[at[t - 1] + i] if t > 0 else limit
+                beyond = 0
+                for k in range(K):
+                    reach = mine[k] * shrink
+                    beyond += not (reach <= most)
+                    mine[k] = reach
+                    pulled[k] = reach * weights[k]
+                if beyond > 0:
                     trouble[s] = True
 
         for t in range(T):
