@@ -5,15 +5,12 @@ Tables lie (D, K), so that the inner loop goes over states side by side. A coord
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ..array import Array
 from .plumbing import in_shards
 from .ring import compiled
 from .room import room
-
-Array = np.ndarray[Any, Any]
 
 #: Numbers that take as long as a token of a chain, by which threads are counted.
 CELLS_A_TOKEN = 16
