@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 BAD_INPUT, INTERRUPTED = 2, 130  # exit codes
-MAX_SEED = 2**63 - 1 - 1000  # what generators take, less room for restarts to count up from it
 
 
 def console(stderr: bool = False) -> Console:

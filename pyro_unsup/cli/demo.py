@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import InputError
+from ..tasks.shared_options import MAX_SEED
 from .board import Board, board_of
-from .common import MAX_SEED, console
+from .common import console
 from .pages import opening, sample, say, scores_page, starts_page, tags_page
 
 if TYPE_CHECKING:

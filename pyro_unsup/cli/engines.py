@@ -18,11 +18,11 @@ from ..infer.init import from_weights, noise
 from ..infer.schedules import Loosen, fixed, geometric
 from ..infer.stepwise import check_power
 from ..tasks.option import Given, spelt
+from ..tasks.shared_options import BATCH_SIZE
 from ..tasks.task import Task
 from ..tasks.texts import belongs, finite, say
 from ..tasks.values import Plan
 from .constraints import component_of
-from .options import BATCH_SIZE
 
 if TYPE_CHECKING:
     from ..infer import Initial
@@ -56,7 +56,8 @@ def check(task: Task, given: Given) -> None:
         belongs(given, "constraint", "free", "evenly")
         for text in given.constraint or ():
             component_of(text, task)
-        _polytope(given)
+        if given.constraint:
+            _polytope(given)
 
 
 def weighing(given: Given) -> list[str]:

@@ -181,9 +181,8 @@ def normalise_rows(declaration: Declaration, counts: Tensor, old: Tensor) -> Ten
     :raises TableError: naming the table and its first empty row.
     """
     layout = declaration.layout
-    totals = layout.row_sum(counts)
+    weights, totals = layout.as_shares(counts)
     empty = ~(totals > 0)
-    weights = layout.log_shares(counts, totals)
     if not bool(empty.any()):
         return weights
     if declaration.unvisited == "error":

@@ -15,7 +15,7 @@ from torch import Tensor
 from ..distributions import Mixture
 from ..distributions.ragged import offsets_of
 from ..errors import StructureError
-from ..tables import Axis, Declaration, Layout, declare
+from ..tables import Declaration, declare, dense_tables
 from .sentences import as_flat, check_vocab
 
 if TYPE_CHECKING:
@@ -91,21 +91,9 @@ class Clusterer:
         self.clusters, self.vocab = clusters, vocab
         self.states = clusters
         self.words = vocab if isinstance(vocab, int) else len(vocab)
-        shapes = {"cluster": (clusters,), "words": (clusters, self.words)}
-        given = prior if isinstance(prior, Mapping) else dict.fromkeys(shapes, prior)
-        if unknown := given.keys() - shapes.keys():
-            raise StructureError(f"prior names tables that this clusterer does not have: {sorted(unknown)}")
-        axes = (Axis("cluster", clusters), Axis("word", vocab))
-        self._tables = {
-            name: Declaration(
-                name,
-                Layout.dense(*shape),
-                torch.tensor(given.get(name, 1.0), dtype=torch.float64),
-                "keep" if name == "words" else "error",
-                axes=axes[: len(shape)],
-            )
-            for name, shape in shapes.items()
-        }
+        axes: dict[str, dict[str, int | Sized]]
+        axes = {"cluster": {"cluster": clusters}, "words": {"cluster": clusters, "word": vocab}}
+        self._tables = dense_tables("this clusterer", axes, prior, keep=["words"])
         self._last: tuple[Any, Bags] | None = None
 
     def __call__(self, documents: Any = None, lengths: Any = None) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor
 from ..distributions import Dependency
 from ..distributions.ragged import check_lengths, offsets_of
 from ..errors import StructureError
-from ..tables import Axis, Declaration, Layout, declare
+from ..tables import Declaration, Layout, declare, dense_tables
 from .harmonic import READINGS
 from .sentences import Sentences, as_flat, as_parsed, vocab_of
 
@@ -25,6 +25,7 @@ _AXES = {
     "attach": ("head", "direction", "child"),
     "stop": ("head", "direction", "adjacency", "decision"),
 }
+_LABELS = {"direction": ("left", "right"), "adjacency": ("adjacent", "beyond"), "decision": ("stop", "continue")}
 
 
 class DMV:
@@ -63,27 +64,11 @@ class DMV:
 
     def __init__(self, tags: int | Sized, prior: float | Mapping[str, float] = 1.0) -> None:
         self.tags = tags
-        self.symbols = K = tags if isinstance(tags, int) else len(tags)
-        given = prior if isinstance(prior, Mapping) else dict.fromkeys(_AXES, prior)
-        if unknown := given.keys() - _AXES.keys():
-            raise StructureError(f"prior names tables that a DMV does not have: {sorted(unknown)}")
-        axes = {name: Axis(name, tags) for name in ("head", "child")}
-        axes |= {
-            "direction": Axis("direction", ("left", "right")),
-            "adjacency": Axis("adjacency", ("adjacent", "beyond")),
-            "decision": Axis("decision", ("stop", "continue")),
-        }
+        self.symbols = tags if isinstance(tags, int) else len(tags)
+        labels: dict[str, int | Sized] = {"head": tags, "child": tags, **_LABELS}
+        axes = {name: {axis: labels[axis] for axis in names} for name, names in _AXES.items()}
         # A tag that is always last never has children to its right, and the like.
-        self._tables = {
-            name: Declaration(
-                name,
-                Layout.dense(*(K if axis in ("head", "child") else 2 for axis in names)),
-                torch.tensor(given.get(name, 1.0), dtype=torch.float64),
-                "error" if name == "root" else "keep",
-                axes=tuple(axes[axis] for axis in names),
-            )
-            for name, names in _AXES.items()
-        }
+        self._tables = dense_tables("a DMV", axes, prior, keep=["attach", "stop"])
 
     @classmethod
     def of(cls, sentences: Any, prior: float | Mapping[str, float] = 1.0) -> DMV:
