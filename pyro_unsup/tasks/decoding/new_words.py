@@ -1,7 +1,12 @@
 """Which tags a word may have that a tagger has never met: its ending and its shape tell.
 
-Only the fit is needed. p(t) is how often the chain visits a tag. p(t | v) ~ p(v | t) p(t) are the tags of a known word
-v. A new word w has the tags of the known words that look like it:
+A tagger that was trained with features has weights for the ending and the shape of any word (:func:`by_features`):
+
+    p(w | t) ~ exp(sum of the weights of the features of w with t)
+
+where the feature of the word itself, which was never seen, has weight zero. Without features, known words decide
+(:func:`emissions`). p(t) is how often the chain visits a tag. p(t | v) ~ p(v | t) p(t) are the tags of a known word v.
+A new word w has the tags of the known words that look like it:
 
     p(t | w) = mean of p(t | v) over the words v with the same shape and the same last three letters
 
@@ -25,6 +30,9 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+
+from ...estimate import FeatureNames
+from ...estimate.templates.tagging import word_function
 
 Array = np.ndarray[Any, Any]
 
@@ -61,6 +69,59 @@ def emissions(known: Sequence[str], weights: Mapping[str, Tensor], order: int, n
         found = (sums[here] + BACKED_OFF * found) / (counts[here, None] + BACKED_OFF)
     with np.errstate(divide="ignore"):
         return torch.from_numpy((np.log(found) - np.log(np.maximum(tags, 1e-300))).T.copy())
+
+
+def by_features(
+    names: FeatureNames, w: Tensor, emission: Tensor, tags: Sequence[Any], known: Sequence[str], new: Sequence[str]
+) -> Tensor | None:
+    """(tags, new words) log-weights of words that the model has not met, by the weights of their features.
+
+    None if the features are not those of :func:`pyro_unsup.templates.tagging`: a fit keeps the names of its features,
+    not the functions that find them in a word. So the table that the features give known words is compared with the
+    table of the fit.
+
+    :param names: of the features.
+    :param w: (features,) their weights.
+    :param emission: (tags, known words) the log-weights that they stand for.
+    :param tags: the labels of tags that features speak of.
+    :param known: the words of the model.
+    :param new: the others.
+    """
+    logits = _logits(names, w, tags, [*known, *new])
+    if logits is None:
+        return None
+    table = emission.double()
+    mine = logits[:, : len(known)].where(table > -torch.inf, -torch.inf)
+    total = mine.logsumexp(-1, keepdim=True)
+    if not torch.allclose((mine - total).exp(), table.exp(), rtol=1e-3, atol=1e-9):
+        return None
+    return logits[:, len(known) :] - total
+
+
+def _logits(names: FeatureNames, w: Tensor, tags: Sequence[Any], words: Sequence[str]) -> Tensor | None:
+    """(tags, words) sums of the weights of features; None if the features of a template cannot be found again."""
+    number = {tag: k for k, tag in enumerate(tags)}
+    found = np.zeros((len(words), len(tags)))
+    for family in names.families:
+        if family.table != "emission":
+            continue
+        longest = max((len(value) for value in family.decisions if isinstance(value, str)), default=0)
+        function = word_function(family.template, longest)
+        if function is None or family.axes != ("tag", "word"):
+            return None
+        numbers = np.arange(family.size)
+        if family.pairs is None:
+            values, contexts = np.divmod(numbers, len(family.contexts))
+        else:
+            contexts, values = family.pairs.T
+        weights = np.zeros((len(family.decisions), len(tags)))  # of each value, by tag
+        weights[values, np.array([number[tag] for (tag,) in family.contexts])[contexts]] = w[family.at(numbers)]
+        place = {value: k for k, value in enumerate(family.decisions)}
+        for i, word in enumerate(words):
+            seen = function(word)
+            fired = [place[one] for one in (seen if isinstance(seen, list) else [seen]) if one in place]
+            found[i] += weights[fired].sum(0)
+    return torch.from_numpy(found.T.copy())
 
 
 def visits(weights: Mapping[str, Tensor], order: int) -> Array:  # (tags,)
