@@ -111,8 +111,11 @@ def _estimate(plan: Plan, given: Given, fit_start: bool) -> Estimate:
         return plan.estimate or (AddLambda(given.smooth) if given.smooth else Normalise())
     found, kappa = plan.templates(), given.features
     if isinstance(found, Mapping):
-        return {table: LogLinear(own, kappa, fit_start=fit_start) for table, own in found.items()}
-    return LogLinear(found, kappa, fit_start=fit_start)
+        return {
+            table: LogLinear(own, kappa, fit_start=fit_start, begin_with=plan.features.get(table))
+            for table, own in found.items()
+        }
+    return LogLinear(found, kappa, fit_start=fit_start, begin_with=next(iter(plan.features.values()), None))
 
 
 def _polytope(given: Given) -> Loosen:

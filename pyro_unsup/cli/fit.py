@@ -132,7 +132,8 @@ def _further(plan: Plan, model: Any, given: Given) -> Plan:
             f"holds {saved.model!r:.200}, and this text and these options make {model!r:.200} with other words: "
             "--from needs the same text and options as before", given.from_model
         )  # fmt: skip
-    return replace(plan, start=from_weights(saved), noise=0.0)
+    features = {table: (names, saved.memory[key]) for key, names in saved.features.items() for table in names.tables}
+    return replace(plan, start=from_weights(saved), noise=0.0, features=features)
 
 
 def _identity(task: Task, model: Any, checksums: dict[str, str], given: Given) -> dict[str, Any]:

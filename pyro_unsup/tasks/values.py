@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 from .option import Option
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ..estimate import FeatureNames
     from ..infer import Initial
     from ..infer.estimation import Estimate
 
@@ -113,6 +116,7 @@ class Plan:
     :param noise: on that start; None for that of the recipe.
     :param estimate: how counts become weights, if ``--smooth`` does not say it all.
     :param templates: makes the templates of the features that tables may have; others have a feature for each cell.
+    :param features: by table, the names and weights of features to start with (``LogLinear(begin_with=...)``).
     :param toward: what skewed annealing starts from.
     :param max_iterations: None for those of the engine.
 
@@ -125,6 +129,7 @@ class Plan:
     noise: float | None = None
     estimate: Estimate | None = None
     templates: Callable[[], Any] = list
+    features: Mapping[str, tuple[FeatureNames, Tensor]] = field(default_factory=dict)
     toward: str | None = None
     max_iterations: int | None = None
 
