@@ -58,6 +58,27 @@ def test_weights_are_what_is_documented(word: str) -> None:
     np.testing.assert_allclose(found, expected / tags, rtol=1e-6)
 
 
+@pytest.mark.parametrize("word", ["running", "Will", "qqq"])
+def test_the_unknown_symbol_and_the_look_of_a_word_decide_together(word: str) -> None:
+    weights = {name: table.double().log() for name, table in TABLES.items()}
+    joint = TABLES["emission"].double().numpy() * visits(weights, 1)[:, None]
+    posterior = joint / joint.sum(0)
+    alone = emissions(KNOWN, weights, 1, [word]).exp().numpy()[:, 0]
+    expected = alone * posterior[:, KNOWN.index("9-10")] / posterior.mean(1)
+    expected /= (expected * visits(weights, 1)).sum()
+    np.testing.assert_allclose(emissions(KNOWN, weights, 1, [word], "9-10").exp().numpy()[:, 0], expected, rtol=1e-6)
+    np.testing.assert_allclose(emissions(KNOWN, weights, 1, [word], "<unk>").exp().numpy()[:, 0], alone)
+
+
+def test_a_tagger_without_a_dictionary_asks_its_unknown_symbol() -> None:
+    vocab = Vocab([*KNOWN, "<unk>"], unknown="<unk>")
+    text = Corpus.of([["the", "odd", "cats", "."], ["a", "quick", "Anna", "."], ["the", "tired", "dogs", "."]] * 4)
+    fit = pu.EM(pu.models.Tagger(3, vocab)).run(text.with_vocab(vocab), iterations=1, progress=False)
+    new = emissions(list(vocab), fit.weights, 1, ["zebra"], "<unk>")[:, 0]
+    expected = (fit.weights["start"] + new).softmax(-1)
+    torch.testing.assert_close(fit.decode(Corpus.of([["zebra"]])).posterior.marginals[0], expected)
+
+
 def small() -> tuple[pu.Fit, Corpus]:
     """A tagger that knows by a dictionary what words are."""
     stems = ["walk", "talk", "jump", "play", "work", "call", "turn", "look"]

@@ -18,8 +18,10 @@ is. So classes of few words, such as determiners, get little. Where few words lo
 for n = 3, 2, 1, then the shape alone, then all words. The weight of the word is p(t | w) / p(t), which is p(w | t) up
 to a constant: the chain does the rest.
 
-The unknown symbol of a vocabulary counts as one word among all words. What it learned is little: EM without labels
-often gives it a tag of its own.
+If rare words became one unknown symbol u in training, that symbol tells which tags rare words have. So does the look
+of the word, and p(t | w) is multiplied by p(t | u) / (mean of p(t | v) over all words v). That is right if both tell
+about the tag on their own. With a dictionary the unknown symbol counts as one word among all words: it may have any
+tag there, and EM often gives it a tag of few words.
 """
 
 from __future__ import annotations
@@ -44,12 +46,15 @@ STEPS = 200  # of the chain, at most
 CLOSE = 1e-9
 
 
-def emissions(known: Sequence[str], weights: Mapping[str, Tensor], order: int, new: Sequence[str]) -> Tensor:
+def emissions(
+    known: Sequence[str], weights: Mapping[str, Tensor], order: int, new: Sequence[str], unknown: str | None = None
+) -> Tensor:
     """(tags, new words) log-weights of words that the model has not met.
 
     :param known: the words of the model.
     :param weights: its tables.
     :param new: the others.
+    :param unknown: the symbol that rare words became in training, if it tells which tags they have.
     """
     tags = visits(weights, order)  # (tags,)
     joint = weights["emission"].double().softmax(-1).nan_to_num().cpu().numpy() * tags[:, None]  # (tags, words)
@@ -67,6 +72,11 @@ def emissions(known: Sequence[str], weights: Mapping[str, Tensor], order: int, n
         np.add.at(counts, rows[rows >= 0], 1.0)
         here = [names[name] for name in mine]
         found = (sums[here] + BACKED_OFF * found) / (counts[here, None] + BACKED_OFF)
+    rare = known.index(unknown) if unknown in known else -1
+    if rare in met:
+        mean = by_word.mean(0)
+        found = found * np.divide(joint[:, rare] / total[rare], mean, out=np.zeros_like(mean), where=mean > 0)
+        found /= np.maximum(found.sum(1, keepdims=True), 1e-300)
     with np.errstate(divide="ignore"):
         return torch.from_numpy((np.log(found) - np.log(np.maximum(tags, 1e-300))).T.copy())
 

@@ -104,7 +104,8 @@ def _new_emissions(fit: Fit, words: Sequence[str], new: Sequence[str]) -> torch.
             found = by_features(names, fit.memory[key], fit.weights["emission"], tags, words, new)
             if found is not None:
                 return found
-    return emissions(words, fit.weights, model.order, new)
+    restricted = model.declarations()["emission"].layout.support is not None
+    return emissions(words, fit.weights, model.order, new, None if restricted else model.vocab.unknown)
 
 
 def with_unknown(fit: Fit) -> Fit:
