@@ -15,7 +15,7 @@ from ..infer.processes import LostProcess, by_first
 from ..results import Reason, load
 from ..results.storage import may_write
 from ..tasks.option import Given
-from ..tasks.shared_options import BATCH_SIZE
+from ..tasks.shared_options import BATCH_SIZE, TOLERANCE
 from ..tasks.shown import printable
 from ..tasks.task import Task
 from ..tasks.texts import finite, say
@@ -37,6 +37,8 @@ def fit(task: Task, given: Given) -> None:
     for name in ("tolerance", "smooth", "noise"):
         finite(name, getattr(given, name))
     given, recipe = task.recommended(given)
+    if given.tolerance is None:
+        given.tolerance = TOLERANCE
     check(task, given)
     if not task.streams:
         given.vocab_from = None

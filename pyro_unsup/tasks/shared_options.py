@@ -10,7 +10,7 @@ from .option import ALGORITHM, BELIEFS, TEXT, TRAINING, Option, choice, flag, nu
 if TYPE_CHECKING:
     from .task import Task
 
-BATCH_SIZE = 100
+BATCH_SIZE, TOLERANCE = 100, 1e-6
 MAX_SEED = 2**63 - 1 - 1000  # the largest that generators take, less room for restarts to count up from it
 PRIOR, CHAINS = "Concentrations", "Chains"
 
@@ -60,7 +60,8 @@ def folder(what: str, panel: str) -> tuple[Option, ...]:
 def training(task: Task) -> tuple[Option, ...]:
     """How long to train, from where, and into what."""
     most = f"{task.recipe.max_iterations}; with --anneal 10000, --stepwise 20, --gradient 300"
-    own = under(
+    own = task.recipe.options.get("tolerance")
+    options = under(
         TRAINING,
         real("smooth", "Add this to every expected count; 0 is plain EM.", shown=task.recipe.smooth),
         number(
@@ -70,7 +71,12 @@ def training(task: Task) -> tuple[Option, ...]:
             shown=most,
             identity=False,
         ),
-        real("tolerance", "Stop when the objective's relative change is this small.", 1e-6, identity=False),
+        real(
+            "tolerance",
+            "Stop when the objective's relative change is this small.",
+            shown=f"{TOLERANCE:g}" + (f", or {own:g} as recommended" if own is not None else ""),
+            identity=False,
+        ),
         real("noise", "Size of the random noise that is added to the start.", shown=task.recipe.noise_shown),
         number("restarts", "How many starts to try; the best objective wins.", 1, identity=False),
         number("jobs", "Restarts to run in parallel.", shown="as many as there are cores", identity=False),
@@ -82,7 +88,7 @@ def training(task: Task) -> tuple[Option, ...]:
             flag="--from",
         ),
     )
-    return (*own, *folder("model", TRAINING))
+    return (*options, *folder("model", TRAINING))
 
 
 def algorithm(task: Task) -> tuple[Option, ...]:

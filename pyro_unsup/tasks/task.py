@@ -90,13 +90,13 @@ class Task:
     def recommended(self, given: Given) -> tuple[Given, Recipe | None]:
         """The options of ``fit`` with those of the recipe, and the recipe, if no option says how to learn."""
         how = [one.name for one in self.options("fit") if one.panel in (ALGORITHM, BELIEFS) or one.name == "smooth"]
-        values = (getattr(given, name) for name in how if name != "algorithm")
-        told = any(value is not None and value is not False for value in values)  # 0 is a value
+        told = any(_told(getattr(given, name)) for name in how if name != "algorithm")
         if told or given.algorithm == "em" or not self.takes_recipe(given) or not self.recipe.options:
             return given, None
         chosen = copy(given)
         for name, value in self.recipe.options.items():
-            setattr(chosen, name, value)
+            if not _told(getattr(chosen, name)):  # a tolerance may have been given
+                setattr(chosen, name, value)
         return chosen, self.recipe
 
     def check(self, given: Given) -> None:
@@ -281,3 +281,8 @@ class Task:
     def page_of_samples(self, samples: Any, **options: Any) -> Shown:
         """All that ``show`` shows of samples."""
         return of_samples(samples, self.labelled, self.show_samples(samples, **options))
+
+
+def _told(value: Any) -> bool:
+    """Whether an option was given. 0 is a value."""
+    return value is not None and value is not False

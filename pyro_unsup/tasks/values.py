@@ -88,14 +88,13 @@ class Recipe:
     :param max_iterations: in words, of plain EM.
     :param betas: the first beta of annealing, and the factor by which it grows.
     :param options: of ``fit``, that are taken if no option says how to learn. They are what our own tables show best
-        without labels. They cost more than plain EM: about five times as much for taggers, ten
-        times for clusterers.
+        without labels. They cost about four times as much as plain EM for clusterers, and five times for taggers.
     :param iterations: for these options; None for those of the engine.
     :param words: the same for people.
 
     >>> import pyro_unsup as pu
     >>> pu.tasks.find("clusterer").recipe.options
-    {'anneal': True, 'beta_factor': 2.0}
+    {'anneal': True, 'beta_start': 0.01, 'beta_factor': 2.0, 'tolerance': 1e-05}
     """
 
     noise: float | None = None
