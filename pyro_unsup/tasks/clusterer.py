@@ -67,8 +67,8 @@ class ClustererTask(Task):
     recipe = Recipe(
         noise=NOISE,
         noise_shown=f"{NOISE:g}",
-        options={"anneal": True, "beta_start": 0.01, "beta_factor": 2.0, "tolerance": 1e-5},
-        words="deterministic annealing (--anneal --beta-start 0.01 --beta-factor 2 --tolerance 1e-05)",
+        options={"anneal": True, "beta_start": 0.02, "beta_factor": 2.0, "tolerance": 1e-5},
+        words="deterministic annealing (--anneal --beta-start 0.02 --beta-factor 2 --tolerance 1e-05)",
     )
     streams = True
     likelihood = "loglik_per_token"

@@ -94,7 +94,7 @@ class Recipe:
 
     >>> import pyro_unsup as pu
     >>> pu.tasks.find("clusterer").recipe.options
-    {'anneal': True, 'beta_start': 0.01, 'beta_factor': 2.0, 'tolerance': 1e-05}
+    {'anneal': True, 'beta_start': 0.02, 'beta_factor': 2.0, 'tolerance': 1e-05}
     """
 
     noise: float | None = None

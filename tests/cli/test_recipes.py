@@ -53,7 +53,7 @@ def test_a_clusterer_is_annealed(tmp_path: Path, zoo: Path, run: Run) -> None:
     fit, said = trained(run, tmp_path / "m", "clusterer", zoo / "documents.txt", "--clusters", 3)
     assert SAID in said
     assert fit.config["engine"] == "Anneal"
-    assert fit.config["schedule"] == pu.schedules.geometric(0.01, 2)
+    assert fit.config["schedule"] == pu.schedules.geometric(0.02, 2)
     assert fit.config["tolerance"] == 1e-5
     for given in (1e-6, 0):  # what is given counts
         told = ("--clusters", 3, "--tolerance", given, "--max-iterations", 300)
