@@ -77,7 +77,7 @@ class ByModel(TyperCommand):
         use = f"{name}_samples" if sampled else name
         own = task.commands.get(use)
         if own is None and sampled and name == "predict":
-            raise InputError("holds samples, of which there are evaluate and show, not predict", folder)
+            raise InputError("holds samples; evaluate and show take samples, predict needs a model", folder)
         if own is None:
             kind = task.name if found is None else type(found.model).__name__
             what, instead = (f"samples of a {kind}", "pu.Samples.load") if sampled else (f"a {kind}", "pu.load")

@@ -38,7 +38,10 @@ def demo(
     out: Annotated[
         str, typer.Option("--out", "-o", metavar="DIR", help="Where to put text, model and pictures.")
     ] = "pyro-unsup-demo",
-    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Another seed, another text and other starts.")] = 0,
+    seed: Annotated[
+        int,
+        typer.Option(metavar="NUMBER", min=0, max=MAX_SEED, help="Another seed gives another text and other starts."),
+    ] = 0,
 ) -> None:
     """See it work: draw a text from a small grammar, find its parts of speech, and look at what was found.
 

@@ -124,16 +124,19 @@ def _read(task: Task, given: Given) -> tuple[Any, Any, int, dict[str, str]]:
 def _further(plan: Plan, model: Any, given: Given) -> Plan:
     """Start from the weights of a saved model, which has to be the same one."""
     saved = load(given.from_model).unhandled()
-    same = repr(saved.model) == repr(model) and all(
+    before, now = repr(saved.model), repr(model)
+    same_words = before != now or all(
         list(getattr(saved.model, name)) == list(getattr(model, name))
         for name in ("vocab", "source", "target", "tags")
         if hasattr(getattr(model, name, None), "__iter__")
     )
-    if not same:
+    if before != now or not same_words:
+        made = f"make {now:.200}" if same_words else "make such a model with other words"
         raise InputError(
-            f"holds {saved.model!r:.200}, and this text and these options make {model!r:.200} with other words: "
-            "--from needs the same text and options as before", given.from_model
-        )  # fmt: skip
+            f"holds {before:.200}, but this text and these options {made}: --from needs the same text and options as "
+            "before",
+            given.from_model,
+        )
     features = {table: (names, saved.memory[key]) for key, names in saved.features.items() for table in names.tables}
     return replace(plan, start=from_weights(saved), noise=0.0, features=features)
 
