@@ -47,7 +47,7 @@ class ByTask(TyperGroup):
 
 
 class ByModel(TyperCommand):
-    """A command on a saved model: what it does and takes is up to the model's task, so the model is looked at first.
+    """A command on a saved model. The task of the model decides its options, so the model is read first.
 
     The name of a task in the place of the folder does as well to ask for help.
     """

@@ -29,7 +29,7 @@ def console(stderr: bool = False) -> Console:
 
 
 def folder_of(out: str) -> Path:
-    """The folder that ``--out`` names, with a name of its own that a checkpoint can lie beside."""
+    """The folder that ``--out`` names, as a path with a name, so that a checkpoint folder can lie beside it."""
     return Path(out) if Path(out).name not in ("", "..") else Path(out).resolve()
 
 

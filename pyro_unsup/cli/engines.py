@@ -87,7 +87,7 @@ def engine_of(task: Task, model: Any, plan: Plan, given: Given) -> Engine:
             first, factor = task.recipe.betas
             first = first if given.beta_start is None else given.beta_start
             factor = factor if given.beta_factor is None else given.beta_factor
-            # Interchangeable states have to be shaken apart.
+            # Interchangeable states need noise to become different.
             shake: dict[str, Any] = {} if plan.start is None else {"jitter": 0.0}
             return Anneal(model, estimate, start, schedule=geometric(first, factor), toward=plan.toward, **shake)
         model = harden(model) if given.viterbi else model

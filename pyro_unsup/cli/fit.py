@@ -109,7 +109,7 @@ def fit(task: Task, given: Given) -> None:
 
 
 def _read(task: Task, given: Given) -> tuple[Any, Any, int, dict[str, str]]:
-    """Data, model, how many tokens the data have (0 if that is not known), and what makes the data the same."""
+    """Data, model, number of tokens (0 if unknown), and checksums of the data."""
     if given.vocab_from is None:
         data, model, size = task.prepare(given.file, given)
         say(f"{printable(given.file)}: {size}; {model!r}")
@@ -122,7 +122,7 @@ def _read(task: Task, given: Given) -> tuple[Any, Any, int, dict[str, str]]:
 
 
 def _further(plan: Plan, model: Any, given: Given) -> Plan:
-    """Start from the weights of a saved model, which has to be the same one."""
+    """Start from the weights of a saved model. It must have the same tables and words."""
     saved = load(given.from_model).unhandled()
     before, now = repr(saved.model), repr(model)
     same_words = before != now or all(

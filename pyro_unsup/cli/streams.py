@@ -67,7 +67,7 @@ class Reading:
         return batch
 
     def stop(self) -> None:
-        """End, after the mini-batch that is being learned from; at once if none is, for the next may never come."""
+        """Stop after the current mini-batch. If none is being learned from, stop at once: the next may never come."""
         self.stopped = True
         if self._waiting:
             raise KeyboardInterrupt

@@ -212,7 +212,7 @@ class Task:
         return {}
 
     def further(self, gold: Any, given: Given) -> dict[str, Any]:
-        """Other gold data to score besides, by their names in JSON: such as sentences longer than those of training."""
+        """More gold data to score, by their names in JSON, such as sentences longer than those of training."""
         return {}
 
     def sizes(self, fit: Fit, gold: Any, decoded: Any) -> dict[str, Any]:

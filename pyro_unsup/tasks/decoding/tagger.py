@@ -61,7 +61,7 @@ def decode(fit: Fit, text: Corpus, how: str = "viterbi") -> Tagged:
 
 
 def with_new_words(fit: Fit, text: Corpus, known: object) -> tuple[Fit, Any]:
-    """The fit with the words of a text that it has never met, which get the tags of words that look like them; and the
+    """The fit with the new words of a text added, which get weights by their features or looks; and the
     words of the text by its vocabulary. Nothing changes if there are none.
 
     A word that a dictionary lists and training has not met keeps the tags of the dictionary.
