@@ -129,7 +129,7 @@ class Parametric(ABC):
     def refine(
         self, declarations: Mapping[str, Declaration], counts: Mapping[str, Tensor], memory: Mapping[str, Tensor]
     ) -> dict[str, Tensor]:
-        """A short way towards :meth:`update`, after each mini-batch. By default all of it."""
+        """A cheaper form of :meth:`update`, called after each mini-batch. By default the same."""
         return self.update(declarations, counts, memory)
 
     def perturbed(
