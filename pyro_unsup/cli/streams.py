@@ -9,6 +9,7 @@ from ..errors import FitError, InputError, UnsupError
 from ..infer import StepwiseEM
 from ..results import Reason, load
 from ..tasks.option import Given, spelt
+from ..tasks.shared_options import TOLERANCE
 from ..tasks.texts import say
 from .training import Checkpoint, Interrupted, stopping
 
@@ -25,7 +26,7 @@ def check_stream(given: Given) -> None:
         raise UnsupError("--vocab-from belongs to --stepwise; add that, or leave it out")
     if given.vocab_from == given.file:
         raise UnsupError("--vocab-from is FILE itself; leave it out, or name another text that has the same words")
-    usual = {"max_iterations": None, "jobs": None, "order_seed": None, "restarts": 1, "tolerance": 1e-6}
+    usual = {"max_iterations": None, "jobs": None, "order_seed": None, "restarts": 1, "tolerance": TOLERANCE}
     usual["from_model"] = None
     asked = [name for name, value in usual.items() if getattr(given, name) != value]
     if asked:
@@ -66,7 +67,7 @@ class Reading:
         return batch
 
     def stop(self) -> None:
-        """End, after the mini-batch that is being learned from; at once if none is, for the next may never come."""
+        """Stop after the current mini-batch. If none is being learned from, stop at once: the next may never come."""
         self.stopped = True
         if self._waiting:
             raise KeyboardInterrupt
