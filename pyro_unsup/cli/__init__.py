@@ -1,4 +1,4 @@
-"""The command line: ``pyro-unsup demo | fit | sample | predict | evaluate | show | reproduce``.
+"""The command line: ``pyro-unsup demo | fit | sample | predict | forecast | evaluate | show | reproduce``.
 
 Only results go to standard output, so that it can be piped. Messages go to standard error. Exit codes: 0 done, 2 bad
 input or usage (one line says what, with file and line), 130 interrupted.
@@ -29,7 +29,7 @@ class _Commands(TyperGroup):
     """Lists the commands in the order of use, and turns errors into one line and an exit code."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return ["demo", "fit", "sample", "predict", "evaluate", "show", "reproduce"]
+        return ["demo", "fit", "sample", "predict", "forecast", "evaluate", "show", "reproduce"]
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         utf8_stdout()
@@ -127,7 +127,7 @@ def main(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
     ] = False,
 ) -> None:
-    """Learn hidden structure from unlabelled text.
+    """Learn hidden structure from unlabelled text and time series.
 
     Start with `pyro-unsup demo`. A file may be plain, gzip, bzip2 or xz; - is standard input.
     """

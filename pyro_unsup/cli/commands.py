@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 #: What is done with a saved model. Of samples there are only the last two.
 USES = {
     "predict": "Find the hidden structure of new text by a model, and write it out.",
+    "forecast": "Forecast what comes after the end of time series.",
     "evaluate": "Score a model, or samples, on data with gold structure.",
     "show": "Show what a model is and what it has learned, or what samples say.",
 }

@@ -15,7 +15,7 @@ from ..infer.processes import LostProcess, by_first
 from ..results import Reason, load
 from ..results.storage import may_write
 from ..tasks.option import Given
-from ..tasks.shared_options import BATCH_SIZE, TOLERANCE
+from ..tasks.shared_options import BATCH_SIZE
 from ..tasks.shown import printable
 from ..tasks.task import Task
 from ..tasks.texts import finite, say
@@ -38,12 +38,12 @@ def fit(task: Task, given: Given) -> None:
         finite(name, getattr(given, name))
     given, recipe = task.recommended(given)
     if given.tolerance is None:
-        given.tolerance = TOLERANCE
+        given.tolerance = task.recipe.tolerance
     check(task, given)
     if not task.streams:
         given.vocab_from = None
     if given.vocab_from is not None:
-        check_stream(given)
+        check_stream(task, given)
     task.check(given)
     data, model, tokens, checksums = _read(task, given)
     plan = task.plan(model, data, given)

@@ -10,7 +10,7 @@ from .option import ALGORITHM, BELIEFS, TEXT, TRAINING, Option, choice, flag, nu
 if TYPE_CHECKING:
     from .task import Task
 
-BATCH_SIZE, TOLERANCE = 100, 1e-6
+BATCH_SIZE = 100
 MAX_SEED = 2**63 - 1 - 1000  # the largest that generators take, less room for restarts to count up from it
 PRIOR, CHAINS = "Concentrations", "Chains"
 
@@ -35,9 +35,12 @@ def options_of(task: Task, command: str) -> list[Option]:
     elif command == "sample":
         every = [*sampling(task)]
     else:
-        every = {"predict": [OUT_FILE], "evaluate": [SCORES_JSON], "evaluate_samples": [SCORES_JSON, WHICH]}.get(
-            command, [JSON]
-        )
+        every = {
+            "predict": [OUT_FILE],
+            "forecast": [OUT_FILE],
+            "evaluate": [SCORES_JSON],
+            "evaluate_samples": [SCORES_JSON, WHICH],
+        }.get(command, [JSON])
     first = [] if command in ("fit", "sample") else [SAMPLES if command.endswith("_samples") else FOLDER]
     file = [replace(FILE, help=own.file)] if own.file or not first else []
     return [*first, *file, *sorted(own.options, key=lambda one: not one.positional), *every]
@@ -74,7 +77,7 @@ def training(task: Task) -> tuple[Option, ...]:
         real(
             "tolerance",
             "Stop when the objective's relative change is this small.",
-            shown=f"{TOLERANCE:g}" + (f", or {own:g} as recommended" if own is not None else ""),
+            shown=f"{task.recipe.tolerance:g}" + (f", or {own:g} as recommended" if own is not None else ""),
             identity=False,
         ),
         real("noise", "Size of the random noise that is added to the start.", shown=task.recipe.noise_shown),

@@ -235,6 +235,10 @@ class Task:
         advice += ["--smooth 0.1"] if self.smoothing_helps and not smoothed else []
         return f"train with {' '.join(advice)} for text like this" if advice else ""
 
+    def forecast(self, fit: Fit, data: Any, given: Given) -> Iterable[str]:
+        """What comes after the end of the data, as lines of text."""
+        raise UnsupError(f"the task {self.name} forecasts nothing")
+
     def show(self, fit: Fit, *args: Any, **options: Any) -> Shown:
         """What the model has learned."""
         return Shown()

@@ -86,6 +86,7 @@ class Recipe:
     :param noise_shown: the same in words.
     :param smooth: in words, what is added to expected counts.
     :param max_iterations: in words, of plain EM.
+    :param tolerance: the relative change of the objective that ends plain EM.
     :param betas: the first beta of annealing, and the factor by which it grows.
     :param options: of ``fit``, that are taken if no option says how to learn. They are what our own tables show best
         without labels. They cost about four times as much as plain EM for clusterers, and five times for taggers.
@@ -101,6 +102,7 @@ class Recipe:
     noise_shown: str = "0"
     smooth: str = "0"
     max_iterations: str = "100"
+    tolerance: float = 1e-6
     betas: tuple[float, float] = (1e-4, 1.2)
     options: Mapping[str, Any] = field(default_factory=dict)
     iterations: int | None = None
