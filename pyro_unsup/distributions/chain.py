@@ -6,13 +6,12 @@ from collections.abc import Mapping
 
 import torch
 from pyro.distributions import TorchDistribution
-from torch import Size, Tensor
+from torch import Tensor
 
 from ..errors import StructureError
 from ..kernels.threads import TOKENS_A_THREAD
 from .chain_stepwise import ChainStretch
 from .parts import States
-from .posterior import Posterior
 from .semiring import Sum
 from .sequences import Sequences
 from .structure import Potentials
@@ -180,10 +179,8 @@ class Chain(Sequences):
         return gain.argmax(-1)  # without steps, every position is on its own
 
     def parts(self, value: Tensor) -> States:
-        dist, words = self.laid_flat(value)
-        words = words if dist.data is None else dist.data[1]
-        shape = None if self.is_flat else value.shape[: value.dim() - len(self.event_shape) + 1]
-        return States(words, dist.rows.lengths, self.sizes["K"], shape)
+        words, lengths, form = self.described(value)
+        return States(words, lengths, self.sizes["K"], form)
 
     def check_structure(self, structure: Tensor) -> None:
         K = self.sizes["K"]
@@ -207,22 +204,6 @@ class Chain(Sequences):
         columns = touched["emission"]
         words = words.long() if columns is None else columns[words.long()]
         return ChainStretch(words.numpy(), dist.rows.offsets.numpy())
-
-    def draw_states(self) -> Tensor:  # (*draws, rows)
-        # Summing the observations out of every position leaves a chain over states alone, with one "word".
-        K = self.sizes["K"]
-        weights = {name: w.detach() for name, w in self.weights.items()}
-        if self.density is None:
-            mass = torch.logsumexp(weights.pop("emission"), -1, keepdim=True)  # (*batch, K, 1)
-        else:
-            batch = self.density.emission.batch_shape[:-2]
-            mass = weights["start"].new_zeros(*(1 for _ in batch), K, 1).expand(*batch, K, 1)
-        blanks = Chain(emission=mass, lengths=self.lengths, flat=self.is_flat, by_step=self.by_step, **weights)
-        dist, words = blanks.laid_flat(torch.zeros(blanks._blank_shape(), dtype=torch.long, device=mass.device))
-        return Posterior(dist, words)._decode(True, None)
-
-    def _blank_shape(self) -> Size:
-        return Size([self.event_shape[0]]) if self.is_flat else Size([*self._shape, self.event_shape[0]])
 
     # -- transitions that vary by step
 

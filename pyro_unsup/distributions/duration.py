@@ -1,0 +1,99 @@
+"""How long hidden states last: tables of log-weights, made from distributions over 0, 1, 2, ..."""
+
+from __future__ import annotations
+
+import torch
+from pyro.distributions import TorchDistribution
+from torch import Tensor
+
+from ..errors import StructureError
+from .semiring import LOG
+
+#: A tail is summed until its terms are e to the power of this, beside the largest of them.
+NEGLIGIBLE = -50.0
+#: So many terms at the most. A tail that is longer is so heavy that one minus the rest is exact enough.
+MOST_TERMS = 1 << 14
+
+
+def duration_table(duration: TorchDistribution, longest: int, renormalise: bool = False) -> Tensor:  # (*batch, K, D)
+    """Log-weights of lasting for 1 to D positions, if a state lasts for one more than a draw from a distribution.
+
+    :param duration: over 0, 1, 2, ..., of batch shape (*batch, K): ``Poisson``, ``NegativeBinomial``, ``Geometric``.
+    :param longest: D, the longest duration. Longer ones are cut off.
+    :param renormalise: whether the weights of what is left shall sum to one.
+
+    >>> import torch
+    >>> import pyro.distributions as dist
+    >>> from pyro_unsup.distributions import duration_table
+    >>> duration_table(dist.Geometric(torch.tensor([0.5])), 3).exp()
+    tensor([[0.5000, 0.2500, 0.1250]])
+    >>> duration_table(dist.Geometric(torch.tensor([0.5])), 3, renormalise=True).exp()
+    tensor([[0.5714, 0.2857, 0.1429]])
+    """
+    if not isinstance(longest, int) or longest < 1:
+        raise StructureError(f"longest must be a whole number of positions, at least 1, actual {longest!r:.80}")
+    table = _log_weights(duration, 0, longest)
+    return table - LOG(table, -1).unsqueeze(-1) if renormalise else table
+
+
+def longer(duration: TorchDistribution, longest: int) -> Tensor:  # (*batch, K)
+    """The log-weight of all durations above the longest.
+
+    Its terms are summed as far as they matter. One minus the rest would lose all digits of a small tail.
+    """
+    size = 64
+    while True:
+        tail = _log_weights(duration, longest, size)  # (*batch, K, size)
+        with torch.no_grad():
+            done = bool((tail[..., -1] <= tail.amax(-1) + NEGLIGIBLE).all())
+        if done:
+            return LOG(tail, -1)
+        if size >= MOST_TERMS:
+            rest = 1 - _log_weights(duration, 0, longest).exp().sum(-1)
+            return rest.clamp(min=torch.finfo(rest.dtype).tiny).log()
+        size *= 4
+
+
+def survivor(table: Tensor, beyond: Tensor | None = None) -> Tensor:  # (*batch, K, D)
+    """Log-weights of lasting for at least 1 to D positions: the survivor function.
+
+    :param table: (*batch, K, D) log-weights of lasting for exactly so many.
+    :param beyond: (*batch, K) log-weight of lasting for more than D; None if that is impossible.
+
+    >>> import torch
+    >>> from pyro_unsup.distributions import survivor
+    >>> survivor(torch.tensor([[0.5, 0.25, 0.25]]).log()).exp()
+    tensor([[1.0000, 0.5000, 0.2500]])
+    """
+    D = table.shape[-1]
+    if beyond is not None:
+        lead = torch.broadcast_shapes(table.shape[:-1], beyond.shape)
+        table = torch.cat([table.expand(*lead, D), beyond.expand(lead).unsqueeze(-1)], -1)
+    least, lasts = torch.arange(D, device=table.device), torch.arange(table.shape[-1], device=table.device)
+    return LOG(table.unsqueeze(-2).masked_fill(lasts < least.unsqueeze(-1), -torch.inf), -1)
+
+
+def check_duration(duration: TorchDistribution, states: int) -> None:
+    """Raise unless this is a distribution over whole numbers whose batch ends in the states."""
+    shape, event = tuple(duration.batch_shape), tuple(duration.event_shape)
+    if not shape or shape[-1] != states or event:
+        raise StructureError(
+            f"the durations must be a distribution over whole numbers whose batch shape ends in the {states} states; "
+            f"actual batch shape {shape}, event shape {event} of a {type(duration).__name__}. Parameters of shape "
+            f"(..., {states}) give that"
+        )
+    support = duration.support
+    if not getattr(support, "is_discrete", False) or not bool(support.check(torch.zeros(shape)).all()):  # type: ignore[attr-defined]
+        raise StructureError(
+            f"the durations must be a distribution over 0, 1, 2, ..., to which one is added; actual support {support} "
+            f"of a {type(duration).__name__}"
+        )
+
+
+def _log_weights(duration: TorchDistribution, first: int, size: int) -> Tensor:  # (*batch, K, size)
+    """log p of so many whole numbers, -inf outside of the support."""
+    shape = (size, *(1,) * len(duration.batch_shape))
+    numbers = torch.arange(first, first + size).to(torch.get_default_dtype()).reshape(shape)
+    inside = duration.support.check(numbers)  # type: ignore[attr-defined]
+    found = duration.log_prob(torch.where(inside, numbers, 0.0))
+    return torch.where(inside, found, -torch.inf).movedim(0, -1)
