@@ -83,7 +83,7 @@ def check_duration(duration: TorchDistribution, states: int) -> None:
             f"(..., {states}) give that"
         )
     support = duration.support
-    if not getattr(support, "is_discrete", False) or not bool(support.check(torch.zeros(shape)).all()):  # type: ignore[attr-defined]
+    if not getattr(support, "is_discrete", False) or not bool(support.check(torch.zeros(shape)).all()):
         raise StructureError(
             f"the durations must be a distribution over 0, 1, 2, ..., to which one is added; actual support {support} "
             f"of a {type(duration).__name__}"
@@ -94,6 +94,6 @@ def _log_weights(duration: TorchDistribution, first: int, size: int) -> Tensor: 
     """log p of so many whole numbers, -inf outside of the support."""
     shape = (size, *(1,) * len(duration.batch_shape))
     numbers = torch.arange(first, first + size).to(torch.get_default_dtype()).reshape(shape)
-    inside = duration.support.check(numbers)  # type: ignore[attr-defined]
+    inside = duration.support.check(numbers)
     found = duration.log_prob(torch.where(inside, numbers, 0.0))
     return torch.where(inside, found, -torch.inf).movedim(0, -1)

@@ -82,6 +82,7 @@ class SemiMarkov(Sequences):
     part_axes = ("D", "K")
     structure_dim = 1
     shared_groups = ("steps",)
+    kernel = "pyro_unsup.kernels.semimarkov"
 
     def __init__(
         self,
@@ -117,12 +118,9 @@ class SemiMarkov(Sequences):
         weights = {"start": start, "transition": transition, "duration": duration, "emission": None, "beyond": beyond}
         super().__init__(weights, emission, lengths, flat and lengths.dim() > 0, self.axes, mask, validate_args)
 
-    def last_durations(self) -> Tensor:  # (*draws, 1 or B, K, D)
-        """Log-weights of the durations of last stretches."""
-        table = self.table("duration")
-        if not self.censored:
-            return table
-        return survivor(table, self.table("beyond") if "beyond" in self.weights else None)
+    def last_durations(self, duration: Tensor, beyond: Tensor | None = None) -> Tensor:  # (..., K, D)
+        """Log-weights of the durations of last stretches, from those of all durations."""
+        return survivor(duration, beyond) if self.censored else duration
 
     def potentials(self, value: Tensor) -> Potentials:
         """Stretches with all their observations, (*draws, rows, D, K); and the steps between them."""
@@ -140,7 +138,9 @@ class SemiMarkov(Sequences):
         duration = self.spread(self.table("duration").mT, owner)  # (*draws, 1 or rows, D, K)
         if self.censored:
             last = (rows.position == rows.lengths[rows.owner] - 1).to(device)[:, None, None]
-            duration = torch.where(last, self.spread(self.last_durations().mT, owner), duration)
+            beyond = self.table("beyond") if "beyond" in self.weights else None
+            survives = self.last_durations(self.table("duration"), beyond)  # (*draws, 1 or B, K, D)
+            duration = torch.where(last, self.spread(survives.mT, owner), duration)
         return {"stretches": words + duration + torch.where(first, start, 0.0), "steps": self.table("transition")}
 
     def total(self, potentials: Potentials, sum_: Sum) -> Tensor:

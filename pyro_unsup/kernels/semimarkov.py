@@ -1,0 +1,211 @@
+"""Semi-Markov chains on CPU: log Z and expected counts in one pass over a flat ragged corpus, and decoding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .exp_log import keep_possible, scaled_rows
+from .limits import LIMIT
+from .plumbing import OnePass, Tables, in_shards, uniform_numbers
+from .room import room
+from .semimarkov_pass import best_pass, draw_pass, log_pass, scaled_pass
+
+Array = np.ndarray[Any, Any]
+
+#: So many slots of states take the time of one token of a chain, by which :func:`.threads_for` counts.
+SLOTS_A_TOKEN = 16
+#: Weights of steps above this are left to logs.
+HEAVIEST = 1e50
+
+
+@dataclass
+class Stretches:
+    """Log-weights as the passes want them. All float64.
+
+    :param start: (K,).
+    :param trans: (K, K) axes (old, new).
+    :param entry: (2, K, D) of durations, and of those of last stretches; or (N, K, D) of stretches by where they begin.
+    :param emit: (N, K) of every observation.
+    :param offsets: (B + 1,).
+    """
+
+    start: Array
+    trans: Array
+    entry: Array
+    varies: bool
+    emit: Array
+    offsets: Array
+
+    @staticmethod
+    def of_weights(dist: Any, weights: Tables, value: Tensor, last: Tensor) -> Stretches:
+        emit = weights["emission"].T
+        emit = emit if _every_column(dist, emit, value) else emit[value.long()]
+        entry = torch.stack([weights["duration"], last])
+        start, trans = _numbers(weights["start"]), _numbers(weights["transition"])
+        return Stretches(start, trans, _numbers(entry), False, _numbers(emit), dist.rows.offsets.numpy())
+
+    @staticmethod
+    def of_potentials(dist: Any, potentials: Tables) -> Stretches:
+        """Every stretch has a weight of its own. It includes the observations, and the start."""
+        parts = potentials["stretches"]  # (N, D, K) by their last position
+        N, D, K = parts.shape
+        steps = potentials.get("steps")
+        trans = np.zeros((K, K)) if steps is None else _numbers(steps)
+        entry, at = np.full((N, K, D), -np.inf), parts.numpy()
+        for d in range(min(D, N)):  # what would begin in another series is impossible already
+            entry[: N - d, :, d] = at[d:, d]
+        return Stretches(np.zeros(K), trans, entry, True, np.zeros((N, K)), dist.rows.offsets.numpy())
+
+    @property
+    def sizes(self) -> Array:  # (B,)
+        return np.diff(self.offsets)
+
+    @property
+    def work(self) -> int:
+        N, K, D = len(self.emit), *self.entry.shape[1:]
+        return int(N * K * D) // SLOTS_A_TOKEN
+
+
+def sums(dist: Any, weights: Tables, value: Tensor, wanted: frozenset[str]) -> OnePass:
+    """log Z and expected counts, from weights."""
+    last, back = _last(dist, weights)
+    data, like = Stretches.of_weights(dist, weights, value, last), weights["emission"]
+
+    def run(scale: Array | None, want: bool) -> tuple[Tensor, Tables]:
+        log_z, states, (n_start, n_trans, n_entry) = semimarkov_pass(data, scale, want)
+        if not want:
+            return log_z, {}
+        if not _every_column(dist, like.T, value):
+            states = states.new_zeros(like.T.shape).index_add(0, value.long(), states)
+        counts = {"start": n_start, "transition": n_trans, "emission": states.T, **back(n_entry)}
+        return log_z, {name: x.to(like.dtype) for name, x in counts.items()}
+
+    return OnePass(run, bool(wanted))
+
+
+def solve(dist: Any, potentials: Tables, scale: Tensor | None) -> tuple[Tensor, Tables]:
+    """log Z and marginals, from potentials."""
+    data = Stretches.of_potentials(dist, potentials)
+    N, K, D = data.entry.shape
+    log_z, _, (_, n_trans, n_entry) = semimarkov_pass(data, None if scale is None else scale.contiguous().numpy(), True)
+    parts = torch.zeros(N, D, K, dtype=torch.float64)
+    for d in range(min(D, N)):
+        parts[d:, d] = n_entry[: N - d, :, d]
+    return log_z, {"stretches": parts, "steps": n_trans}
+
+
+def decode(dist: Any, weights: Tables, value: Tensor, draw: bool, generator: torch.Generator | None) -> Tensor:
+    """The best states and where they end, or drawn ones, from weights."""
+    return semimarkov_decode(Stretches.of_weights(dist, weights, value, _last(dist, weights)[0]), draw, generator)
+
+
+def pick(dist: Any, potentials: Tables, draw: bool, generator: torch.Generator | None) -> Tensor:
+    """The same from potentials."""
+    return semimarkov_decode(Stretches.of_potentials(dist, potentials), draw, generator)
+
+
+def semimarkov_pass(
+    data: Stretches, scale: Array | None, want: bool
+) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor, Tensor]]:
+    """log Z of each series, (B,); how probable states are, (N, K); and counts of starts, transitions and entries."""
+    (N, K), B, limit = data.emit.shape, len(data.offsets) - 1, LIMIT[np.dtype(np.float64)]
+    weigh = np.empty(0) if not want else np.ones(B) if scale is None else scale
+    log_z, trouble, states = np.zeros(B), np.ones(B, bool), room(N * K if want else 0).reshape(-1, K)
+    shapes = [(K,), (K, K), data.entry.shape]
+    found = (log_z, trouble, states)
+    real = None if data.varies else _Scaled.of(data)  # weights of whole stretches are too far apart to be scaled
+    if real is not None:
+        tables, heavy = (real.start, real.trans, real.entry, False, real.emit, data.offsets), real.heavy
+
+        def run(first: int, last: int, *counts: Array) -> None:
+            scaled_pass(*tables, np.arange(first, last), limit, heavy, weigh, *found, *counts)
+
+        counts = in_shards(run, data.sizes, data.work, shapes)
+        log_z += np.add.reduceat(np.append(real.top, 0.0), data.offsets[:-1]) * (data.sizes > 0) if B else 0.0
+    again = np.flatnonzero(trouble)
+    if len(again):
+        logs = (data.start, data.trans, data.entry, data.varies, data.emit, data.offsets)
+
+        def slowly(first: int, last: int, *counts: Array) -> None:
+            log_pass(*logs, again[first:last], limit, 1.0, weigh, *found, *counts)
+
+        # Stretches that have weights of their own have counts of their own, for all threads to write to.
+        own = [np.zeros(data.entry.shape)] if data.varies else []
+        more = in_shards(
+            lambda a, b, *c: slowly(a, b, *c, *own), data.sizes[again], data.work * 8, shapes[:2] if own else shapes
+        )
+        counts = [*more, *own] if real is None else [x + y for x, y in zip(counts, more, strict=True)]
+    n_start, n_trans, n_entry = (torch.from_numpy(x) for x in counts)
+    return torch.from_numpy(log_z), torch.from_numpy(states), (n_start, n_trans, n_entry)
+
+
+def semimarkov_decode(data: Stretches, draw: bool, generator: torch.Generator | None) -> Tensor:  # (N, 2)
+    """The best states and where they end, or drawn ones."""
+    structure = np.empty((len(data.emit), 2), np.int64)
+    uniforms, run = uniform_numbers(draw, *structure.shape, generator=generator), draw_pass if draw else best_pass
+    logs = (data.start, data.trans, data.entry, data.varies, data.emit, data.offsets)
+    in_shards(lambda a, b: run(*logs, np.arange(a, b), uniforms, structure), data.sizes, data.work)
+    return torch.from_numpy(structure)
+
+
+@dataclass
+class _Scaled:
+    """Real weights: those of durations and of observations at most 1. Every stretch has a step and a duration, so that
+    what is divided out of one can be put into the other. ``top`` is what was divided out of each observation."""
+
+    start: Array
+    trans: Array
+    entry: Array
+    emit: Array
+    top: Array
+    heavy: float
+
+    @staticmethod
+    def of(data: Stretches) -> _Scaled | None:
+        """None if weights are too far apart."""
+        most = float(data.entry.max(initial=-np.inf))
+        most = 0.0 if most == -np.inf else most
+        heaviest = max(float(data.start.max()), float(data.trans.max())) + most
+        if heaviest > np.log(HEAVIEST):
+            return None
+        start, trans, entry = _real(data.start + most), _real(data.trans + most), _real(data.entry - most)
+        N, K = data.emit.shape
+        rows, top, positive = room(N * K).reshape(N, K), np.empty(N), np.empty(N, np.int64)
+        scaled_rows(data.emit, rows, top, positive)
+        keep_possible(data.emit, rows, np.finfo(np.float64).tiny)
+        return _Scaled(start, trans, entry, rows, top, max(1.0, float(np.exp(heaviest))))
+
+
+def _real(logs: Array) -> Array:
+    """Real weights. What is possible never becomes zero: the certificate could not see it."""
+    return np.where(logs > -np.inf, np.maximum(np.exp(logs), np.finfo(np.float64).tiny), 0.0)
+
+
+def _last(dist: Any, weights: Tables) -> tuple[Tensor, Any]:  # (K, D)
+    """Weights of last durations, and a way back: from counts of both kinds of durations to counts of the weights."""
+    if not dist.censored:
+        return weights["duration"], lambda entries: {"duration": entries.sum(0)}
+    names: list[str] = [name for name in ("duration", "beyond") if name in weights]
+    leaves = [weights[name].double().requires_grad_() for name in names]
+    with torch.enable_grad():
+        last: Tensor = dist.last_durations(*leaves)
+
+    def back(entries: Tensor) -> Tables:  # (2, K, D)
+        found = dict(zip(names, torch.autograd.grad(last, leaves, entries[1], retain_graph=True), strict=True))
+        return {**found, "duration": found["duration"] + entries[0]}
+
+    return last.detach(), back
+
+
+def _every_column(dist: Any, emit: Tensor, value: Tensor) -> bool:  # (V, K)
+    """Whether the observations are the rows of a table, one after another."""
+    return bool(dist.own_words and len(value) == len(emit))
+
+
+def _numbers(x: Tensor) -> Array:
+    return np.ascontiguousarray(x.detach().double().numpy())
