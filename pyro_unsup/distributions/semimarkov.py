@@ -35,7 +35,8 @@ class SemiMarkov(Sequences):
 
     A structure is (rows, 2): the state of each position, and 1 where its stretch ends, else 0. The last stretch ends
     with its sequence, censored or not. Its parts are stretches, (rows, D, K), by their last position, duration and
-    state. The counts of a censored duration are those of how long it would have lasted.
+    state. Durations of censored stretches are a table of their own among the weights, ``last``. It is computed from the
+    durations, so that gradients find their way back: to counts of how long a stretch would have lasted.
 
     :param start: (*batch, K).
     :param transition: (*batch, K, K) axes (old, new).
@@ -77,7 +78,7 @@ class SemiMarkov(Sequences):
     [2] Y. Guédon (2003) "Estimating hidden semi-Markov chains from discrete sequences" (the censored last stretch).
     """
 
-    axes = {"start": "K", "transition": "K K", "duration": "K D", "emission": "K V", "beyond": "K"}  # noqa: RUF012
+    axes = {"start": "K", "transition": "K K", "duration": "K D", "emission": "K V", "last": "K D"}  # noqa: RUF012
     part = "stretches"
     part_axes = ("D", "K")
     structure_dim = 1
@@ -100,8 +101,6 @@ class SemiMarkov(Sequences):
         renormalise: bool = False,
     ) -> None:
         lengths, beyond = torch.as_tensor(lengths), None
-        #: Whether the last stretch of a sequence is cut off by its end.
-        self.censored = censored
         #: The distribution of durations, less one; None if they are a table.
         self.lasting: TorchDistribution | None = None
         if isinstance(duration, torch.distributions.Distribution):
@@ -115,12 +114,14 @@ class SemiMarkov(Sequences):
             duration = duration_table(duration, longest, renormalise)
         elif longest is not None or renormalise:
             raise StructureError("longest and renormalise are for durations that are a distribution; these are a table")
-        weights = {"start": start, "transition": transition, "duration": duration, "emission": None, "beyond": beyond}
+        last = survivor(torch.as_tensor(duration), beyond) if censored else None
+        weights = {"start": start, "transition": transition, "duration": duration, "emission": None, "last": last}
         super().__init__(weights, emission, lengths, flat and lengths.dim() > 0, self.axes, mask, validate_args)
 
-    def last_durations(self, duration: Tensor, beyond: Tensor | None = None) -> Tensor:  # (..., K, D)
-        """Log-weights of the durations of last stretches, from those of all durations."""
-        return survivor(duration, beyond) if self.censored else duration
+    @property
+    def censored(self) -> bool:
+        """Whether the last stretch of a sequence is cut off by its end, and has weights of its own."""
+        return "last" in self.weights
 
     def potentials(self, value: Tensor) -> Potentials:
         """Stretches with all their observations, (*draws, rows, D, K); and the steps between them."""
@@ -138,9 +139,7 @@ class SemiMarkov(Sequences):
         duration = self.spread(self.table("duration").mT, owner)  # (*draws, 1 or rows, D, K)
         if self.censored:
             last = (rows.position == rows.lengths[rows.owner] - 1).to(device)[:, None, None]
-            beyond = self.table("beyond") if "beyond" in self.weights else None
-            survives = self.last_durations(self.table("duration"), beyond)  # (*draws, 1 or B, K, D)
-            duration = torch.where(last, self.spread(survives.mT, owner), duration)
+            duration = torch.where(last, self.spread(self.table("last").mT, owner), duration)
         return {"stretches": words + duration + torch.where(first, start, 0.0), "steps": self.table("transition")}
 
     def total(self, potentials: Potentials, sum_: Sum) -> Tensor:

@@ -21,6 +21,8 @@ Array = np.ndarray[Any, Any]
 SLOTS_A_TOKEN = 16
 #: Weights of steps above this are left to logs.
 HEAVIEST = 1e50
+#: A slot takes so many times as long in logs.
+LOGS = 8
 
 
 @dataclass
@@ -42,10 +44,10 @@ class Stretches:
     offsets: Array
 
     @staticmethod
-    def of_weights(dist: Any, weights: Tables, value: Tensor, last: Tensor) -> Stretches:
+    def of_weights(dist: Any, weights: Tables, value: Tensor) -> Stretches:
         emit = weights["emission"].T
         emit = emit if _every_column(dist, emit, value) else emit[value.long()]
-        entry = torch.stack([weights["duration"], last])
+        entry = torch.stack([weights["duration"], weights.get("last", weights["duration"])])
         start, trans = _numbers(weights["start"]), _numbers(weights["transition"])
         return Stretches(start, trans, _numbers(entry), False, _numbers(emit), dist.rows.offsets.numpy())
 
@@ -62,19 +64,23 @@ class Stretches:
         return Stretches(np.zeros(K), trans, entry, True, np.zeros((N, K)), dist.rows.offsets.numpy())
 
     @property
+    def logs(self) -> tuple[Any, ...]:
+        """As a pass in logs takes them."""
+        return self.start, self.trans, self.entry, self.varies, self.emit, self.offsets
+
+    @property
     def sizes(self) -> Array:  # (B,)
         return np.diff(self.offsets)
 
     @property
     def work(self) -> int:
-        N, K, D = len(self.emit), *self.entry.shape[1:]
-        return int(N * K * D) // SLOTS_A_TOKEN
+        slots: int = self.emit.size * self.entry.shape[2]
+        return slots // SLOTS_A_TOKEN
 
 
 def sums(dist: Any, weights: Tables, value: Tensor, wanted: frozenset[str]) -> OnePass:
     """log Z and expected counts, from weights."""
-    last, back = _last(dist, weights)
-    data, like = Stretches.of_weights(dist, weights, value, last), weights["emission"]
+    data, like = Stretches.of_weights(dist, weights, value), weights["emission"]
 
     def run(scale: Array | None, want: bool) -> tuple[Tensor, Tables]:
         log_z, states, (n_start, n_trans, n_entry) = semimarkov_pass(data, scale, want)
@@ -82,26 +88,30 @@ def sums(dist: Any, weights: Tables, value: Tensor, wanted: frozenset[str]) -> O
             return log_z, {}
         if not _every_column(dist, like.T, value):
             states = states.new_zeros(like.T.shape).index_add(0, value.long(), states)
-        counts = {"start": n_start, "transition": n_trans, "emission": states.T, **back(n_entry)}
+        durations = {"duration": n_entry[0], "last": n_entry[1]} if dist.censored else {"duration": n_entry.sum(0)}
+        counts = {"start": n_start, "transition": n_trans, "emission": states.T, **durations}
         return log_z, {name: x.to(like.dtype) for name, x in counts.items()}
 
     return OnePass(run, bool(wanted))
 
 
+def marginals(dist: Any, weights: Tables, value: Tensor) -> tuple[Tensor, Tensor]:
+    """log Z and posteriors of stretches, from weights."""
+    log_z, _, (_, _, n_entry) = semimarkov_pass(Stretches.of_weights(dist, weights, value), None, True, True)
+    return log_z, _by_end(n_entry)
+
+
 def solve(dist: Any, potentials: Tables, scale: Tensor | None) -> tuple[Tensor, Tables]:
     """log Z and marginals, from potentials."""
     data = Stretches.of_potentials(dist, potentials)
-    N, K, D = data.entry.shape
-    log_z, _, (_, n_trans, n_entry) = semimarkov_pass(data, None if scale is None else scale.contiguous().numpy(), True)
-    parts = torch.zeros(N, D, K, dtype=torch.float64)
-    for d in range(min(D, N)):
-        parts[d:, d] = n_entry[: N - d, :, d]
-    return log_z, {"stretches": parts, "steps": n_trans}
+    weigh = None if scale is None else scale.contiguous().numpy()
+    log_z, _, (_, n_trans, n_entry) = semimarkov_pass(data, weigh, True, True)
+    return log_z, {"stretches": _by_end(n_entry), "steps": n_trans}
 
 
 def decode(dist: Any, weights: Tables, value: Tensor, draw: bool, generator: torch.Generator | None) -> Tensor:
     """The best states and where they end, or drawn ones, from weights."""
-    return semimarkov_decode(Stretches.of_weights(dist, weights, value, _last(dist, weights)[0]), draw, generator)
+    return semimarkov_decode(Stretches.of_weights(dist, weights, value), draw, generator)
 
 
 def pick(dist: Any, potentials: Tables, draw: bool, generator: torch.Generator | None) -> Tensor:
@@ -110,37 +120,35 @@ def pick(dist: Any, potentials: Tables, draw: bool, generator: torch.Generator |
 
 
 def semimarkov_pass(
-    data: Stretches, scale: Array | None, want: bool
+    data: Stretches, scale: Array | None, want: bool, each: bool = False
 ) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor, Tensor]]:
-    """log Z of each series, (B,); how probable states are, (N, K); and counts of starts, transitions and entries."""
+    """log Z of each series, (B,); how probable states are, (N, K); and counts of starts, transitions and entries.
+
+    :param each: whether entries are counted by position, (N, K, D), or all together, (2, K, D).
+    """
     (N, K), B, limit = data.emit.shape, len(data.offsets) - 1, LIMIT[np.dtype(np.float64)]
     weigh = np.empty(0) if not want else np.ones(B) if scale is None else scale
     log_z, trouble, states = np.zeros(B), np.ones(B, bool), room(N * K if want else 0).reshape(-1, K)
-    shapes = [(K,), (K, K), data.entry.shape]
-    found = (log_z, trouble, states)
+    out, D = (log_z, trouble, states), data.entry.shape[2]
+    own = [np.zeros((N, K, D))] if each else []  # all threads write to it, each to its series
+    shapes = [(K,), (K, K)] if each else [(K,), (K, K), (2, K, D)]
+    counts = [np.zeros(shape) for shape in shapes]
+
+    def go(run: Any, tables: tuple[Any, ...], heavy: float, todo: Array, work: int) -> None:
+        def some(first: int, last: int, *sums: Array) -> None:
+            run(*tables, todo[first:last], limit, heavy, weigh, each, *out, *sums, *own)
+
+        for into, more in zip(counts, in_shards(some, data.sizes[todo], work, shapes), strict=True):
+            into += more
+
     real = None if data.varies else _Scaled.of(data)  # weights of whole stretches are too far apart to be scaled
     if real is not None:
-        tables, heavy = (real.start, real.trans, real.entry, False, real.emit, data.offsets), real.heavy
-
-        def run(first: int, last: int, *counts: Array) -> None:
-            scaled_pass(*tables, np.arange(first, last), limit, heavy, weigh, *found, *counts)
-
-        counts = in_shards(run, data.sizes, data.work, shapes)
+        tables = (real.start, real.trans, real.entry, False, real.emit, data.offsets)
+        go(scaled_pass, tables, real.heavy, np.arange(B), data.work)
         log_z += np.add.reduceat(np.append(real.top, 0.0), data.offsets[:-1]) * (data.sizes > 0) if B else 0.0
-    again = np.flatnonzero(trouble)
-    if len(again):
-        logs = (data.start, data.trans, data.entry, data.varies, data.emit, data.offsets)
-
-        def slowly(first: int, last: int, *counts: Array) -> None:
-            log_pass(*logs, again[first:last], limit, 1.0, weigh, *found, *counts)
-
-        # Stretches that have weights of their own have counts of their own, for all threads to write to.
-        own = [np.zeros(data.entry.shape)] if data.varies else []
-        more = in_shards(
-            lambda a, b, *c: slowly(a, b, *c, *own), data.sizes[again], data.work * 8, shapes[:2] if own else shapes
-        )
-        counts = [*more, *own] if real is None else [x + y for x, y in zip(counts, more, strict=True)]
-    n_start, n_trans, n_entry = (torch.from_numpy(x) for x in counts)
+    if trouble.any():
+        go(log_pass, data.logs, 1.0, np.flatnonzero(trouble), data.work * LOGS)
+    n_start, n_trans, n_entry = (torch.from_numpy(x) for x in (*counts, *own))
     return torch.from_numpy(log_z), torch.from_numpy(states), (n_start, n_trans, n_entry)
 
 
@@ -148,8 +156,7 @@ def semimarkov_decode(data: Stretches, draw: bool, generator: torch.Generator | 
     """The best states and where they end, or drawn ones."""
     structure = np.empty((len(data.emit), 2), np.int64)
     uniforms, run = uniform_numbers(draw, *structure.shape, generator=generator), draw_pass if draw else best_pass
-    logs = (data.start, data.trans, data.entry, data.varies, data.emit, data.offsets)
-    in_shards(lambda a, b: run(*logs, np.arange(a, b), uniforms, structure), data.sizes, data.work)
+    in_shards(lambda a, b: run(*data.logs, np.arange(a, b), uniforms, structure), data.sizes, data.work)
     return torch.from_numpy(structure)
 
 
@@ -186,20 +193,13 @@ def _real(logs: Array) -> Array:
     return np.where(logs > -np.inf, np.maximum(np.exp(logs), np.finfo(np.float64).tiny), 0.0)
 
 
-def _last(dist: Any, weights: Tables) -> tuple[Tensor, Any]:  # (K, D)
-    """Weights of last durations, and a way back: from counts of both kinds of durations to counts of the weights."""
-    if not dist.censored:
-        return weights["duration"], lambda entries: {"duration": entries.sum(0)}
-    names: list[str] = [name for name in ("duration", "beyond") if name in weights]
-    leaves = [weights[name].double().requires_grad_() for name in names]
-    with torch.enable_grad():
-        last: Tensor = dist.last_durations(*leaves)
-
-    def back(entries: Tensor) -> Tables:  # (2, K, D)
-        found = dict(zip(names, torch.autograd.grad(last, leaves, entries[1], retain_graph=True), strict=True))
-        return {**found, "duration": found["duration"] + entries[0]}
-
-    return last.detach(), back
+def _by_end(entries: Tensor) -> Tensor:  # (N, K, D) -> (N, D, K)
+    """What is known of stretches by where they begin, by where they end."""
+    N, K, D = entries.shape
+    parts = entries.new_zeros(N, D, K)
+    for d in range(min(D, N)):
+        parts[d:, d] = entries[: N - d, :, d]
+    return parts
 
 
 def _every_column(dist: Any, emit: Tensor, value: Tensor) -> bool:  # (V, K)

@@ -108,17 +108,18 @@ def sum_pass(mode: int) -> Any:
         limit: float,
         heavy: float,  # the largest weight of a step, at least 1
         scale: Array,  # (B,) how much the counts of each series weigh; empty if only log Z is wanted
+        each: bool,  # whether entries are counted by position
         log_z: Array,  # (B,) out
         trouble: Array,  # (B,) out: do this one again in logs
         states: Array,  # (N, K) out: how probable each state is, times the scale
         n_start: Array,  # (K,) added to
         n_trans: Array,  # (K, K) added to
-        n_entry: Array,  # as entry, added to
+        n_entry: Array,  # (2, K, D) added to; by position, (N, K, D) out
     ) -> None:
         K, D, longest = len(start), entry.shape[2], most_symbols(offsets, todo)
         into, ended, norm = np.empty((longest, K)), np.empty((longest, K)), np.ones(longest)
         slot, final, reach = np.empty((K, D + 1)), np.empty(K), np.empty(K)
-        steps, entries = np.empty((K, K)), np.empty((0 if varies else 2, K, D))
+        steps, entries = np.empty((K, K)), np.empty((2, K, D))
         for s in todo:
             begin, n = offsets[s], offsets[s + 1] - offsets[s]
             log_z[s], trouble[s] = 0.0, False
@@ -144,12 +145,13 @@ def sum_pass(mode: int) -> Any:
                 continue
 
             # Backwards: slot and final hold messages now. Counts stay apart until nothing was lost.
-            steps[:], entries[:] = 0.0, 0.0
-            found = n_entry[begin : begin + n] if varies else entries
+            steps[:] = 0.0
+            found = n_entry[begin : begin + n] if each else entries
+            found[:] = 0.0
             slot[:], final[:] = zero(mode), one(mode) if mode == REAL else -z
             for t in range(n - 1, -1, -1):
                 left, inside, last = n - 1 - t, own[t if varies else 0], own[t if varies else 1]
-                within, at_end = found[t if varies else 0], found[t if varies else 1]
+                within, at_end = found[t if each else 0], found[t if each else 1]
                 shrink, size, most = 1 / norm[t] if mode == REAL else 0.0, min(D, left), 0.0
                 for b in range(K):
                     e, back = times(mode, here[t, b], shrink), slot[b]
@@ -188,7 +190,7 @@ def sum_pass(mode: int) -> Any:
                 for b in range(K):
                     n_start[b] += as_real(mode, times(mode, into[0, b], reach[b])) * weight
                 n_trans += steps * weight
-                if not varies:
+                if not each:
                     n_entry += entries
 
     return run
