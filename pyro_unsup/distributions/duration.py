@@ -11,8 +11,8 @@ from .semiring import LOG
 
 #: A tail is summed until its terms are e to the power of this, beside the largest of them.
 NEGLIGIBLE = -50.0
-#: So many terms at the most. A tail that is longer is so heavy that one minus the rest is exact enough.
-MOST_TERMS = 1 << 14
+#: So many terms at the least, and at the most. A tail that is longer is so heavy that one minus the rest is exact enough.
+FEWEST_TERMS, MOST_TERMS = 1 << 6, 1 << 14
 
 
 def duration_table(duration: TorchDistribution, longest: int, renormalise: bool = False) -> Tensor:  # (*batch, K, D)
@@ -41,16 +41,15 @@ def longer(duration: TorchDistribution, longest: int) -> Tensor:  # (*batch, K)
 
     Its terms are summed as far as they matter. One minus the rest would lose all digits of a small tail.
     """
-    size = 64
+    size = FEWEST_TERMS
     while True:
         tail = _log_weights(duration, longest, size)  # (*batch, K, size)
-        with torch.no_grad():
-            done = bool((tail[..., -1] <= tail.amax(-1) + NEGLIGIBLE).all())
-        if done:
+        done = tail[..., -1].detach() <= tail.detach().amax(-1) + NEGLIGIBLE
+        if bool(done.all()):
             return LOG(tail, -1)
         if size >= MOST_TERMS:
             rest = 1 - _log_weights(duration, 0, longest).exp().sum(-1)
-            return rest.clamp(min=torch.finfo(rest.dtype).tiny).log()
+            return torch.where(done, LOG(tail, -1), rest.clamp(min=torch.finfo(rest.dtype).tiny).log())
         size *= 4
 
 
