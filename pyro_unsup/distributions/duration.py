@@ -11,7 +11,7 @@ from .semiring import LOG
 
 #: A tail is summed until its terms are e to the power of this, beside the largest of them.
 NEGLIGIBLE = -50.0
-#: So many terms at the least, and at the most. A tail that is longer is so heavy that one minus the rest is exact enough.
+#: So many terms at the least, and at the most. A longer tail is so heavy that one minus the rest is exact enough.
 FEWEST_TERMS, MOST_TERMS = 1 << 6, 1 << 14
 
 
@@ -91,8 +91,9 @@ def check_duration(duration: TorchDistribution, states: int) -> None:
 
 def _log_weights(duration: TorchDistribution, first: int, size: int) -> Tensor:  # (*batch, K, size)
     """log p of so many whole numbers, -inf outside of the support."""
-    shape = (size, *(1,) * len(duration.batch_shape))
-    numbers = torch.arange(first, first + size).to(torch.get_default_dtype()).reshape(shape)
+    own = [x for x in vars(duration).values() if isinstance(x, Tensor) and x.is_floating_point()]
+    numbers = torch.arange(first, first + size).to(own[0] if own else torch.empty(0))
+    numbers = numbers.reshape(size, *(1,) * len(duration.batch_shape))
     inside = duration.support.check(numbers)
     found = duration.log_prob(torch.where(inside, numbers, 0.0))
     return torch.where(inside, found, -torch.inf).movedim(0, -1)

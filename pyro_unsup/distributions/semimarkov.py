@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot, pad
 
 from ..errors import StructureError
+from ..kernels.threads import plain_torch
 from .duration import check_duration, duration_table, longer, survivor
 from .parts import Stretches
 from .semiring import Sum
@@ -110,11 +111,14 @@ class SemiMarkov(Sequences):
                 )
             check_duration(duration, torch.as_tensor(start).shape[-1])
             self.lasting = duration
-            beyond = longer(duration, longest) if censored and not renormalise else None
-            duration = duration_table(duration, longest, renormalise)
+            with plain_torch():
+                beyond = longer(duration, longest) if censored and not renormalise else None
+                duration = duration_table(duration, longest, renormalise)
         elif longest is not None or renormalise:
             raise StructureError("longest and renormalise are for durations that are a distribution; these are a table")
-        last = survivor(torch.as_tensor(duration), beyond) if censored else None
+        last, duration = None, torch.as_tensor(duration)
+        if censored:  # on a copy, so that the gradient in the durations does not count last ones as well
+            last, duration = survivor(duration, beyond), duration.clone()
         weights = {"start": start, "transition": transition, "duration": duration, "emission": None, "last": last}
         super().__init__(weights, emission, lengths, flat and lengths.dim() > 0, self.axes, mask, validate_args)
 
