@@ -212,5 +212,5 @@ class SemiMarkov(Sequences):
         words, lengths, form = self.described(value)
         return Stretches(words, lengths, self.sizes["D"], self.sizes["K"], form)
 
-    def draw_states(self) -> Tensor:
+    def draw_states(self) -> Tensor:  # (*draws, rows)
         return self.draw_structure()[..., 0]

@@ -206,7 +206,12 @@ class Sequences(Structure):
         return self.padded(flat, flat.dim() - own - 1, fill)
 
     def padded(self, flat: Tensor, lead: int, fill: float) -> Tensor:
-        """What lies flat, in the form of the value: (*lead, rows, *rest) -> (*lead, *examples, T, *rest)."""
+        """What lies flat, in the form of the value: (*lead, rows, *rest) -> (*lead, *examples, T, *rest).
+
+        :param flat: (*lead, rows, *rest).
+        :param lead: how many axes come before the rows.
+        :param fill: what stands where there is nothing.
+        """
         if self._form is None:
             return flat
         shape, T = self._form
