@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
     from . import errors as errors
     from . import kernels as kernels
-    from .distributions import Categorical, Chain, Joint, SemiMarkov
+    from .distributions import Categorical, Chain, Joint, SemiMarkov, stationary
     from .errors import FitError, InputError, StructureError, TableError, UnsupError
     from .estimate import (
         AddLambda,
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         MixtureEM,
         Polytope,
         StepwiseEM,
+        compare_sizes,
         init,
         schedules,
         select_steps,
@@ -105,6 +106,7 @@ __all__ = [
     "TableError",
     "Template",
     "UnsupError",
+    "compare_sizes",
     "components",
     "constrain",
     "data",
@@ -115,6 +117,7 @@ __all__ = [
     "given",
     "handlers",
     "harden",
+    "hmm",
     "infer",
     "init",
     "launch",
@@ -128,6 +131,7 @@ __all__ = [
     "schedules",
     "select_steps",
     "skew",
+    "stationary",
     "table",
     "tables",
     "tasks",
@@ -143,6 +147,7 @@ _ROOMS = frozenset(
         "estimate",
         "evaluate",
         "handlers",
+        "hmm",
         "infer",
         "kernels",
         "models",
@@ -155,13 +160,13 @@ _ROOMS = frozenset(
 )
 #: By room, the names that are also names of the package.
 _NAMES = {
-    "distributions": "Categorical Chain Joint SemiMarkov",
+    "distributions": "Categorical Chain Joint SemiMarkov stationary",
     "errors": "FitError InputError StructureError TableError UnsupError",
     "estimate": "AddLambda DirichletMAP DirichletVB EmpiricalDirichlet Features LogLinear LogisticNormal Normalise "
     "Template same templates",
     "handlers": "components constrain featured given harden regularise skew temper",
-    "infer": "EM Anneal CollapsedGibbs Gradient HierarchicalEM IncrementalEM MixtureEM Polytope StepwiseEM init launch "
-    "schedules select_steps",
+    "infer": "EM Anneal CollapsedGibbs Gradient HierarchicalEM IncrementalEM MixtureEM Polytope StepwiseEM "
+    "compare_sizes init launch schedules select_steps",
     "results": "Fit Report Samples",
     "results.loading": "load",
     "tables": "table",

@@ -45,7 +45,7 @@ LIBRARY = "pyro_unsup"
 OWN: Mapping[str, Mapping[str, str]] = {
     "models": {
         name: f"pyro_unsup.models:{name}"
-        for name in ("Aligner", "CCM", "Clusterer", "DMV", "DMVCCM", "HMMAligner", "Segmenter", "Tagger")
+        for name in ("Aligner", "CCM", "Clusterer", "DMV", "DMVCCM", "HMM", "HMMAligner", "Segmenter", "Tagger")
     },
     "handlers": {
         "constrain": "pyro_unsup.handlers:ConstrainMessenger",
@@ -110,6 +110,7 @@ OWN: Mapping[str, Mapping[str, str]] = {
         "dmv-ccm": "pyro_unsup.tasks.dmv_ccm:DMVCCMTask",
         "generic": "pyro_unsup.tasks.generic:GenericTask",
         "segmenter": "pyro_unsup.tasks.segmenter:SegmenterTask",
+        "hmm": "pyro_unsup.tasks.hmm:HMMTask",
         "tagger": "pyro_unsup.tasks.tagger:TaggerTask",
     },
 }

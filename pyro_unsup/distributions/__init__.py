@@ -9,6 +9,7 @@ from .duration import duration_table, survivor
 from .emission import Joint
 from .headed_bracketing import HeadedBracketing
 from .hidden import Hidden
+from .markov import stationary
 from .mixture import Mixture
 from .pcfg import PCFG
 from .posterior import Posterior
@@ -16,6 +17,7 @@ from .row_dirichlet import RowDirichlet
 from .row_logistic_normal import RowLogisticNormal
 from .segmentation import Segmentation
 from .semimarkov import SemiMarkov
+from .series import ChainPosterior, Forecast
 from .structure import Structure
 
 __all__ = [
@@ -26,7 +28,9 @@ __all__ = [
     "Bracketing",
     "Categorical",
     "Chain",
+    "ChainPosterior",
     "Dependency",
+    "Forecast",
     "HMMAgreement",
     "HeadedBracketing",
     "Hidden",
@@ -39,5 +43,6 @@ __all__ = [
     "SemiMarkov",
     "Structure",
     "duration_table",
+    "stationary",
     "survivor",
 ]

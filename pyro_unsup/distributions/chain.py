@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping
 
 import torch
 from pyro.distributions import TorchDistribution
@@ -14,6 +15,7 @@ from .chain_stepwise import ChainStretch
 from .parts import States
 from .semiring import Sum
 from .sequences import Sequences
+from .series import ChainPosterior
 from .structure import Potentials
 
 
@@ -153,13 +155,19 @@ class Chain(Sequences):
         m_t[0, c]   = state_t[c] + sum_b  m_{t-1}[0, b] + step[0, b, c]      first order; step_t, if it varies
         total       = sum_{a, b}  m_n[a, b] + end[a, b]
         """
-        flat, steps, ends = potentials["states"], potentials["steps"], potentials["ends"]
+        message = next(iter(deque(self.messages(potentials, sum_), maxlen=1)))
+        return sum_((message + potentials["ends"]).flatten(-2), -1)
+
+    def messages(self, potentials: Potentials, sum_: Sum) -> Iterator[Tensor]:  # (*draws, B, A, K)
+        """The messages of :meth:`total`, position after position. Behind its end, a sequence keeps its last one."""
+        flat, steps = potentials["states"], potentials["steps"]
         states = self.rows.pad(flat, flat.dim() - 2).unsqueeze(-2)  # (*draws, B, T, 1, K)
         lengths = self.rows.lengths.to(flat.device)[:, None, None]
         message = states[..., 0, :, :]  # (*draws, B, A, K)
         if self.second_order:
             none = torch.full_like(message, -torch.inf).expand(*message.shape[:-2], self.sizes["K"], -1)
             message = torch.cat([none, message], -2)
+        yield message
         each = self.rows.pad(steps, flat.dim() - 2) if self.by_step else None  # (*draws, B, T, 1, K, K)
         for t in range(1, states.shape[-3]):
             step = steps if each is None else each[..., t, :, :, :]
@@ -167,7 +175,7 @@ class Chain(Sequences):
             if self.second_order:
                 arrived = torch.cat([arrived, torch.full_like(arrived[..., :1, :], -torch.inf)], -2)
             message = torch.where(t < lengths, arrived, message)
-        return sum_((message + ends).flatten(-2), -1)
+            yield message
 
     def to_structure(self, parts: Tensor) -> Tensor:  # (*draws, tokens, K) -> (*draws, tokens)
         return parts.argmax(-1)
@@ -204,6 +212,10 @@ class Chain(Sequences):
         columns = touched["emission"]
         words = words.long() if columns is None else columns[words.long()]
         return ChainStretch(words.numpy(), dist.rows.offsets.numpy())
+
+    def posterior(self, value: Tensor) -> ChainPosterior:
+        """Everything about the states of ``value``: filtered, predicted and smoothed, with forecasts and residuals."""
+        return ChainPosterior(*self.laid_flat(torch.as_tensor(value)))
 
     # -- transitions that vary by step
 

@@ -57,7 +57,8 @@ class Sequences(Structure):
         self.is_flat, self._shape = flat, lengths.shape
         self._form: tuple[Size, int] | None = None  # of the padded values that were laid flat: batch, and longest
         self.density: Densities | None = None
-        self.heat, self.data = 1.0, None
+        self.heat = 1.0
+        self.data: tuple[Densities, Tensor] | None = None  # of a distribution that is bound to its observations
         event = Size()
         if isinstance(emission, torch.distributions.Distribution):
             check_emission(emission, torch.as_tensor(weights["start"]).shape[-1])
@@ -82,7 +83,7 @@ class Sequences(Structure):
     def support(self) -> constraints.Constraint:
         if self.density is None:
             return constraints.independent(constraints.integer, 1)  # type: ignore[attr-defined]
-        return constraints.independent(self.density.emission.support, 1)  # type: ignore[attr-defined]
+        return constraints.independent(self.density.emission.support, 1)
 
     def factors(self) -> dict[str, Tensor]:
         found = dict(self.weights)
@@ -134,7 +135,7 @@ class Sequences(Structure):
         if self.density is None:
             new.check_value(flat)
             return new, flat
-        density = self.density.of(value, new.rows, new._form)  # (*draws, rows, K)
+        density = self.density.of(value, new.rows, new._form).to(self.weights["start"].dtype)  # (*draws, rows, K)
         bound = copy(new)
         lead = new.draws or density.shape[:-2]
         table = density.mT.unsqueeze(-3) if lead else density.mT

@@ -62,6 +62,9 @@ class Wrapped(Structure):
     def with_weights(self, weights: Mapping[str, Tensor]) -> Wrapped:
         return self.around(self.base.with_weights(weights))
 
+    def with_tables(self, weights: Mapping[str, Tensor]) -> Wrapped:
+        return self.around(self.base.with_tables(weights))
+
     def with_temperature(self, temperature: float) -> Wrapped:
         return self.around(self.base.with_temperature(temperature))
 

@@ -89,6 +89,14 @@ def decode(
     return chain_decode(_tables(weights), value.contiguous().numpy(), dist.rows.offsets.numpy(), uniforms)
 
 
+def forward(dist: Any, weights: dict[str, Tensor], value: Tensor) -> tuple[Tensor, Tensor] | None:
+    """log p(x_t | past), (rows,), and P(state | observations up to it), (rows, K), of a first-order chain.
+
+    None if numbers do not suffice.
+    """
+    return _series(dist, weights, value).forward()
+
+
 def solve(dist: Any, potentials: dict[str, Tensor], scale: Tensor | None) -> tuple[Tensor, dict[str, Tensor]]:
     """log Z and marginals, from potentials."""
     weigh = None if scale is None else scale.contiguous().numpy()

@@ -61,7 +61,7 @@ class Series:
             where = (emit, stop, self.offsets, first, last, begin, end, scale, limit)
             count_series(*where, ahead, norm, tops, back, log_z, trouble, a, into, z)
 
-        if threads > 1 and B < 2 * threads and lengths.max(initial=0) * threads > N:
+        if threads > 1 and 2 * threads > B and lengths.max(initial=0) * threads > N:
             # Few long series: one thread goes forwards, one backwards. Then each counts half of the positions.
             with ThreadPoolExecutor(2) as pool:
                 ways = [pool.submit(forward, 0, B), pool.submit(backward, 0, B)]
@@ -112,6 +112,25 @@ class Series:
             return torch.from_numpy(log_z), {}
         named = {"start": n_start, "trans": n_trans, "stop": n_stop, "states": back}
         return torch.from_numpy(log_z), {name: torch.from_numpy(x) for name, x in named.items()}
+
+    def forward(self) -> tuple[Tensor, Tensor] | None:
+        """log p(x_t | past), (N,), and filtered probabilities, (N, K); None if numbers do not suffice."""
+        N, K = self.emit.shape
+        B, lengths = len(self.offsets) - 1, np.diff(self.offsets)
+        tables = [_scaled(x) for x in (self.start, self.trans)]
+        emit, top = self._emissions()
+        ahead, norm, log_z, trouble = np.empty((N, K)), np.empty(N), np.zeros(B), np.zeros(B, bool)
+
+        def run(first: int, last: int) -> None:
+            where = (self.offsets, first, last, LIMIT[np.dtype(np.float64)])
+            forward_series(tables[0][0], tables[1][0], emit, *where, ahead, norm, log_z, trouble)
+
+        in_shards(run, lengths, N)
+        if trouble.any():
+            return None
+        each = np.log(norm) + top + tables[1][1]
+        each[self.offsets[:-1][lengths > 0]] += tables[0][1] - tables[1][1]
+        return torch.from_numpy(each), torch.from_numpy(ahead)
 
     def decode(self, uniforms: Array) -> Tensor:  # (N,)
         """The best states, or drawn ones if there are uniform numbers, (N,)."""

@@ -5,8 +5,10 @@ from .ccm import CCM
 from .clusterer import Clusterer
 from .dmv import DMV
 from .dmv_ccm import DMVCCM
+from .hmm import HMM
 from .hmm_aligner import HMMAligner
 from .segmenter import Segmenter
+from .series import Series
 from .tagger import Tagger
 
-__all__ = ["CCM", "DMV", "DMVCCM", "Aligner", "Clusterer", "HMMAligner", "Segmenter", "Tagger"]
+__all__ = ["CCM", "DMV", "DMVCCM", "HMM", "Aligner", "Clusterer", "HMMAligner", "Segmenter", "Series", "Tagger"]

@@ -153,19 +153,19 @@ def _table(declaration: Declaration) -> Tensor:
     layout, dtype = declaration.layout, torch.get_default_dtype()
     alpha = declaration.concentration(dtype)
     if layout.row_lengths is not None:
-        weights = _log(_sample(declaration.name, RowDirichlet(alpha, layout.row_lengths)))
+        weights = _log(sample_for_plates(declaration.name, RowDirichlet(alpha, layout.row_lengths)))
     elif layout.support is not None:
         flat = RowDirichlet(alpha[layout.support], layout.support.sum(-1).reshape(-1))
-        value = _log(_sample(declaration.name, flat))  # (*batch, allowed cells)
+        value = _log(sample_for_plates(declaration.name, flat))  # (*batch, allowed cells)
         empty = value.new_full((*value.shape[:-1], *layout.shape), -torch.inf)
         cells = layout.support.flatten().nonzero().squeeze(-1)
         weights = empty.flatten(-len(layout.shape)).index_copy(-1, cells, value).reshape(empty.shape)
     else:
-        weights = _log(_sample(declaration.name, dist.Dirichlet(alpha).to_event(alpha.dim() - 1)))
+        weights = _log(sample_for_plates(declaration.name, dist.Dirichlet(alpha).to_event(alpha.dim() - 1)))
     return take(weights, declaration.touched)
 
 
-def _sample(name: str, rows: TorchDistribution) -> Tensor:  # (*batch, *event)
+def sample_for_plates(name: str, rows: TorchDistribution) -> Tensor:  # (*batch, *event)
     """A sample of rows, with an axis for every plate around it.
 
     ``Predictive(parallel=True)`` gives all draws at once, as (draws, *event), inside a plate that lies to the left of

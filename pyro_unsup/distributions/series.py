@@ -1,0 +1,313 @@
+"""What is known about the states of a chain, filtered, predicted and smoothed, and what it says of observations."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pyro.distributions as dist
+import torch
+from pyro.distributions import TorchDistribution
+from torch import Size, Tensor
+
+from ..errors import StructureError
+from ..kernels.threads import plain_torch
+from .cdf import cdf, steps_up
+from .compiled import by_weights, stacked, weight_sets
+from .emission import observed_cells
+from .posterior import Posterior
+from .semiring import LOG
+
+if TYPE_CHECKING:
+    from .chain import Chain
+
+
+class ChainPosterior(Posterior):
+    """The posterior over the states of a chain, and what it says of observations.
+
+    Probabilities of states are given all observations (``smoothed``), those up to now (``filtered``), or those before
+    now (``predicted``). All have the form of the data, with an axis of states: (*draws, rows, K), or
+    (*draws, *batch, T, K) of padded data.
+
+    The example is the umbrella world of Russell and Norvig: it rains or not, and someone has an umbrella or not::
+
+        >>> import torch
+        >>> import pyro.distributions as dist
+        >>> import pyro_unsup as pu
+        >>> start, stay = torch.tensor([0.5, 0.5]).log(), torch.tensor([[0.7, 0.3], [0.3, 0.7]]).log()
+        >>> umbrella = torch.tensor([1.0, 1.0, 0.0, 1.0, 1.0])
+        >>> days = pu.Chain(start, stay, dist.Bernoulli(torch.tensor([0.9, 0.2])), 5).posterior(umbrella)
+        >>> days.filtered[:, 0]
+        tensor([0.8182, 0.8834, 0.1907, 0.7308, 0.8673])
+        >>> days.smoothed[:, 0]
+        tensor([0.8673, 0.8204, 0.3075, 0.8204, 0.8673])
+        >>> days.step_log_likelihood.sum(), days.forecast(2).states[:, 0]
+        (tensor(-3.3725), tensor([0.6469, 0.5588]))
+    """
+
+    prior: Chain
+
+    @property
+    def smoothed(self) -> Tensor:
+        """P(state | all observations)."""
+        return self.marginals
+
+    @cached_property
+    def filtered(self) -> Tensor:
+        """P(state | observations up to it)."""
+        return self.prior.padded(self._forward[1], len(self.prior.draws), 0.0)
+
+    @cached_property
+    def predicted(self) -> Tensor:
+        """P(state | observations before it)."""
+        return self.prior.padded(self._predicted, len(self.prior.draws), 0.0)
+
+    @cached_property
+    def pairwise(self) -> Tensor:  # (*draws, rows, K, K)
+        """P(state before, state | all observations); zeros at the first position of a sequence."""
+        dist = self.prior
+        if dist.second_order:
+            raise StructureError("pairwise probabilities are those of a first-order chain")
+        found = Posterior(_by_step(dist), self.value).expected["steps"].squeeze(-3)
+        return dist.padded(found, len(dist.draws), 0.0)
+
+    @cached_property
+    def step_log_likelihood(self) -> Tensor:  # (*draws, rows)
+        """log p(observation | observations before it). Without a stop event, they add up to log Z."""
+        return self.prior.padded(self._forward[0], len(self.prior.draws), 0.0)
+
+    def forecast(
+        self,
+        steps: int,
+        transition: Tensor | None = None,  # (*batch, steps, K, K)
+        emission: TorchDistribution | None = None,
+    ) -> Forecast:
+        """States and observations after the end of every sequence.
+
+        :param steps: how many.
+        :param transition: log-weights of the moves to come, if they vary by step.
+        :param emission: of the observations to come, if its parameters vary by step: batch shape (..., steps, K).
+        """
+        dist = self.prior
+        if steps < 1:
+            raise StructureError(f"a forecast needs at least 1 step, actual {steps}")
+        if dist.by_step and transition is None:
+            raise StructureError("transitions vary by step: give forecast those of the steps to come, transition=")
+        if dist.second_order:
+            raise StructureError("forecasts are those of a first-order chain")
+        density = dist.data[0] if dist.data is not None else None
+        if emission is None and density is not None:
+            emission = density.emission
+            if len(emission.batch_shape) > 1 and emission.batch_shape[-2] > 1:
+                raise StructureError("the emission varies by step: give forecast that of the steps to come, emission=")
+        K, lead = dist.sizes["K"], len(dist.draws)
+        last = (dist.rows.offsets[1:] - 1).clamp(min=0)
+        now = self._forward[1].index_select(lead, last.to(self._forward[1].device))  # (*draws, B, K)
+        if transition is None:
+            table = dist.table("transition")[..., :K].softmax(-1)  # without the stop event
+            moves = [table] * steps
+        else:
+            table = torch.as_tensor(transition).softmax(-1)
+            if table.dim() < 3 or table.shape[-3] != steps:
+                raise StructureError(
+                    f"expected transitions of shape (..., {steps}, {K}, {K}), actual {tuple(table.shape)}"
+                )
+            moves = list(table.unbind(-3))
+        found = []
+        for move in moves:
+            now = (now.unsqueeze(-2) @ move).squeeze(-2)
+            found.append(now)
+        states = torch.stack(found, -2)  # (*draws, B, steps, K)
+        form = dist._form[0] if dist._form is not None else Size([len(dist.rows)])
+        return Forecast(states.reshape((*states.shape[:lead], *form, steps, K)), emission)
+
+    def simulate(self, sample_shape: Any = ()) -> Tensor:  # (*sample_shape, *form of the data)
+        """The data with draws in the place of missing values, given all that was observed."""
+        density, value = self._observations
+        drawn = [self._simulated(density, value) for _ in range(max(Size(sample_shape).numel(), 1))]
+        shape = drawn[0].shape
+        return torch.stack(drawn).reshape(*sample_shape, *shape) if sample_shape else drawn[0]
+
+    def _simulated(self, density: Any, value: Tensor) -> Tensor:
+        dist, event = self.prior, density.emission.event_shape
+        if dist.draws:
+            raise StructureError("values are simulated for one set of weights at a time")
+        seen = observed_cells(value, event, density.mask)
+        if seen is None:
+            return dist.padded(value, 0, 0.0)
+        states = self._masked(self._decode(True, None))
+        drawn = density.draw(states.clamp(min=0), dist.rows, dist._form)
+        emission = density.emission
+        if isinstance(emission, torch.distributions.MultivariateNormal):
+            drawn = _conditional(emission, states, value, seen, drawn)
+        return dist.padded(torch.where(seen, value, drawn.to(value)), 0, torch.nan)
+
+    def residuals(self, randomise: bool = False) -> Tensor:  # form of the data
+        """Pseudo-residuals: standard normal, if the model is right (forecast residuals of Zucchini and MacDonald).
+
+        ``u = P(X < x | the past)``, by the standard normal's quantile function. Whole numbers have an interval of u:
+        its middle counts, or a random point of it. Missing values have NaN.
+
+        :param randomise: take a random point of the interval.
+        """
+        density, value = self._observations
+        emission, event = density.emission, density.emission.event_shape
+        if self.prior.draws:
+            raise StructureError("residuals are those of one set of weights")
+        seen = observed_cells(value, event, density.mask)
+        wide = torch.where(seen, value, torch.ones_like(value)) if seen is not None else value
+        shares = self._predicted  # (rows, K)
+        upper = _mixed(shares, cdf(emission, wide.unsqueeze(-1 - len(event))), len(event))
+        if steps_up(emission):
+            lower = _mixed(shares, cdf(emission, wide.unsqueeze(-1 - len(event)) - 1), len(event))
+            part = torch.rand_like(upper) if randomise else 0.5
+            upper = lower + part * (upper - lower)
+        found = torch.special.ndtri(upper)
+        return self.prior.padded(found if seen is None else torch.where(seen, found, torch.nan), 0, torch.nan)
+
+    # -- how it is found
+
+    @property
+    def _observations(self) -> tuple[Any, Tensor]:
+        if self.prior.data is None:
+            raise StructureError("this chain emits words by a table: give it a distribution as its emission")
+        return self.prior.data
+
+    @cached_property
+    def _predicted(self) -> Tensor:  # (*draws, rows, K)
+        dist, K, lead = self.prior, self.prior.sizes["K"], len(self.prior.draws)
+        before = self._forward[1].roll(1, lead)  # the state before, whatever stands there at first positions
+        if dist.second_order:
+            raise StructureError("predicted probabilities are those of a first-order chain")
+        owner = dist.rows.owner.to(before.device)
+        if dist.by_step:
+            moves = dist.table("transition").squeeze(lead)
+        else:
+            moves = dist.spread(dist.table("transition"), owner)[..., :K]
+        moved = (before.unsqueeze(-2) @ moves.softmax(-1)).squeeze(-2)
+        first = (dist.rows.position == 0).to(before.device).unsqueeze(-1)
+        return torch.where(first, dist.spread(dist.table("start"), owner).softmax(-1), moved)
+
+    @cached_property
+    def _forward(self) -> tuple[Tensor, Tensor]:
+        """log p(x_t | past), (*draws, rows), and filtered probabilities, (*draws, rows, K)."""
+        dist, kernel = self.prior, self._kernel
+        if by_weights(dist, kernel, "forward") and not dist.second_order and not dist.extra:
+            with plain_torch():
+                found = [kernel.forward(dist, one, self.value) for one in weight_sets(dist)]
+            if all(one is not None for one in found):
+                return stacked([one[0] for one in found], dist.draws), stacked([one[1] for one in found], dist.draws)
+        with torch.no_grad():
+            messages = torch.stack(list(dist.messages(self.potentials, LOG)), -3)  # (*draws, B, T, A, K)
+        whole = messages.flatten(-2).logsumexp(-1)  # (*draws, B, T)
+        each = torch.diff(whole, prepend=torch.zeros_like(whole[..., :1]))
+        shares = (messages.logsumexp(-2) - whole.unsqueeze(-1)).exp()
+        lead = len(dist.draws)
+        return dist.rows.flatten(each, lead), dist.rows.flatten(shares, lead)
+
+
+@dataclass
+class Forecast:
+    """States and observations to come.
+
+    :param states: (*batch, steps, K) probabilities.
+    :param emission: of batch shape (..., K); None for words, which have no distribution here.
+    """
+
+    states: Tensor
+    emission: TorchDistribution | None
+
+    @property
+    def observations(self) -> TorchDistribution:
+        """The distribution of each observation to come: a mixture over states, of batch shape (*batch, steps)."""
+        if self.emission is None:
+            raise StructureError("the emission is a table of words: states @ emission.exp() are their probabilities")
+        return dist.MixtureSameFamily(
+            dist.Categorical(self.states), self.emission.expand(self.states.shape), validate_args=False
+        )
+
+    @property
+    def mean(self) -> Tensor:
+        """(*batch, steps, *event)."""
+        found: Tensor = self.observations.mean
+        return found
+
+    @property
+    def variance(self) -> Tensor:
+        """(*batch, steps, *event)."""
+        found: Tensor = self.observations.variance
+        return found
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """P(observation <= value), for each step."""
+        assert self.emission is not None
+        wide = self.emission.expand(self.states.shape)
+        return (self.states * cdf(wide, torch.as_tensor(value, dtype=self.states.dtype).unsqueeze(-1))).sum(-1)
+
+    def quantile(self, q: float | Tensor) -> Tensor:  # (*q.shape, *batch, steps)
+        """The value below which an observation falls with probability q. Of numbers, not of vectors."""
+        if self.emission is None or self.emission.event_shape:
+            raise StructureError("quantiles are those of observations that are numbers")
+        levels = torch.as_tensor(q, dtype=self.states.dtype)
+        mean, spread = self.mean, self.variance.sqrt()
+        wide = levels.reshape(*levels.shape, *(1,) * mean.dim())
+        low, high = mean - 2 * spread, mean + 2 * spread
+        shape = torch.broadcast_shapes(wide.shape, mean.shape)
+        low, high = low.expand(shape).clone(), high.expand(shape).clone()
+        for _ in range(60):  # until the level lies between
+            low = torch.where(self.cdf(low) > wide, low - 2 * (high - low), low)
+            high = torch.where(self.cdf(high) < wide, high + 2 * (high - low), high)
+        for _ in range(200):
+            middle = (low + high) / 2
+            below = self.cdf(middle) < wide
+            low, high = torch.where(below, middle, low), torch.where(below, high, middle)
+        return high.ceil() if steps_up(self.emission) else high
+
+
+def _by_step(chain: Chain) -> Chain:
+    """The same chain with a table of transitions for every position."""
+    if chain.by_step:
+        return chain
+    new, K = copy(chain), chain.sizes["K"]
+    owner, table = chain.rows.owner, chain.table("transition")
+    lead = len(chain.draws)
+    moves = chain.spread(table[..., :K], owner.to(table.device))
+    moves = moves.expand(*moves.shape[:lead], chain.rows.size, K, K)
+    new.weights = {**chain.weights, "transition": moves.unsqueeze(lead) if lead else moves}
+    new.all_axes = {**chain.all_axes, "transition": "N K K"}
+    new.by_step = True
+    if table.shape[-1] > K:  # the stop event counts for the states of last positions
+        ends = chain.spread(table[..., K], owner.to(table.device))
+        last = (chain.rows.position == chain.rows.lengths[owner] - 1).to(table.device).unsqueeze(-1)
+        new = new.with_potentials(states=torch.where(last, ends, 0.0))
+    new._measure()
+    new._weights_batch()
+    return new
+
+
+def _mixed(shares: Tensor, each: Tensor, event: int) -> Tensor:  # (rows, K), (rows, K, *event) -> (rows, *event)
+    return (shares.reshape(*shares.shape, *(1,) * event) * each).sum(1)
+
+
+def _conditional(emission: Any, states: Tensor, value: Tensor, seen: Tensor, drawn: Tensor) -> Tensor:
+    """Draws of missing coordinates of a normal vector, given those that were observed.
+
+    A draw x' of the whole vector becomes one of the conditional distribution: x' + C (x - x') with the regression C of
+    missing coordinates on observed ones.
+    """
+    cov = emission.covariance_matrix.expand(emission.batch_shape + emission.event_shape * 2)
+    if cov.dim() > 3:
+        raise StructureError("values of a multivariate normal are simulated where its parameters do not vary by step")
+    found = drawn.clone()
+    for pattern in torch.unique(seen, dim=0):
+        have, miss = pattern.nonzero()[:, 0], (~pattern).nonzero()[:, 0]
+        rows = (seen == pattern).all(-1).nonzero()[:, 0]
+        if not len(have) or not len(miss):
+            continue
+        cross = cov[:, miss][:, :, have] @ torch.linalg.inv(cov[:, have][:, :, have])  # (K, missing, seen)
+        away = value[rows][:, have] - drawn[rows][:, have]
+        moved = drawn[rows][:, miss] + (cross[states[rows].clamp(min=0)] @ away.unsqueeze(-1)).squeeze(-1)
+        found[rows.unsqueeze(-1), miss] = moved
+    return found
