@@ -41,16 +41,38 @@ def longer(duration: TorchDistribution, longest: int) -> Tensor:  # (*batch, K)
 
     Its terms are summed as far as they matter. One minus the rest would lose all digits of a small tail.
     """
-    size = FEWEST_TERMS
-    while True:
-        tail = _log_weights(duration, longest, size)  # (*batch, K, size)
-        done = tail[..., -1].detach() <= tail.detach().amax(-1) + NEGLIGIBLE
-        if bool(done.all()):
-            return LOG(tail, -1)
-        if size >= MOST_TERMS:
-            rest = 1 - _log_weights(duration, 0, longest).exp().sum(-1)
-            return torch.where(done, LOG(tail, -1), rest.clamp(min=torch.finfo(rest.dtype).tiny).log())
-        size *= 4
+    tail, done = _tail(duration, longest)
+    if bool(done.all()):
+        return LOG(tail, -1)
+    rest = 1 - _log_weights(duration, 0, longest).exp().sum(-1)
+    return torch.where(done, LOG(tail, -1), rest.clamp(min=torch.finfo(rest.dtype).tiny).log())
+
+
+def whole_durations(
+    duration: TorchDistribution, inside: Tensor, last: Tensor | None = None
+) -> tuple[Tensor, Tensor] | None:
+    """What an M step estimates the distribution of durations from: draws from it, and how many of each are expected.
+
+    A stretch that was cut off would have lasted for as long as the distribution says, given that it lasted so long. So
+    new parameters are those of weighted observations, in closed form if the family has one.
+
+    :param duration: of batch shape (K,), as it was in the E step.
+    :param inside: (K, D) expected numbers of stretches, by state and duration.
+    :param last: (K, D) the same of stretches that were cut off.
+    :return: draws, (n, 1), and their weights, (n, K); None if a tail is too heavy to be laid out.
+    """
+    with torch.no_grad():
+        D = inside.shape[-1]
+        table, counts = _log_weights(duration, 0, D), inside
+        if last is not None:
+            tail, done = _tail(duration, D)
+            if not bool(done.all()):
+                return None
+            share = last.log() - survivor(table, LOG(tail, -1))  # of each cut, by how long it was
+            share = torch.logcumsumexp(share, -1)
+            lasted = torch.cat([table + share, tail + share[..., -1:]], -1).exp()
+            counts = torch.cat([inside, torch.zeros_like(tail)], -1) + lasted
+        return torch.arange(counts.shape[-1]).to(counts).unsqueeze(-1), counts.mT
 
 
 def survivor(table: Tensor, beyond: Tensor | None = None) -> Tensor:  # (*batch, K, D)
@@ -87,6 +109,17 @@ def check_duration(duration: TorchDistribution, states: int) -> None:
             f"the durations must be a distribution over 0, 1, 2, ..., to which one is added; actual support {support} "
             f"of a {type(duration).__name__}"
         )
+
+
+def _tail(duration: TorchDistribution, longest: int) -> tuple[Tensor, Tensor]:  # (*batch, K, n), (*batch, K)
+    """Log-weights of durations above the longest, as many as matter; and for which states these are all."""
+    size = FEWEST_TERMS
+    while True:
+        tail = _log_weights(duration, longest, size)
+        done = tail[..., -1].detach() <= tail.detach().amax(-1) + NEGLIGIBLE
+        if bool(done.all()) or size >= MOST_TERMS:
+            return tail, done
+        size *= 4
 
 
 def _log_weights(duration: TorchDistribution, first: int, size: int) -> Tensor:  # (*batch, K, size)

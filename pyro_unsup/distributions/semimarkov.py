@@ -102,7 +102,7 @@ class SemiMarkov(Sequences):
         renormalise: bool = False,
     ) -> None:
         lengths, beyond = torch.as_tensor(lengths), None
-        #: The distribution of durations, less one; None if they are a table.
+        #: The distribution of durations, less one; None if they are a table, or renormalised.
         self.lasting: TorchDistribution | None = None
         if isinstance(duration, torch.distributions.Distribution):
             if longest is None:
@@ -110,7 +110,7 @@ class SemiMarkov(Sequences):
                     f"durations that are a {type(duration).__name__} need longest=D, the longest stretch to sum over"
                 )
             check_duration(duration, torch.as_tensor(start).shape[-1])
-            self.lasting = duration
+            self.lasting = None if renormalise else duration
             with plain_torch():
                 beyond = longer(duration, longest) if censored and not renormalise else None
                 duration = duration_table(duration, longest, renormalise)

@@ -9,7 +9,7 @@ from scipy import stats
 from torch import Tensor
 
 from pyro_unsup.distributions import SemiMarkov, duration_table, survivor
-from pyro_unsup.distributions.duration import longer
+from pyro_unsup.distributions.duration import longer, whole_durations
 
 
 def numbers(*x: float) -> Tensor:
@@ -69,3 +69,28 @@ def test_gradients_reach_the_parameters(renormalise: bool, censored: bool) -> No
 
     assert torch.autograd.gradcheck(total, (trials, logits), eps=1e-6, atol=1e-7)
     assert torch.autograd.gradgradcheck(total, (trials, logits), eps=1e-6, atol=1e-5)
+
+
+@pytest.mark.parametrize("censored", [False, True])
+def test_whole_durations_are_what_an_m_step_needs(censored: bool) -> None:
+    """EM with the closed form of the Poisson climbs to where the likelihood is flat.
+
+    Stretches have at most six positions, so that tails matter.
+    """
+    torch.manual_seed(0)
+    lengths, steps = torch.full((5,), 40), torch.tensor([[-torch.inf, 0.0], [0.0, -torch.inf]], dtype=torch.float64)
+    normal = dist.Normal(numbers(-1.0, 1.0), 0.8)
+    x = SemiMarkov(numbers(0.0, 0.0), steps, dist.Poisson(numbers(2.0, 3.0)), normal, lengths, longest=20).sample()
+    rate, before = numbers(4.0, 1.0), -torch.inf
+    for _ in range(60):
+        lasts = dist.Poisson(rate.clone().requires_grad_())
+        model = SemiMarkov(numbers(0.0, 0.0), steps, lasts, normal, lengths, longest=6, censored=censored)
+        total = model.log_prob(x).sum()
+        factors = [model.weights[name] for name in ("duration", "last") if name in model.weights]
+        counts = torch.autograd.grad(total, [*factors, lasts.rate])
+        found = whole_durations(lasts, *counts[:-1])
+        assert found is not None
+        value, weight = found
+        assert float(total.detach()) >= before - 1e-9
+        before, rate = float(total.detach()), (value * weight).sum(0) / weight.sum(0)
+    assert counts[-1].abs().max() < 1e-6
