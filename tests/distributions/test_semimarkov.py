@@ -206,7 +206,7 @@ def test_padded_series_have_padded_posteriors() -> None:
 
 def test_many_threads_change_nothing() -> None:
     torch.manual_seed(8)
-    K, D, lengths = 3, 40, torch.randint(0, 60, (120,))
+    K, D, lengths = 3, 40, torch.randint(0, 140, (120,))  # enough for a second thread
     x = torch.randn(int(lengths.sum()), dtype=torch.float64)
     mean = torch.tensor([-1.0, 0.0, 1.0], dtype=torch.float64)
     tables = (table(K), without_itself(K), table(K, D))
