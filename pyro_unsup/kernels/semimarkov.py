@@ -9,13 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .exp_log import keep_possible, scaled_rows
-from .limits import LIMIT
+from ..array import Array
+from .exp_log import scaled_rows
+from .limits import LEAST, LIMIT, keep_possible, kept_exp, tiny
 from .plumbing import OnePass, Tables, in_shards, uniform_numbers
 from .room import room
 from .semimarkov_pass import best_pass, draw_pass, log_pass, scaled_pass
 
-Array = np.ndarray[Any, Any]
+FLOAT = np.dtype(np.float64)
 
 #: So many slots of states take the time of one token of a chain, by which :func:`.threads_for` counts.
 SLOTS_A_TOKEN = 16
@@ -126,7 +127,8 @@ def semimarkov_pass(
 
     :param each: whether entries are counted by position, (N, K, D), or all together, (2, K, D).
     """
-    (N, K), B, limit = data.emit.shape, len(data.offsets) - 1, LIMIT[np.dtype(np.float64)]
+    (N, K), B = data.emit.shape, len(data.offsets) - 1
+    limit, least = LIMIT[FLOAT], LEAST[FLOAT]
     weigh = np.empty(0) if not want else np.ones(B) if scale is None else scale
     log_z, trouble, states = np.zeros(B), np.ones(B, bool), room(N * K if want else 0).reshape(-1, K)
     out, D = (log_z, trouble, states), data.entry.shape[2]
@@ -136,7 +138,7 @@ def semimarkov_pass(
 
     def go(run: Any, tables: tuple[Any, ...], heavy: float, todo: Array, work: int) -> None:
         def some(first: int, last: int, *sums: Array) -> None:
-            run(*tables, todo[first:last], limit, heavy, weigh, each, *out, *sums, *own)
+            run(*tables, todo[first:last], limit, least, heavy, weigh, each, *out, *sums, *own)
 
         for into, more in zip(counts, in_shards(some, data.sizes[todo], work, shapes), strict=True):
             into += more
@@ -180,17 +182,12 @@ class _Scaled:
         heaviest = max(float(data.start.max()), float(data.trans.max())) + most
         if heaviest > np.log(HEAVIEST):
             return None
-        start, trans, entry = _real(data.start + most), _real(data.trans + most), _real(data.entry - most)
+        start, trans, entry = kept_exp(data.start + most), kept_exp(data.trans + most), kept_exp(data.entry - most)
         N, K = data.emit.shape
         rows, top, positive = room(N * K).reshape(N, K), np.empty(N), np.empty(N, np.int64)
         scaled_rows(data.emit, rows, top, positive)
-        keep_possible(data.emit, rows, np.finfo(np.float64).tiny)
+        keep_possible(data.emit, rows, tiny(FLOAT))
         return _Scaled(start, trans, entry, rows, top, max(1.0, float(np.exp(heaviest))))
-
-
-def _real(logs: Array) -> Array:
-    """Real weights. What is possible never becomes zero: the certificate could not see it."""
-    return np.where(logs > -np.inf, np.maximum(np.exp(logs), np.finfo(np.float64).tiny), 0.0)
 
 
 def _by_end(entries: Tensor) -> Tensor:  # (N, K, D) -> (N, D, K)

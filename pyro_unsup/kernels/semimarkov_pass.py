@@ -13,8 +13,9 @@ another for last stretches; or each position has its own, as potentials have it:
 In real numbers the messages of each position are divided by their sum, forwards and backwards. So messages forwards sum
 to 1, and their product with those backwards is 1. What underflows on the way forwards was below ``tiny`` before it was
 divided; on the way backwards, before it was multiplied by a weight, which is at most ``heavy``. Hence, if no message
-backwards over its norm, times ``heavy``, exceeds the limit of :mod:`.limits`, nothing that matters was lost. Else the
-series is done again in logs.
+backwards over its norm, times ``heavy``, exceeds the limit of :mod:`.limits`, nothing that matters was lost. Messages
+backwards that are possible never become zero, so that they tell of what was lost forwards. Else the series is done
+again in logs.
 """
 
 from __future__ import annotations
@@ -24,11 +25,9 @@ from typing import Any
 
 import numpy as np
 
+from ..array import Array
 from .choice import choose
-from .ring import LOG, MAX, REAL, add, as_real, compiled, one, plus, times, total, zero
-from .segmentation_pass import most_symbols
-
-Array = np.ndarray[Any, Any]
+from .ring import LOG, MAX, REAL, add, as_real, compiled, longest_of, one, plus, times, total, zero
 
 
 def forward_pass(mode: int) -> Any:
@@ -106,6 +105,7 @@ def sum_pass(mode: int) -> Any:
         offsets: Array,  # (B + 1,)
         todo: Array,  # which series
         limit: float,
+        least: float,  # what a message backwards is at least in real numbers, where it is possible
         heavy: float,  # the largest weight of a step, at least 1
         scale: Array,  # (B,) how much the counts of each series weigh; empty if only log Z is wanted
         each: bool,  # whether entries are counted by position
@@ -116,7 +116,7 @@ def sum_pass(mode: int) -> Any:
         n_trans: Array,  # (K, K) added to
         n_entry: Array,  # (2, K, D) added to; by position, (N, K, D) out
     ) -> None:
-        K, D, longest = len(start), entry.shape[2], most_symbols(offsets, todo)
+        K, D, longest = len(start), entry.shape[2], longest_of(offsets, todo)
         into, ended, norm = np.empty((longest, K)), np.empty((longest, K)), np.ones(longest)
         slot, final, reach = np.empty((K, D + 1)), np.empty(K), np.empty(K)
         steps, entries = np.empty((K, K)), np.empty((2, K, D))
@@ -161,6 +161,10 @@ def sum_pass(mode: int) -> Any:
                     if left < D:
                         top, rest = add(mode, top, rest, times(mode, last[b, left], final[b]))
                     reach[b] = times(mode, total(mode, top, rest), e)
+                    if mode == REAL and reach[b] < least and e > 0:
+                        begins = possible(inside[b, :size], back[:size])
+                        if begins or (left < D and last[b, left] > 0 and final[b] > 0):
+                            reach[b] = least
                     if mode == REAL:
                         most += final[b]
                         for r in range(size):
@@ -172,9 +176,9 @@ def sum_pass(mode: int) -> Any:
                             p = as_real(mode, times(mode, begun, times(mode, last[b, left], final[b]))) * weight
                             at_end[b, left] += p
                             column += p
-                    final[b] = times(mode, final[b], e)
+                    final[b] = kept(mode, times(mode, final[b], e), final[b] > 0 and e > 0, least)
                     for r in range(min(D - 1, left), 0, -1):
-                        back[r] = times(mode, back[r - 1], e)
+                        back[r] = kept(mode, times(mode, back[r - 1], e), back[r - 1] > 0 and e > 0, least)
                 if mode == REAL and not (most * shrink * heavy <= limit):
                     trouble[s] = True
                     break
@@ -186,6 +190,8 @@ def sum_pass(mode: int) -> Any:
                         if t > 0 and want:
                             steps[a, b] += as_real(mode, times(mode, ended[t - 1, a], step))
                     slot[a, 0] = total(mode, top, rest)
+                    if mode == REAL and slot[a, 0] < least and possible(trans[a], reach):
+                        slot[a, 0] = least
             if want and not trouble[s]:
                 for b in range(K):
                     n_start[b] += as_real(mode, times(mode, into[0, b], reach[b])) * weight
@@ -194,6 +200,21 @@ def sum_pass(mode: int) -> Any:
                     n_entry += entries
 
     return run
+
+
+@compiled
+def kept(mode: int, message: float, possible: bool, least: float) -> float:
+    """A message that is not lost, if it is possible."""
+    return least if mode == REAL and possible and message < least else message
+
+
+@compiled
+def possible(weights: Array, onward: Array) -> bool:  # (n,) each
+    """Whether some way on is possible, however unlikely."""
+    for k in range(len(weights)):  # noqa: SIM110 (numba compiles loops, not generators)
+        if weights[k] > 0 and onward[k] > 0:
+            return True
+    return False
 
 
 @compiled
@@ -231,7 +252,7 @@ def decode_pass(mode: int) -> Any:
         uniforms: Array,  # (N, 2) float64 in [0, 1); any, if the best is wanted
         structure: Array,  # (N, 2) out: states, and 1 where a stretch ends; -1 where a series is impossible
     ) -> None:
-        K, D, longest = len(start), entry.shape[2], most_symbols(offsets, todo)
+        K, D, longest = len(start), entry.shape[2], longest_of(offsets, todo)
         into, ended, norm = np.empty((longest, K)), np.empty((longest, K)), np.empty(0)
         slot, final, terms, before = np.empty((K, D + 1)), np.empty(K), np.empty(D), np.empty(K)
         for s in todo:
