@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.distributions import constraints, transform_to
 
 from ..distributions import Joint, Structure
+from ..distributions.duration import whole_durations
 from ..distributions.emission import observed_cells
 from ..errors import FitError
 from ..estimate.closed_forms import Cells, NoClosedForm, Observations, closed_form
@@ -103,25 +104,40 @@ def leaves_of(
     for name, site in trace.nodes.items():
         if site["type"] != "sample" or name in points:
             continue
-        fn = site["fn"]
-        if isinstance(fn, Structure):
-            density = getattr(_inside(fn), "density", None)
-            if density is None or (name, "emission") not in factors:
-                continue
-            weight = factors[name, "emission"]
-            if weight.dim() != 2:
-                continue
-            value = _flat(fn, site["value"])
-            observed = observed_cells(value, density.emission.event_shape, density.mask)
-            here, key = observed_leaves(density.emission, value, weight, observed), "emission"
+        if isinstance(site["fn"], Structure):
+            groups = [*_emitted(name, site, factors), *_lasting(name, site, factors)]
         elif (name, "") in factors:
-            here, key = list(_leaves(fn, site["value"], factors[name, ""], None)), ""
+            groups = [(list(_leaves(site["fn"], site["value"], factors[name, ""], None)), {(name, "")})]
         else:
             continue
-        if all(closed_form(type(leaf.dist)) is not None for leaf in here):
-            found += here
-            known.add((name, key))
+        for here, keys in groups:
+            if all(closed_form(type(leaf.dist)) is not None for leaf in here):
+                found += here
+                known |= keys
     return found, known
+
+
+#: Leaves, and the factors that consist of nothing else.
+Group = tuple[list[Leaf], set[tuple[str, str]]]
+
+
+def _emitted(name: str, site: Any, factors: Mapping[tuple[str, str], Tensor]) -> Iterator[Group]:
+    """The emission of a structure, with the posterior of the states of its observations."""
+    density, weight = getattr(_inside(site["fn"]), "density", None), factors.get((name, "emission"))
+    if density is not None and weight is not None and weight.dim() == 2:
+        value = _flat(site["fn"], site["value"])
+        observed = observed_cells(value, density.emission.event_shape, density.mask)
+        yield observed_leaves(density.emission, value, weight, observed), {(name, "emission")}
+
+
+def _lasting(name: str, site: Any, factors: Mapping[tuple[str, str], Tensor]) -> Iterator[Group]:
+    """The durations of a structure whose states last, with how often each is expected."""
+    duration, inside = getattr(_inside(site["fn"]), "lasting", None), factors.get((name, "duration"))
+    if duration is None or inside is None or inside.dim() != 2:
+        return
+    found = whole_durations(duration, inside, factors.get((name, "last")))
+    if found is not None:
+        yield [Leaf(duration, *found)], {(name, "duration"), (name, "last")}
 
 
 def _inside(fn: Any) -> Any:
