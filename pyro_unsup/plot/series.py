@@ -246,5 +246,6 @@ def _arrow(ax: Axes, a: Floats, b: Floats, share: float, paint: str, loop: bool)
         along = b - a
         # The label lies where the arc is widest: a ninth of the way to its side.
         where = (a + b) / 2 + 0.14 * np.array([along[1], -along[0]])
-    text = ax.text(*where.tolist(), f"{share:.2f}", ha="center", va="center", fontsize=8, color="0.2", zorder=5)
+    at, up = where.tolist()
+    text = ax.text(at, up, f"{share:.2f}", ha="center", va="center", fontsize=8, color="0.2", zorder=5)
     text.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 1})
