@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..distributions import Chain
 from ..distributions.markov import stationary
-from ..errors import StructureError
+from ..errors import NotDescribable, StructureError
 from ..tables import Axis, Declaration, Layout, declare
 from ..tables.op import sample_for_plates
 from .emissions import COVARIANCES, FAMILIES, groups, start_of
@@ -252,8 +252,8 @@ class HMM:
 
     def with_states(self, states: int) -> HMM:
         """The same model with another number of states."""
-        plain, tensors = self.settings()
-        return HMM(**{**plain, **tensors, "states": states, "prior": self.prior, "emission": self.emission})
+        others = {"support": self.support, "prior": self.prior, "emission": self.emission}
+        return HMM(**{**self._plain(), **others, "states": states})
 
     def free_parameters(self) -> int:
         """How many numbers are estimated, each table row counting one less than it has cells."""
@@ -274,11 +274,10 @@ class HMM:
         """The tables, by name."""
         return dict(self._tables)
 
-    def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """What it takes to build this model again: plain values, and tensors by name."""
-        plain = {
+    def _plain(self) -> dict[str, Any]:
+        return {
             "states": self.states,
-            "emission": self.emission if isinstance(self.emission, str) else "",
+            "emission": self.emission,
             "dim": self.dim,
             "categories": self.categories,
             "start": self.start,
@@ -287,18 +286,35 @@ class HMM:
             "init": self.init if isinstance(self.init, str) else "kmeans",
             "floor": self.floor,
         }
+
+    def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """What it takes to build this model again: plain values, and tensors by name.
+
+        :raises NotDescribable: if its emission is a function, or a prior is not one of Pyro's families.
+        """
+        if not isinstance(self.emission, str):
+            raise NotDescribable("this HMM has an emission of its own, a function, which is not saved")
+        plain = self._plain()
+        families: dict[str, str] = {}
+        tensors: dict[str, Tensor] = {}
+        for name, prior in self.prior.items():
+            families[name], values = _described(name, prior)
+            tensors |= {f"prior.{name}.{argument}": x for argument, x in values.items()}
+        plain["prior"] = families
         if isinstance(self.support, str):
-            return {**plain, "support": self.support}, {}
-        return plain, {"support": self.support}
+            return {**plain, "support": self.support}, tensors
+        return plain, {"support": self.support, **tensors}
 
     @classmethod
     def from_settings(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> HMM:
         """Build a model from its :meth:`settings`."""
-        if plain.get("emission") == "":
-            raise StructureError(
-                "this HMM has an emission of its own, a function, which is not saved: pass the model to load"
-            )
-        return cls(**{**plain, **tensors})
+        values: dict[str, dict[str, Tensor]] = {}
+        for key in [key for key in tensors if key.startswith("prior.")]:
+            _, name, argument = key.split(".")
+            values.setdefault(name, {})[argument] = tensors[key]
+        prior = {name: _prior(name, family, values.get(name, {})) for name, family in plain.get("prior", {}).items()}
+        rest = {key: x for key, x in tensors.items() if not key.startswith("prior.")}
+        return cls(**{**plain, **rest, "prior": prior})
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_last": None}
@@ -350,6 +366,32 @@ def _covariances(begin: dict[str, Tensor], kind: str) -> Tensor:
 def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise StructureError(f"{name} must be one of {', '.join(allowed)}; actual {value!r:.80}")
+
+
+def _described(name: str, prior: Any) -> tuple[str, dict[str, Tensor]]:
+    """The family of a prior and its parameters; of a number, no family."""
+    if not isinstance(prior, torch.distributions.Distribution):
+        return "", {"value": _number(prior)}
+    names = [name for name in prior.arg_constraints if name in prior.__dict__]
+    values = {name: torch.as_tensor(getattr(prior, name)).detach().clone() for name in names}
+    family = type(prior).__name__
+    try:
+        again = _prior(name, family, values)
+    except (StructureError, TypeError, ValueError):
+        again = None
+    if type(again) is not type(prior) or again.event_shape != prior.event_shape:
+        raise NotDescribable(f"the prior of '{name}', a {family}, is not saved: only families of Pyro itself are")
+    return family, values
+
+
+def _prior(name: str, family: Any, values: Mapping[str, Tensor]) -> Any:
+    """The prior that was described."""
+    if family == "" and "value" in values:
+        return values["value"]
+    found: Any = getattr(dist, family, None) if isinstance(family, str) else None
+    if not (isinstance(found, type) and issubclass(found, torch.distributions.Distribution) and values):
+        raise StructureError(f"the prior of {name!r:.80} should be a family of Pyro, actual {family!r:.80}")
+    return found(**values)
 
 
 def _number(value: Any) -> Tensor:
