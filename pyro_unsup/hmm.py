@@ -217,7 +217,7 @@ class GaussianHMM(_Base):
     >>> X = np.concatenate([rng.normal(-3, 1, (50, 1)), rng.normal(3, 1, (50, 1))])
     >>> model = hmm.GaussianHMM(n_components=2, n_iter=50, random_state=1).fit(X)
     >>> model.means_.round(1).tolist(), model.predict(X)[[0, -1]].tolist()
-    ([[-2.9], [3.1]], [0, 1])
+    ([[-2.9], [3.0]], [0, 1])
     """
 
     letters: ClassVar[Mapping[str, str]] = {**_Base.letters, "m": "means_", "c": "covars_"}
