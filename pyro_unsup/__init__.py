@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         MixtureEM,
         Polytope,
         StepwiseEM,
+        compare_sizes,
         init,
         schedules,
         select_steps,
@@ -105,6 +106,7 @@ __all__ = [
     "TableError",
     "Template",
     "UnsupError",
+    "compare_sizes",
     "components",
     "constrain",
     "data",
@@ -115,6 +117,7 @@ __all__ = [
     "given",
     "handlers",
     "harden",
+    "hmm",
     "infer",
     "init",
     "launch",
@@ -144,6 +147,7 @@ _ROOMS = frozenset(
         "estimate",
         "evaluate",
         "handlers",
+        "hmm",
         "infer",
         "kernels",
         "models",
@@ -161,8 +165,8 @@ _NAMES = {
     "estimate": "AddLambda DirichletMAP DirichletVB EmpiricalDirichlet Features LogLinear LogisticNormal Normalise "
     "Template same templates",
     "handlers": "components constrain featured given harden regularise skew temper",
-    "infer": "EM Anneal CollapsedGibbs Gradient HierarchicalEM IncrementalEM MixtureEM Polytope StepwiseEM init launch "
-    "schedules select_steps",
+    "infer": "EM Anneal CollapsedGibbs Gradient HierarchicalEM IncrementalEM MixtureEM Polytope StepwiseEM compare_sizes "
+    "init launch schedules select_steps",
     "results": "Fit Report Samples",
     "results.loading": "load",
     "tables": "table",

@@ -8,6 +8,7 @@ from .dependency import Dependency
 from .emission import Joint
 from .headed_bracketing import HeadedBracketing
 from .hidden import Hidden
+from .markov import stationary
 from .mixture import Mixture
 from .pcfg import PCFG
 from .posterior import Posterior
@@ -16,7 +17,6 @@ from .row_logistic_normal import RowLogisticNormal
 from .segmentation import Segmentation
 from .semimarkov import SemiMarkov
 from .series import ChainPosterior, Forecast
-from .stationary import stationary
 from .structure import Structure
 
 __all__ = [

@@ -28,7 +28,8 @@ def cdf(fn: Any, value: Tensor) -> Tensor:  # (*batch, *event) -> (*batch, *even
         wide = [x if part.event_shape else x.unsqueeze(-1) for x, part in zip(each, fn.parts, strict=True)]
         return torch.cat(wide, -1)
     if isinstance(fn, torch.distributions.MultivariateNormal):
-        return torch.special.ndtr((value - fn.loc) / fn.variance.sqrt())
+        normal: Tensor = torch.special.ndtr((value - fn.loc) / fn.variance.sqrt())
+        return normal
     if isinstance(fn, torch.distributions.MixtureSameFamily):
         weights = fn.mixture_distribution.probs
         return (weights * cdf(fn.component_distribution, value.unsqueeze(-1))).sum(-1)

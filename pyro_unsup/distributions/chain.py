@@ -228,7 +228,8 @@ class Chain(Sequences):
         else:
             batch = self.density.emission.batch_shape[:-2]
             mass = weights["start"].new_zeros(*(1 for _ in batch), K, 1).expand(*batch, K, 1)
-        blanks = Chain(emission=mass, lengths=self.lengths, flat=self.is_flat, by_step=self.by_step, **weights)
+        start, transition, second = weights["start"], weights["transition"], weights.get("second")
+        blanks = Chain(start, transition, mass, self.lengths, second, self.is_flat, by_step=self.by_step)
         dist, words = blanks.laid_flat(torch.zeros(blanks._blank_shape(), dtype=torch.long, device=mass.device))
         return ChainPosterior(dist, words)._decode(True, None)
 

@@ -47,11 +47,11 @@ class Joint(TorchDistribution):
     @constraints.dependent_property(is_discrete=False, event_dim=1)
     def support(self) -> constraints.Constraint:
         each = [part.support for part in self.parts]
-        wide = [s if part.event_shape else constraints.independent(s, 1) for s, part in zip(each, self.parts)]  # type: ignore[attr-defined]  # noqa: B905
-        return constraints.cat(wide, -1, self.widths)  # type: ignore[attr-defined, no-any-return]
+        wide = [s if part.event_shape else constraints.independent(s, 1) for s, part in zip(each, self.parts)]  # noqa: B905
+        return constraints.cat(wide, -1, self.widths)
 
     @property
-    def has_rsample(self) -> bool:  # type: ignore[override]
+    def has_rsample(self) -> bool:
         return all(part.has_rsample for part in self.parts)
 
     def split(self, value: Tensor) -> list[Tensor]:  # (..., sum of widths) -> one value a part
@@ -60,7 +60,7 @@ class Joint(TorchDistribution):
         return [x if part.event_shape else x.squeeze(-1) for x, part in zip(pieces, self.parts, strict=True)]
 
     def log_prob(self, value: Tensor) -> Tensor:
-        total: Tensor = sum(part.log_prob(x) for x, part in zip(self.split(value), self.parts, strict=True))  # type: ignore[assignment]
+        total: Tensor = sum(part.log_prob(x) for x, part in zip(self.split(value), self.parts, strict=True))
         return total
 
     def _drawn(self, how: str, sample_shape: Any) -> Tensor:
@@ -147,9 +147,10 @@ def log_density(emission: TorchDistribution, value: Tensor, observed: Tensor | N
 def _checked(emission: TorchDistribution, value: Tensor) -> Tensor:
     """``emission.log_prob(value)``. If a value is outside its support, the error names the first one."""
     try:
-        return emission.log_prob(value)  # type: ignore[no-any-return]
+        found: Tensor = emission.log_prob(value)
+        return found
     except ValueError:
-        inside = emission.support.check(value)  # type: ignore[attr-defined]
+        inside = emission.support.check(value)
         if bool(inside.all()):
             raise
         lead = value.dim() - len(emission.event_shape) - 1
@@ -171,7 +172,8 @@ def _placeholder(emission: TorchDistribution, value: Tensor, observed: Tensor) -
         return rows[whole[0, 0]]
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         drawn = emission.sample()
-    return drawn.reshape(-1, *emission.event_shape)[0].to(value)
+    found: Tensor = drawn.reshape(-1, *emission.event_shape)[0].to(value)
+    return found
 
 
 def partial_density(emission: TorchDistribution, value: Tensor, observed: Tensor) -> Tensor:
@@ -196,9 +198,9 @@ def partial_density(emission: TorchDistribution, value: Tensor, observed: Tensor
     if isinstance(emission, torch.distributions.MultivariateNormal):
         return _by_pattern(emission, value, observed)
     if isinstance(emission, torch.distributions.MixtureSameFamily):
-        inner = emission.component_distribution  # type: ignore[attr-defined]
+        inner = emission.component_distribution
         each = partial_density(inner, value.unsqueeze(-1 - event), observed.unsqueeze(-1 - event))
-        weights = emission.mixture_distribution.logits.log_softmax(-1)  # type: ignore[attr-defined]
+        weights = emission.mixture_distribution.logits.log_softmax(-1)
         return torch.logsumexp(each + weights, -1)
     raise StructureError(
         f"some coordinates of an observation are missing, and a {type(emission).__name__} cannot leave out single "

@@ -53,7 +53,8 @@ class Sequences(Structure):
         self.is_flat, self._shape = flat, lengths.shape
         self._form: tuple[Size, int] | None = None  # of the padded values that were laid flat: batch, and longest
         self.density: Densities | None = None
-        self.heat, self.data = 1.0, None
+        self.heat = 1.0
+        self.data: tuple[Densities, Tensor] | None = None  # of a distribution that is bound to its observations
         event = Size()
         if isinstance(emission, torch.distributions.Distribution):
             check_emission(emission, torch.as_tensor(weights["start"]).shape[-1])
@@ -78,7 +79,7 @@ class Sequences(Structure):
     def support(self) -> constraints.Constraint:
         if self.density is None:
             return constraints.independent(constraints.integer, 1)  # type: ignore[attr-defined]
-        return constraints.independent(self.density.emission.support, 1)  # type: ignore[attr-defined]
+        return constraints.independent(self.density.emission.support, 1)
 
     def factors(self) -> dict[str, Tensor]:
         found = dict(self.weights)

@@ -1,4 +1,4 @@
-"""What is known about the states of a chain: filtered, predicted, smoothed; and what follows from it for observations."""
+"""What is known about the states of a chain, filtered, predicted and smoothed, and what it says of observations."""
 
 from __future__ import annotations
 

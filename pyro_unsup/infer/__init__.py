@@ -4,7 +4,7 @@ None of them knows a model by name. The sampler integrates tables out, and asks 
 """
 
 from . import init, schedules
-from .anneal import Anneal, UnfinishedSchedule
+from .anneal import AlikeStates, Anneal, UnfinishedSchedule
 from .em import EM
 from .gibbs import CollapsedGibbs
 from .gibbs_chain import Sweep
@@ -22,11 +22,13 @@ from .processes import LostProcess
 from .runs import Monitor
 from .select import Selection, select_steps
 from .session import Session
+from .sizes import compare_sizes
 from .state import State
 from .stepwise import SlowForgetting, StepwiseEM
 
 __all__ = [
     "EM",
+    "AlikeStates",
     "Anneal",
     "Callback",
     "CollapsedGibbs",
@@ -50,6 +52,7 @@ __all__ = [
     "Sweep",
     "Trials",
     "UnfinishedSchedule",
+    "compare_sizes",
     "init",
     "jackknife_fits",
     "launch",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -101,7 +101,8 @@ class Anneal(EM):
 
     def begin(self, state: State) -> AnnealState:
         """The state at the first beta."""
-        return AnnealState(**vars(state))
+        spread = {name: float(x.std()) for name, x in state.unconstrained.items() if x.numel() > 1}
+        return AnnealState(**vars(state), spread=spread)
 
     def e_step(self, state: AnnealState) -> tuple[Info, Expectation]:  # type: ignore[override]
         """The E step at the current beta."""
@@ -141,7 +142,14 @@ class Anneal(EM):
             w = perturbed(problem.declarations[name], weights[name], self.jitter, generator)
             weights[name] = w.to(self.dtype)
         memory = problem.estimation.perturbed(state.memory, self.jitter, generator)
-        return replace(raised, tables={**weights, **problem.estimation.tables(memory, self.dtype)}, memory=memory)
+        # Parameters of states that have become alike never part by themselves: their noise is a share of how far apart
+        # they were at the start.
+        moved = dict(state.unconstrained)
+        for name, spread in state.spread.items():
+            x = moved[name]
+            moved[name] = x + self.jitter * spread * torch.randn(x.shape, generator=generator, dtype=x.dtype)
+        tables: dict[str, Any] = {**weights, **problem.estimation.tables(memory, self.dtype)}
+        return replace(raised, tables=tables, memory=memory, unconstrained=moved)
 
     def run(self, *args: Any, **kwargs: Any) -> Fit:
         fit = super().run(*args, **kwargs)
@@ -153,6 +161,14 @@ class Anneal(EM):
                 UnfinishedSchedule,
                 stacklevel=2,
             )
+        for name, x in fit.params.items():
+            if x.dim() and len(x) > 1 and _alike(x):
+                warnings.warn(
+                    f"all elements of parameter '{name}' have become alike, so that its states or components are one. "
+                    "Start at a higher beta (schedule=pu.schedules.geometric(0.3, 1.5)), or with more noise (jitter=1)",
+                    AlikeStates,
+                    stacklevel=2,
+                )
         return fit
 
     run.__doc__ = EM.run.__doc__
@@ -202,9 +218,25 @@ class AnnealState(State):
     """Where annealing is: ``stage`` counts betas.
 
     :param log_reference: of the data, under the weights skewed toward. It is computed when it is needed first.
+    :param spread: by parameter, the standard deviation of its elements at the start.
     """
 
     log_reference: float | None = None
+    spread: dict[str, float] = field(default_factory=dict)
+
+
+def _alike(x: Tensor) -> bool:
+    """Whether elements that began apart are the same now, but for rounding."""
+    return bool((x - x[:1]).abs().max() <= 1e-4 * x.abs().max())
+
+
+class AlikeStates(UserWarning):
+    """Annealing ended where all states or components are the same.
+
+    >>> import pyro_unsup as pu
+    >>> issubclass(pu.infer.AlikeStates, UserWarning)
+    True
+    """
 
 
 class UnfinishedSchedule(UserWarning):

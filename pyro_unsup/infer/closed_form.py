@@ -1,9 +1,9 @@
 """M steps in closed form for parameters of a model: which parameters have one, and their new values.
 
-A parameter has a closed form if it reaches the data only as one parameter of one family (:mod:`..estimate.closed_forms`),
-element by element: ``Normal(mean, scale)`` with a state an element, ``Normal(mean[z], 1.0)`` of an enumerated ``z``, one
-scale for all states. This is found out once, from the graph of a run, and never by names. All other parameters climb by
-L-BFGS.
+A parameter has a closed form if it reaches the data only as one parameter of one family
+(:mod:`pyro_unsup.estimate.closed_forms`), element by element: ``Normal(mean, scale)`` with a state an element,
+``Normal(mean[z], 1.0)`` of an enumerated ``z``, one scale for all states. This is found out once, from the graph of a
+run, and never by names. All other parameters climb by L-BFGS.
 """
 
 from __future__ import annotations
@@ -141,7 +141,8 @@ def _leaves(fn: Any, value: Tensor, weight: Tensor, observed: Tensor | None) -> 
         return
     if isinstance(fn, torch.distributions.Independent):
         axes = fn.reinterpreted_batch_ndims
-        wide = weight.reshape(*weight.shape, *(1,) * axes)
+        inner = fn.base_dist.batch_shape[len(fn.base_dist.batch_shape) - axes :]
+        wide = weight.reshape(*weight.shape, *(1,) * axes).expand(*weight.shape, *inner)  # a cell a coordinate
         yield from _leaves(fn.base_dist, value, wide, observed)
         return
     if isinstance(fn, Joint):
@@ -339,9 +340,9 @@ def _allowed(name: str, new: Tensor, old: Tensor, support: Any) -> Tensor:
 
 def _degenerate(name: str, state: int) -> str:
     return (
-        f"element {state} of parameter '{name}' has run to the edge of its constraint: a state may have shrunk onto one "
-        "observation, where the likelihood has no limit. Use fewer states, other starts (restarts=10), a prior, or a "
-        "constraint with room, such as constraints.greater_than(0.01)"
+        f"element {state} of parameter '{name}' has run to the edge of its constraint: a state may have shrunk onto "
+        "one observation, where the likelihood has no limit. Use fewer states, other starts (restarts=10), a prior, or "
+        "a constraint with room, such as constraints.greater_than(0.01)"
     )
 
 

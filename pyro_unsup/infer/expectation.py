@@ -49,10 +49,10 @@ class Expectation:
     counts: dict[str, Tensor]
     factors: dict[Factor, Tensor]
     touched: dict[str, Tensor | None] = field(default_factory=dict)  # columns or cells of a part; None for all
-    plan: Plan | None = None  # parameters that have a closed form,
-    leaves: list[Leaf] = field(default_factory=list)  # and the observations that it takes
     trouble: str = ""  # why the log marginal is not finite, if it is not
     fallbacks: int = 0  # examples in which a constraint left nothing
+    plan: Plan | None = None  # parameters that have a closed form,
+    leaves: list[Leaf] = field(default_factory=list)  # and the observations that it takes
 
     def check(self, iteration: int) -> None:
         """Raise if the counts cannot be counts."""

@@ -243,7 +243,7 @@ def log_sum(terms):  # (n,)
 
 @compiled
 def decode_series(start, trans, stop, emit, offsets, first, last, uniforms, states):
-    """The best states of each series, or drawn ones if there are uniform numbers, (N,), in logs; -1 where impossible."""
+    """The best states of each series, or drawn ones if there are uniform numbers, (N,); -1 where it is impossible."""
     K, varies, draw = len(start), len(trans) > 1, len(uniforms) > 0
     longest = 0
     for s in range(first, last):

@@ -12,7 +12,7 @@ from pyro.distributions import TorchDistribution, constraints
 from torch import Tensor
 
 from ..distributions import Chain
-from ..distributions.stationary import stationary
+from ..distributions.markov import stationary
 from ..errors import StructureError
 from ..tables import Axis, Declaration, Layout, declare
 from ..tables.op import sample_for_plates

@@ -19,6 +19,7 @@ from ..distributions import Posterior, Structure
 from ..errors import UnsupError
 from ..estimate import Estimator, FeatureNames, Parametric, TablePosterior
 from ..handlers import Handled, bare, given
+from .criteria import criteria
 from .evaluation import own_task, relabelled, task_of
 from .report import Report
 
@@ -146,6 +147,25 @@ class Fit:
         )
         with torch.no_grad():
             return -float(elbo.loss(config_enumerate(self.trained), lambda *args, **kwargs: None, *args, **kwargs))
+
+    def aic(self, *args: Any, **kwargs: Any) -> float:
+        """Akaike's information criterion on these data: twice the parameters less the log-likelihood. Lower is better.
+
+        >>> import pyro_unsup as pu
+        >>> counts = [3.0, 4.0, 2.0, 11.0, 12.0, 9.0, 3.0, 4.0]
+        >>> fit = pu.EM(pu.models.HMM(2, "poisson")).run(counts)
+        >>> round(fit.aic(counts), 2), round(fit.bic(counts), 2), round(fit.icl(counts), 2)
+        (45.18, 45.58, 45.59)
+        """
+        return criteria(self, *args, **kwargs)["aic"]
+
+    def bic(self, *args: Any, **kwargs: Any) -> float:
+        """The Bayesian information criterion on these data. Lower is better."""
+        return criteria(self, *args, **kwargs)["bic"]
+
+    def icl(self, *args: Any, **kwargs: Any) -> float:
+        """The integrated completed likelihood: BIC, and twice the entropy of the hidden structure. Lower is better."""
+        return criteria(self, *args, **kwargs)["icl"]
 
     def posterior(self, *args: Any, **kwargs: Any) -> Posterior:
         """The hidden structure of these data, for a model with one structured distribution.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Set
+from collections.abc import Callable, Set
+from typing import Any
 
-import pyro.distributions as dist
 import torch
 from torch import Tensor
 
@@ -89,8 +89,9 @@ def student_t(cells: Cells, wanted: Set[str]) -> dict[str, Tensor]:
     Expected precisions are ``u = (df + 1) / (df + ((x - loc) / scale)^2)``.
     """
 
-    def precision(x: Tensor, d: dist.StudentT) -> Tensor:
-        return (d.df + 1) / (d.df + ((x - d.loc) / d.scale) ** 2)
+    def precision(x: Tensor, d: Any) -> Tensor:
+        found: Tensor = (d.df + 1) / (d.df + ((x - d.loc) / d.scale) ** 2)
+        return found
 
     new: dict[str, Tensor] = {}
     if "loc" in wanted:
@@ -102,9 +103,10 @@ def student_t(cells: Cells, wanted: Set[str]) -> dict[str, Tensor]:
         new["scale"] = ratio(squares, cells.total("scale", weights_of)).sqrt()
     if "df" in wanted:
 
-        def known(x: Tensor, w: Tensor, d: dist.StudentT) -> Tensor:
+        def known(x: Tensor, w: Tensor, d: Any) -> Tensor:
             u, half = precision(x, d), (d.df + 1) / 2
-            return w * (u.log() - u + torch.digamma(half) - half.log() + 1)
+            found: Tensor = w * (u.log() - u + torch.digamma(half) - half.log() + 1)
+            return found
 
         level = ratio(cells.total("df", known), cells.total("df", weights_of))
         new["df"] = _root(lambda df: (df / 2).log() - torch.digamma(df / 2) + level, level, 0.05, 1e4)
@@ -125,17 +127,18 @@ def von_mises(cells: Cells, wanted: Set[str]) -> dict[str, Tensor]:
         length = ratio(along, cells.total("concentration", weights_of)).clamp(1e-6, 1 - 1e-9)
 
         def missing(k: Tensor) -> Tensor:
-            return length - torch.special.i1e(k) / torch.special.i0e(k)
+            found: Tensor = length - torch.special.i1e(k) / torch.special.i0e(k)
+            return found
 
         new["concentration"] = _root(missing, length, 1e-6, 1e9)
     return new
 
 
-def _root(function: object, like: Tensor, low: float, high: float) -> Tensor:
+def _root(function: Callable[[Tensor], Tensor], like: Tensor, low: float, high: float) -> Tensor:
     """Where a falling function of each element is zero, by bisection of the logs; the nearer end if it nowhere is."""
     below, above = torch.full_like(like, math.log(low)), torch.full_like(like, math.log(high))
     for _ in range(200):
         middle = (below + above) / 2
-        up = function(middle.exp()) > 0  # type: ignore[operator]
+        up = function(middle.exp()) > 0
         below, above = torch.where(up, middle, below), torch.where(up, above, middle)
     return ((below + above) / 2).exp()

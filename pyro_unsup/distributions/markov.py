@@ -22,4 +22,5 @@ def stationary(transition: Tensor) -> Tensor:  # (*batch, K, K) -> (*batch, K)
     eye, ones = torch.eye(K, dtype=rows.dtype, device=rows.device), torch.ones_like(rows)
     # pi (I - P + 1) = 1, where all entries of 1 are one: pi P = pi, and the shares add up to one.
     found = torch.linalg.solve((eye - rows + ones).mT, torch.ones_like(rows[..., 0]))
-    return found.clamp(min=torch.finfo(rows.dtype).tiny).log()
+    logs: Tensor = found.clamp(min=torch.finfo(rows.dtype).tiny).log()
+    return logs

@@ -1,0 +1,49 @@
+"""Information criteria: how well a fit explains data, less what its parameters cost."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from ..handlers import bare
+
+if TYPE_CHECKING:
+    from .fit import Fit
+
+
+def free_parameters(fit: Fit) -> int:
+    """How many numbers were estimated: the model's own count, or cells of tables less rows, and all parameters."""
+    own = getattr(bare(fit.model), "free_parameters", None)
+    if own is not None:
+        return int(own())
+    possible = [(w > -torch.inf).reshape(-1, w.shape[-1]).sum(-1) for w in fit.weights.values()]
+    cells = sum(int((row - 1).clamp(min=0).sum()) for row in possible)
+    return cells + sum(x.numel() for x in (*fit.params.values(), *fit.points.values()))
+
+
+def observations(fit: Fit, *args: Any, **kwargs: Any) -> int:
+    """How many observations the data have that are not missing."""
+    index = getattr(bare(fit.model), "index", None)
+    data = None if index is None else index(*args, **kwargs)
+    if (seen := getattr(data, "observed", None)) is not None:
+        return int(seen.sum())
+    return int(fit.posterior(*args, **kwargs).prior.rows.size)
+
+
+def criteria(fit: Fit, *args: Any, **kwargs: Any) -> dict[str, float]:
+    """``log_likelihood``, ``parameters``, ``observations``, ``aic``, ``bic`` and ``icl`` of a fit on data."""
+    plain = fit.unhandled()
+    log_p, k, n = plain.log_likelihood(*args, **kwargs), free_parameters(fit), observations(plain, *args, **kwargs)
+    bic = k * math.log(max(n, 1)) - 2 * log_p
+    entropy: Tensor = plain.posterior(*args, **kwargs).entropy
+    return {
+        "log_likelihood": log_p,
+        "parameters": k,
+        "observations": n,
+        "aic": 2 * k - 2 * log_p,
+        "bic": bic,
+        "icl": bic + 2 * float(entropy.sum()),
+    }
