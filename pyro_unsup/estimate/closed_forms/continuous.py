@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .cells import Cells, ratio, weighted_sum, weights_of
+from .cells import Cells, ratio, spread_or_zero, weighted_sum, weights_of
 from .registry import register
 
 
@@ -27,7 +27,8 @@ def normal(cells: Cells, wanted: Set[str]) -> dict[str, Tensor]:
     if "scale" in wanted:
         loc = cells.now(new, "loc")
         squares = cells.total("scale", lambda x, w, d: w * (x - loc(d)) ** 2)
-        new["scale"] = ratio(squares, cells.total("scale", weights_of)).sqrt()
+        sizes = cells.total("scale", lambda x, w, d: w * x**2)
+        new["scale"] = spread_or_zero(squares, cells.total("scale", weights_of), sizes).sqrt()
     return new
 
 
