@@ -165,8 +165,8 @@ _NAMES = {
     "estimate": "AddLambda DirichletMAP DirichletVB EmpiricalDirichlet Features LogLinear LogisticNormal Normalise "
     "Template same templates",
     "handlers": "components constrain featured given harden regularise skew temper",
-    "infer": "EM Anneal CollapsedGibbs Gradient HierarchicalEM IncrementalEM MixtureEM Polytope StepwiseEM compare_sizes "
-    "init launch schedules select_steps",
+    "infer": "EM Anneal CollapsedGibbs Gradient HierarchicalEM IncrementalEM MixtureEM Polytope StepwiseEM "
+    "compare_sizes init launch schedules select_steps",
     "results": "Fit Report Samples",
     "results.loading": "load",
     "tables": "table",

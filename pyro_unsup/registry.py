@@ -110,6 +110,7 @@ OWN: Mapping[str, Mapping[str, str]] = {
         "dmv-ccm": "pyro_unsup.tasks.dmv_ccm:DMVCCMTask",
         "generic": "pyro_unsup.tasks.generic:GenericTask",
         "segmenter": "pyro_unsup.tasks.segmenter:SegmenterTask",
+        "hmm": "pyro_unsup.tasks.hmm:HMMTask",
         "tagger": "pyro_unsup.tasks.tagger:TaggerTask",
     },
 }

@@ -138,7 +138,7 @@ class Sequences(Structure):
         if self.density is None:
             new.check_value(flat)
             return new, flat
-        density = self.density.of(value, new.rows, new._form)  # (*draws, rows, K)
+        density = self.density.of(value, new.rows, new._form).to(self.weights["start"].dtype)  # (*draws, rows, K)
         bound = copy(new)
         lead = new.draws or density.shape[:-2]
         table = density.mT.unsqueeze(-3) if lead else density.mT

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import count
 from typing import Any
 
 import torch
@@ -75,10 +77,16 @@ class Plan:
 
     groups: list[dict[str, Use]] = field(default_factory=list)
 
-    @property
+    @cached_property
     def names(self) -> set[str]:
         """The parameters that have a closed form."""
         return {name for group in self.groups for name in group}
+
+    @cached_property
+    def at(self) -> dict[tuple[int, str], tuple[str, Tensor | None]]:
+        """By leaf and argument, the parameter that is there, and which of its elements."""
+        uses = [(name, use) for group in self.groups for name, use in group.items()]
+        return {(i, use.argument): (name, place) for name, use in uses for i, place in use.places}
 
 
 def leaves_of(
@@ -104,10 +112,8 @@ def leaves_of(
             if weight.dim() != 2:
                 continue
             value = _flat(fn, site["value"])
-            event = density.emission.event_shape
-            observed = observed_cells(value, event, density.mask)
-            wide = None if observed is None else observed.unsqueeze(-1 - len(event))
-            here, key = list(_leaves(density.emission, value.unsqueeze(-1 - len(event)), weight, wide)), "emission"
+            observed = observed_cells(value, density.emission.event_shape, density.mask)
+            here, key = observed_leaves(density.emission, value, weight, observed), "emission"
         elif (name, "") in factors:
             here, key = list(_leaves(fn, site["value"], factors[name, ""], None)), ""
         else:
@@ -131,6 +137,18 @@ def _flat(fn: Any, value: Tensor) -> Tensor:
         bound, _ = inside.laid_flat(torch.as_tensor(value))
     found: Tensor = bound.data[1]
     return found
+
+
+def observed_leaves(emission: Any, value: Tensor, weight: Tensor, observed: Tensor | None) -> list[Leaf]:
+    """The families that an emission is made of.
+
+    :param value: (rows, *event).
+    :param weight: (rows, K).
+    :param observed: as value; None for all.
+    """
+    event = len(emission.event_shape)
+    wide = None if observed is None else observed.unsqueeze(-1 - event)
+    return list(_leaves(emission, value.unsqueeze(-1 - event), weight, wide))
 
 
 def _leaves(fn: Any, value: Tensor, weight: Tensor, observed: Tensor | None) -> Iterator[Leaf]:
@@ -209,8 +227,10 @@ def _grouped(uses: dict[str, Use], leaves: list[Leaf]) -> Iterator[dict[str, Use
 
 def _arguments(fn: Any) -> Iterator[tuple[str, Tensor]]:
     """The tensors that a distribution was made of, by name. (A property computes others from them.)"""
+    # A log-normal distribution keeps its parameters in the normal one inside.
+    inside = fn.base_dist if isinstance(fn, torch.distributions.LogNormal) else fn
     for name in fn.arg_constraints:
-        x = fn.__dict__.get(name)
+        x = inside.__dict__.get(name)
         if isinstance(x, Tensor) and x.is_floating_point():
             yield name, x
 
@@ -347,6 +367,45 @@ def _degenerate(name: str, wrong: Tensor) -> str:
     )
 
 
+def rebuilt(fn: Any, plan: Plan, values: Mapping[str, Tensor]) -> Any:
+    """A distribution with other values of the parameters in a plan.
+
+    :param fn: whose leaves are the first of the plan, with :func:`fixed_arguments`.
+    :param values: of the parameters, constrained.
+    """
+    return _rebuilt(fn, plan.at, values, count())
+
+
+def fixed_arguments(fn: Any, plan: Plan) -> list[tuple[type, dict[str, Tensor]]] | None:
+    """By leaf, its family and those of its arguments that no parameter of the plan is; None if they move all the same."""
+    nothing = fn.batch_shape
+    each = _leaves(fn, torch.zeros(*nothing, *fn.event_shape), torch.zeros(nothing), None)
+    found = []
+    for i, leaf in enumerate(each):
+        fixed = {name: x for name, x in _arguments(leaf.dist) if (i, name) not in plan.at}
+        if any(x.requires_grad for x in fixed.values()):
+            return None
+        found.append((type(leaf.dist), fixed))
+    return found
+
+
+def _rebuilt(fn: Any, at: Mapping[tuple[int, str], Any], values: Mapping[str, Tensor], leaves: Iterator[int]) -> Any:
+    if isinstance(fn, torch.distributions.Independent):
+        return type(fn)(_rebuilt(fn.base_dist, at, values, leaves), fn.reinterpreted_batch_ndims)
+    if isinstance(fn, Joint):
+        return Joint(*(_rebuilt(part, at, values, leaves) for part in fn.parts))
+    i, arguments = next(leaves), {}
+    for argument, x in _arguments(fn):
+        if (i, argument) not in at:
+            arguments[argument] = x
+            continue
+        name, place = at[i, argument]
+        block = _block(_family(fn), argument)
+        tail = values[name].shape[values[name].dim() - block :]
+        arguments[argument] = values[name] if place is None else values[name].reshape(-1, *tail)[place]
+    return type(fn)(**arguments, validate_args=False)
+
+
 def unconstrained(name: str, value: Tensor, transforms: Mapping[str, Any], supports: Mapping[str, Any]) -> Tensor:
     """A value in the space that L-BFGS moves in."""
     how = transforms.get(name) or transform_to(supports[name])
@@ -354,4 +413,14 @@ def unconstrained(name: str, value: Tensor, transforms: Mapping[str, Any], suppo
     return found
 
 
-__all__ = ["Leaf", "NoClosedForm", "Plan", "leaves_of", "make_plan", "new_values", "unconstrained"]
+__all__ = [
+    "Leaf",
+    "NoClosedForm",
+    "Plan",
+    "leaves_of",
+    "make_plan",
+    "new_values",
+    "observed_leaves",
+    "rebuilt",
+    "unconstrained",
+]

@@ -83,7 +83,7 @@ class EM(Engine):
         with plain_torch():
             weights, memory, unvisited = estimated(problem, found, state.weights, state.memory, iteration)
         unconstrained = state.unconstrained
-        if found.factors:
+        if found.factors or found.plan is not None:
             with at_iteration(iteration, has_parameters=True):
                 unconstrained = self._climbed(state, found)
         return replace(

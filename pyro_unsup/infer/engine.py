@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..errors import FitError
 from ..estimate import Estimator, Normalise, Parametric
+from ..handlers import bare
 from ..results import Fit
 from .estimation import Estimate
 from .init import HasParameters, Initial, noise
@@ -217,7 +218,7 @@ class Engine:
         self,
         *args: Any,
         iterations: int | None = None,
-        tolerance: float = 1e-6,
+        tolerance: float | None = None,
         restarts: int = 1,
         processes: int | None = None,
         seed: int = 0,
@@ -232,7 +233,7 @@ class Engine:
         monitor: Monitor | None = None,
         **kwargs: Any,
     ) -> Fit:
-        """Train on these data until the objective's relative change is at most ``tolerance``.
+        """Train on these data until the objective's relative change is at most ``tolerance`` (1e-6; 1e-9 for series).
 
         Every call starts anew; ``resume`` goes on from an earlier fit. The engine is not changed, and neither is
         Pyro's parameter store (but see ``store``).
@@ -262,7 +263,10 @@ class Engine:
             there at the end (:meth:`.Fit.to_param_store`).
         :param monitor: hears of restarts, in their processes.
         """
-        iterations = self.ITERATIONS if iterations is None else iterations
+        own = bare(self.model)  # which may know what suits it
+        default = max(self.ITERATIONS, getattr(own, "iterations", 0))
+        iterations = default if iterations is None else iterations
+        tolerance = getattr(own, "tolerance", 1e-6) if tolerance is None else tolerance
         if restarts < 1 or iterations < 0 or not tolerance >= 0:
             raise FitError(
                 f"restarts must be at least 1, iterations and tolerance not negative, "

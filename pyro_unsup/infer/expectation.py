@@ -52,7 +52,8 @@ class Expectation:
     trouble: str = ""  # why the log marginal is not finite, if it is not
     fallbacks: int = 0  # examples in which a constraint left nothing
     plan: Plan | None = None  # parameters that have a closed form,
-    leaves: list[Leaf] = field(default_factory=list)  # and the observations that it takes
+    leaves: list[Leaf] = field(default_factory=list)  # the observations that it takes,
+    values: dict[str, Tensor] = field(default_factory=dict)  # and the values that these parameters have
 
     def check(self, iteration: int) -> None:
         """Raise if the counts cannot be counts."""
@@ -88,7 +89,9 @@ def at_iteration(iteration: int, has_parameters: bool = False) -> Iterator[None]
         raise
     except ValueError as error:  # the library's own errors are ValueErrors too
         original = _as_raised(error)
-        said = [line for line in str(original).splitlines() if line.strip()][:2]
+        # Of an error of the user's own, Pyro's table of shapes is the best part.
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        said = lines[:2] if isinstance(original, UnsupError) or len(lines) < 3 else ["\n".join(lines)]
         hint = ""
         if has_parameters and not isinstance(original, UnsupError):
             hint = (
@@ -112,7 +115,7 @@ class Marginal:
     def __init__(self, model: Callable[..., Any], parameters: Parameters, dtype: torch.dtype, plates: int) -> None:
         self.model = config_enumerate(model, "parallel")
         self.parameters = parameters
-        self._recorder = Recorder(model)
+        self._recorder = Recorder(model, parameters.active)
         self._sum = _TracedSum(dtype, plates)
         self.plates = plates
         self._checked = False
@@ -133,30 +136,39 @@ class Marginal:
         :param whole: whether counts are wanted full-sized, or only for the part of each table that the data touch.
         :param first: the number of the first example, if these are not all.
         """
-        record = None if others else self._recorder.replay(args, kwargs)
+        record = self._recorder.replay(args, kwargs)
         if record is not None:
-            total, counts = record.expect(weights)
+            values = self.parameters.values() if others else {}
+            total, counts, leaves = record.expect(weights, parameters=values)
             if math.isfinite(total):  # else the model has to run, to tell why it is not
-                return self._found(total, counts, record.found, whole)
+                found = self._found(total, counts, record.found, whole)
+                found.plan, found.leaves, found.values = record.plan, leaves, values
+                return found
         self._sum.forget()
         with _Apart() if others else nullcontext(), Counting(weights) as counting:
             log_marginal = self._log_marginal(args, kwargs)
         if not self._checked:
             refuse_stock_categorical(self._sum.trace, counting.leaves)
             self._checked = True
-        counts = counting.counts(log_marginal)
         factors: dict[Factor, Tensor] = {}
-        if others:
-            found = dict(self._factors())
-            grads = torch.autograd.grad(log_marginal, list(found.values()), allow_unused=True, materialize_grads=True)
-            factors = dict(zip(found, grads, strict=True))
+        if others:  # both at once: a second gradient would run the kernels again
+            known = dict(self._factors())
+            both = [*counting.leaves.values(), *known.values()]
+            grads = torch.autograd.grad(log_marginal, both, allow_unused=True, materialize_grads=True)
+            counts = dict(zip(counting.leaves, grads, strict=False))
+            factors = dict(zip(known, grads[len(counts) :], strict=True))
         else:
+            counts = counting.counts(log_marginal)
             self._recorder.see(args, kwargs, self._sum.trace, counting)
         total = float(log_marginal.detach())
         result = self._found(total, counts, counting.found, whole)
         result.factors, result.trouble = factors, "" if math.isfinite(total) else self.trouble(first)
         if factors and math.isfinite(total):
             result.plan, result.leaves = self._planned(factors)
+            if result.plan is not None:
+                result.values = {name: self._sum.trace.nodes[name]["value"].detach() for name in result.plan.names}
+                if result.plan.names == self.parameters.leaves.keys() and not self.parameters.points.transforms:
+                    self._recorder.see(args, kwargs, self._sum.trace, counting, result.plan)
         return result
 
     def _planned(self, factors: Mapping[Factor, Tensor]) -> tuple[Plan | None, list[Leaf]]:
@@ -179,13 +191,11 @@ class Marginal:
         if found.plan is None:
             return {}
         names, points = found.plan.names, self.parameters.points.transforms
-        trace = self._sum.trace
         supports = {name: self.parameters.support(name) for name in names}
-        priors = {name: trace.nodes[name]["fn"] for name in names & points.keys()}
+        priors = {name: self._sum.trace.nodes[name]["fn"] for name in names & points.keys()}
         with torch.no_grad():
-            old = {name: trace.nodes[name]["value"].detach() for name in names}
             try:
-                new = new_values(found.plan, found.leaves, old, supports, priors)
+                new = new_values(found.plan, found.leaves, found.values, supports, priors)
             except NoClosedForm:
                 return {}
             return {name: unconstrained(name, x, points, supports) for name, x in new.items()}
@@ -222,7 +232,7 @@ class Marginal:
     def log_marginal(self, weights: Mapping[str, Tensor | LazyTable], args: Any, kwargs: Any) -> float:
         """log p(data) without counts."""
         if (record := self._recorder.replay(args, kwargs)) is not None:
-            total, _ = record.expect(weights, counted=False)
+            total = record.expect(weights, counted=False, parameters=self.parameters.values())[0]
             if math.isfinite(total):
                 return total
         with torch.no_grad(), GivenMessenger(weights):

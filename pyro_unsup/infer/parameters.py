@@ -111,6 +111,12 @@ class Parameters:
         constraint = self._store["constraints"].get(name)
         return self.points.supports[name] if constraint is None else constraint
 
+    def values(self) -> dict[str, Tensor]:
+        """The values of parameters as the model sees them, without gradients."""
+        constraints = self._store["constraints"]
+        with torch.no_grad():
+            return {name: transform_to(constraints[name])(self._store["params"][name].detach()) for name in self.names}
+
     def constrained(self, unconstrained: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Values of parameters, and of points, as the model sees them."""
         constraints = self._store["constraints"]

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
@@ -36,11 +37,13 @@ from torch import Tensor
 
 from ..distributions import Structure
 from ..distributions.compiled import expected_counts
+from ..distributions.emission import log_density, observed_cells, refused
 from ..distributions.structure import heated
 from ..handlers import Counting, Handled, Handler, bare
 from ..handlers.given import part_of
 from ..tables import Declaration, LazyTable
 from ..tables.derived import Derivation, derivation_of
+from .closed_form import Leaf, Plan, fixed_arguments, observed_leaves, rebuilt
 
 Weights = Mapping[str, Tensor | LazyTable]
 #: Cells of a table of which no copy is made without need.
@@ -141,6 +144,44 @@ class Source:
 
 
 @dataclass
+class Emitter:
+    """An emission whose parameters all have a closed form: it can be made again from their values.
+
+    :param emission: as it was in the recorded run.
+    :param value: (rows, *event) observations.
+    :param observed: which of them are not missing; None for all.
+    """
+
+    emission: Any
+    plan: Plan
+    value: Tensor
+    observed: Tensor | None
+    constants: list[Any]
+
+    #: The emission has the values that its parameters had. Its families and constants stand for it.
+    NOT_COMPARED = ("emission",)
+
+    @staticmethod
+    def of(dist: Any, plan: Plan) -> Emitter | None:
+        data = getattr(dist, "data", None)
+        if data is None or dist.temperature != 1 or dist.heat != 1:
+            return None
+        density, value = data
+        emission = density.emission
+        if len(emission.batch_shape) != 1:
+            return None
+        value = value.detach() if value.is_floating_point() else value.to(torch.get_default_dtype())
+        observed = observed_cells(value, emission.event_shape, density.mask)
+        constants = fixed_arguments(emission, plan)
+        return None if constants is None else Emitter(emission, plan, value, observed, constants)
+
+    def densities(self, parameters: Mapping[str, Tensor]) -> tuple[Any, Tensor]:  # (rows, K)
+        """The emission under these values of parameters, and the log-density of every observation in every state."""
+        emission = rebuilt(self.emission, self.plan, parameters)
+        return emission, refused(log_density(emission, self.value, self.observed))
+
+
+@dataclass
 class Recorded:
     """One observed distribution.
 
@@ -154,9 +195,10 @@ class Recorded:
     value: Tensor
     sources: dict[str, Source]
     scale: float
+    emitter: Emitter | None = None
 
     @staticmethod
-    def of(site: Any, steps: Steps) -> Recorded | None:
+    def of(site: Any, steps: Steps, plan: Plan | None) -> Recorded | None:
         """The record of a site; None if it cannot be recorded."""
         fn, scale = site["fn"], site["scale"]
         plain = isinstance(fn, Structure) and type(fn).log_prob is Structure.log_prob
@@ -166,15 +208,37 @@ class Recorded:
         if dist.draws or not dist.one_set or any(x.requires_grad for x in dist.extra.values()):
             return None
         sources = {}
+        emitter = None if plan is None else Emitter.of(dist, plan)
         for name, w in dist.unheated.items():
-            if not w.requires_grad:
+            if not w.requires_grad or (emitter is not None and name == "emission"):
                 continue
             source = Source.of(w, steps)
             if source is None:
                 return None
             sources[name] = source
-        kept = {name: w.new_empty(0) if name in sources else w for name, w in dist.weights.items()}
-        return Recorded(site["name"], dist.with_tables(kept), value.detach(), sources, float(scale))
+        gone = {*sources, "emission"} if emitter is not None else set(sources)
+        kept = {name: w.new_empty(0) if name in gone else w for name, w in dist.weights.items()}
+        bare_dist = dist.with_tables(kept)
+        if emitter is not None:
+            bare_dist.data = None
+        return Recorded(site["name"], bare_dist, value.detach(), sources, float(scale), emitter)
+
+    def emitted(
+        self, values: Values, parameters: Mapping[str, Tensor], counted: bool
+    ) -> tuple[Tensor, Values, list[Leaf]]:
+        """The same where states emit by a distribution, and its observations with the posterior of their states."""
+        assert self.emitter is not None
+        emission, density = self.emitter.densities(parameters)
+        weights = {name: source.look(values) for name, source in self.sources.items()}
+        dist = self.dist.with_tables({**weights, "emission": density.to(next(iter(weights.values()), density)).mT})
+        log_z, found = expected_counts(dist, self.value, self.scale, (*self.sources, "emission") if counted else ())
+        counts: Values = {}
+        if not counted:
+            return log_z * self.scale, counts, []
+        for name, source in self.sources.items():
+            _add(counts, source.slot, source.back(found[name], values[source.slot]))
+        leaves = observed_leaves(emission, self.emitter.value, found["emission"].mT, self.emitter.observed)
+        return log_z if self.scale == 1 else log_z * self.scale, counts, leaves
 
     def expect(self, values: Values, counted: bool) -> tuple[Tensor, Values]:
         """log Z of every example, scaled; and counts by slot."""
@@ -209,25 +273,40 @@ class Replay:
         found: dict[str, Declaration],
         steps: list[Step],
         sites: list[Recorded],
+        plan: Plan | None = None,
+        around: Callable[[], AbstractContextManager[Any]] = nullcontext,
     ) -> None:
         self.data, self.found, self.steps, self.sites = data, found, steps, sites
+        self.plan, self._around = plan, around
         self._model, self._marks = model, list(_marks(model))
         self._versions = _versions(data[0])
         self._uses, self._check = 0, 4
 
     @staticmethod
-    def of(model: Any, data: tuple[Any, Any], trace: Any, counting: Counting) -> Replay | None:
+    def of(
+        model: Any,
+        data: tuple[Any, Any],
+        trace: Any,
+        counting: Counting,
+        plan: Plan | None = None,
+        around: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    ) -> Replay | None:
         """The record of a run; None if it cannot be recorded.
 
         :param trace: of the run.
         :param counting: that answered its tables.
+        :param plan: closed forms of all its parameters, if it has some.
+        :param around: what a run of the model needs around it.
         """
         if _looks_at_weights(model):
             return None
-        run = _run_of(trace, counting.leaves)
+        if plan is not None:  # the weights of that run had nodes of their own in its graph
+            with around(), Counting(counting.weights) as counting:
+                trace = poutine.trace(model).get_trace(*data[0], **data[1])
+        run = _run_of(trace, counting.leaves, plan)
         if run is None or not run[1]:
             return None
-        record = Replay(model, data, dict(counting.found), *run)
+        record = Replay(model, data, dict(counting.found), *run, plan, around)
         return record if record._holds() else None
 
     def still(self, args: Any, kwargs: Any) -> bool:
@@ -245,8 +324,14 @@ class Replay:
         self._check *= 2
         return self._holds()
 
-    def expect(self, weights: Weights, counted: bool = True) -> tuple[float, dict[str, Tensor]]:
-        """The log marginal, and expected counts of the touched part of every table."""
+    def expect(
+        self, weights: Weights, counted: bool = True, parameters: Mapping[str, Tensor] | None = None
+    ) -> tuple[float, dict[str, Tensor], list[Leaf]]:
+        """The log marginal, and expected counts of the touched part of every table; and observations with the
+        posterior of their states, for parameters.
+
+        :param parameters: their values, constrained.
+        """
         tables: dict[str, Tensor] = {}
         for name, declaration in self.found.items():
             given = weights[name]
@@ -255,18 +340,23 @@ class Replay:
         values = self._values(tables, counted)
         total: Tensor | float = 0.0
         counts: Values = {}
+        leaves: list[Leaf] = []
         for site in self.sites:
-            log_p, found = site.expect(values, counted)
+            if site.emitter is None:
+                log_p, found = site.expect(values, counted)
+            else:
+                log_p, found, leaves = site.emitted(values, parameters or {}, counted)
             # By a dot product, as Pyro sums: then both ways agree to the last bit.
             total = total + torch.dot(torch.ones_like(log_p), log_p)
             for slot, one in found.items():
                 _add(counts, slot, one)
         if not counted:
-            return float(total), {}
+            return float(total), {}, []
         self._back(values, counts)
-        return float(total), {
+        whole_counts = {
             name: counts[Slot(name)] if Slot(name) in counts else torch.zeros_like(x) for name, x in tables.items()
         }
+        return float(total), whole_counts, leaves
 
     def _values(self, tables: Mapping[str, Tensor], counted: bool) -> Values:
         """Tables, and what is computed from them."""
@@ -297,11 +387,11 @@ class Replay:
         """Whether a run of the model under other weights is the same, and draws no random numbers."""
         other = {name: _any_weights(declaration) for name, declaration in self.found.items()}
         state = torch.random.get_rng_state()
-        with torch.random.fork_rng(devices=[]), Counting(other) as counting:
+        with torch.random.fork_rng(devices=[]), self._around(), Counting(other) as counting:
             trace = poutine.trace(self._model).get_trace(*self.data[0], **self.data[1])
             if not torch.equal(state, torch.random.get_rng_state()):
                 return False
-        again = _run_of(trace, counting.leaves)
+        again = _run_of(trace, counting.leaves, self.plan)
         touched = {name: declaration.touched for name, declaration in self.found.items()}
         return (
             again is not None
@@ -313,8 +403,10 @@ class Replay:
 class Recorder:
     """Keeps the record of a model, once the same data were seen twice in a row."""
 
-    def __init__(self, model: Callable[..., Any]) -> None:
-        self._model = model
+    def __init__(
+        self, model: Callable[..., Any], around: Callable[[], AbstractContextManager[Any]] = nullcontext
+    ) -> None:
+        self._model, self._around = model, around
         self._replay: Replay | None = None
         self._last: tuple[Any, Any] | None = None
         self._refused = False
@@ -325,7 +417,7 @@ class Recorder:
             self._replay, self._last, self._refused = None, None, False
         return None if _handled() else self._replay
 
-    def see(self, args: Any, kwargs: Any, trace: Any, counting: Counting) -> None:
+    def see(self, args: Any, kwargs: Any, trace: Any, counting: Counting, plan: Plan | None = None) -> None:
         """Note a run of the model. The second one on the same data is recorded, if it can be."""
         promised = getattr(bare(self._model), "replayable", False) is True
         if not promised or kwargs or _handled() or not all(map(_tells_changes, args)):
@@ -334,26 +426,32 @@ class Recorder:
         if not again:
             self._last, self._refused = (args, kwargs), False
         elif not self._refused:
-            self._replay = Replay.of(self._model, (args, kwargs), trace, counting)
+            self._replay = Replay.of(self._model, (args, kwargs), trace, counting, plan, self._around)
             self._refused = self._replay is None
 
 
-def _run_of(trace: Any, leaves: Mapping[str, Tensor]) -> tuple[list[Step], list[Recorded]] | None:
+def _run_of(
+    trace: Any, leaves: Mapping[str, Tensor], plan: Plan | None = None
+) -> tuple[list[Step], list[Recorded]] | None:
     """What a run computes from its tables, and the records of all its sites; None if it cannot be recorded."""
     steps, found = Steps(leaves), []
     for site in trace.nodes.values():
         if site["type"] == "param":
-            return None
+            if plan is None or site["name"] not in plan.names:
+                return None
+            continue
         if site["type"] != "sample":
             continue
         if site_is_subsample(site):
             if site["fn"].subsample_size not in (None, site["fn"].size):
                 return None
             continue
-        one = Recorded.of(site, steps)
+        one = Recorded.of(site, steps, plan)
         if one is None:
             return None
         found.append(one)
+    if plan is not None and (len(found) != 1 or found[0].emitter is None):
+        return None  # the leaves of the plan are those of one site
     return steps.found, found
 
 
@@ -462,4 +560,9 @@ def alike(a: Any, b: Any, seen: frozenset[tuple[int, int]] = frozenset()) -> boo
 def _own(x: Any) -> dict[str, Any]:
     """The attributes of an object, without those that are computed from others when they are first asked for."""
     kind = type(x)
-    return {k: v for k, v in vars(x).items() if not isinstance(getattr(kind, k, None), functools.cached_property)}
+    skipped = getattr(kind, "NOT_COMPARED", ())
+    return {
+        k: v
+        for k, v in vars(x).items()
+        if k not in skipped and not isinstance(getattr(kind, k, None), functools.cached_property)
+    }

@@ -9,6 +9,13 @@ from pyro_unsup.plot.confusion import confusion_matrix
 from pyro_unsup.plot.curves import learning_curve, learning_curves
 from pyro_unsup.plot.dependencies import dependency_diagram, dependency_svg
 from pyro_unsup.plot.grids import heat_map
+from pyro_unsup.plot.series import (
+    forecast_fan,
+    residual_plot,
+    series_by_state,
+    state_probabilities,
+    transition_graph,
+)
 from pyro_unsup.plot.trees import tree_diagram
 from pyro_unsup.plot.words import top_words, top_words_grid
 
@@ -18,10 +25,15 @@ __all__ = [
     "confusion_matrix",
     "dependency_diagram",
     "dependency_svg",
+    "forecast_fan",
     "heat_map",
     "learning_curve",
     "learning_curves",
+    "residual_plot",
+    "series_by_state",
+    "state_probabilities",
     "top_words",
     "top_words_grid",
+    "transition_graph",
     "tree_diagram",
 ]

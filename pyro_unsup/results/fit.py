@@ -155,7 +155,7 @@ class Fit:
         >>> counts = [3.0, 4.0, 2.0, 11.0, 12.0, 9.0, 3.0, 4.0]
         >>> fit = pu.EM(pu.models.HMM(2, "poisson")).run(counts)
         >>> round(fit.aic(counts), 2), round(fit.bic(counts), 2), round(fit.icl(counts), 2)
-        (45.18, 45.58, 45.59)
+        (47.24, 47.63, 48.7)
         """
         return criteria(self, *args, **kwargs)["aic"]
 
@@ -179,9 +179,33 @@ class Fit:
         found = self._structured(*args, **kwargs)
         if found is None:
             raise UnsupError(
-                "posterior() wants a model with one structured site; for enumerated latent variables use predict()"
+                "posterior() wants a model with one structured site; enumerated latent variables have probabilities()"
             )
         return found
+
+    def probabilities(self, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
+        """The posterior probability of every value of the enumerated latent variables: by site, (*plates, values).
+
+        >>> import pyro, pyro.distributions as dist, torch, pyro_unsup as pu
+        >>> def mixture(x):
+        ...     share = pu.table("share", 2)
+        ...     with pyro.plate("data", len(x)):
+        ...         k = pyro.sample("k", pu.Categorical(share))
+        ...         pyro.sample("x", dist.Normal(torch.tensor([-1.0, 1.0])[k], 1.0), obs=x)
+        >>> fit = pu.EM(mixture).run(torch.tensor([-2.0, 2.0]))
+        >>> fit.probabilities(torch.tensor([-2.0, 0.0]))["k"]
+        tensor([[0.9820, 0.0180],
+                [0.5000, 0.5000]])
+        """
+        elbo = TraceEnum_ELBO(
+            max_plate_nesting=_nesting(self._sites(*args, **kwargs)), strict_enumeration_warning=False
+        )
+        with torch.no_grad():
+            found = elbo.compute_marginals(
+                config_enumerate(self.trained), lambda *args, **kwargs: None, *args, **kwargs
+            )
+        each = {name: fn.enumerate_support(expand=True) for name, fn in found.items()}
+        return {name: found[name].log_prob(values).movedim(0, -1).softmax(-1) for name, values in each.items()}
 
     def predict(self, *args: Any, how: str | None = None, probabilities: bool = False, **kwargs: Any) -> Any:
         """The hidden structure of new data: of the structured site, or a dict of all enumerated latent variables.
