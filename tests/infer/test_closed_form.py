@@ -262,4 +262,4 @@ def test_a_state_of_zeros_is_no_error() -> None:
     x = torch.tensor([0.0] * 20 + [5.0, 7.0, 9.0, 6.0] + [0.0] * 20)
     fit = pu.EM(pu.models.HMM(2, "poisson", init={"rate": [0.1, 5.0]})).run(x, progress=False)
     assert fit.params["rate"][0] < 1e-100
-    torch.testing.assert_close(fit.params["rate"][1], torch.tensor(6.75))
+    torch.testing.assert_close(fit.params["rate"][1], torch.tensor(6.75), rtol=1e-3, atol=0.0)

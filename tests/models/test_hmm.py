@@ -47,8 +47,6 @@ def test_every_family_learns_predicts_and_is_drawn(family: str, gaps: bool) -> N
     assert all(p.isfinite().all() for p in fit.params.values())
     states = fit.posterior(x).mode()
     assert states.shape == (60,)
-    drawn = Predictive(fit.model, num_samples=2, posterior_samples=None)(lengths=[5, 3]) if False else None
-    assert drawn is None
     assert fit.predict(x).tolist() == states.tolist()
 
 
@@ -100,7 +98,7 @@ def test_a_run_goes_on_bit_for_bit(tmp_path: Path) -> None:
     part = fitted(HMM(3, "normal", init="quantiles"), x, iterations=4, tolerance=0.0, seed=3)
     part.save(tmp_path / "half")
     rest = pu.EM(HMM(3, "normal", init="quantiles")).run(
-        x, iterations=8, tolerance=0.0, seed=3, resume=tmp_path / "half", progress=False
+        x, iterations=8, tolerance=0.0, seed=3, resume=pu.load(tmp_path / "half"), progress=False
     )
     for name, p in whole.params.items():
         assert torch.equal(rest.params[name], p)
@@ -111,8 +109,8 @@ def test_seeds_and_restarts() -> None:
     x = counts()
     same = [fitted(HMM(3, "poisson"), x, seed=5, iterations=3) for _ in range(2)]
     assert same[0].objective == same[1].objective
-    many = fitted(HMM(3, "poisson"), x, restarts=3, iterations=20)
-    assert len(many.report.restarts) == 3
+    many = fitted(HMM(3, "poisson"), x, restarts=2, iterations=5, processes=1)
+    assert len(many.report.restarts) == 2
     assert many.objective == max(many.report.restarts)
 
 
@@ -146,17 +144,19 @@ def test_parallel_draws_give_the_same_density() -> None:
     model, x = HMM(2, "poisson", prior=PRIORS, start="uniform"), counts(10)
     table = torch.tensor([[0.9, 0.1], [0.2, 0.8]]).log()
     rates = torch.tensor([[2.0, 9.0], [3.0, 12.0], [1.0, 4.0]])
-    one = [
-        float(pu.Chain(torch.zeros(2) - np.log(2), table, dist.Poisson(rate), len(x)).log_prob(x)) for rate in rates
-    ]
-    wide = pu.Chain(torch.zeros(2) - np.log(2), table, dist.Poisson(rates.reshape(3, 1, 1, 2)), torch.tensor([len(x)]), flat=True)
+    one = [float(pu.Chain(torch.zeros(2) - np.log(2), table, dist.Poisson(rate), len(x)).log_prob(x)) for rate in rates]
+    wide = pu.Chain(
+        torch.zeros(2) - np.log(2), table, dist.Poisson(rates.reshape(3, 1, 1, 2)), torch.tensor([len(x)]), flat=True
+    )
     torch.testing.assert_close(wide.log_prob(x)[:, 0], torch.tensor(one))
     assert model.free_parameters() == 4
 
 
 def test_nuts() -> None:
     model, x = HMM(2, "poisson", prior=PRIORS | {"transition": 1.0}, start="stationary"), counts(40)
-    kernel = NUTS(model, init_strategy=lambda site: torch.tensor([3.0, 12.0]) if site["name"] == "rate" else site["fn"].mean)
+    kernel = NUTS(
+        model, init_strategy=lambda site: torch.tensor([3.0, 12.0]) if site["name"] == "rate" else site["fn"].mean
+    )
     chains = MCMC(kernel, num_samples=30, warmup_steps=30, disable_progbar=True)
     chains.run(x)
     rate = chains.get_samples()["rate"]
@@ -254,7 +254,19 @@ def test_a_function_is_not_saved(tmp_path: Path) -> None:
     fit = fitted(HMM(2, emission), counts(), iterations=5)
     assert fit.params["centre"].shape == (2,)
     fit.save(tmp_path / "fit")
-    with pytest.raises(UnsupError, match="pass the model to load"):
+    with pytest.raises(UnsupError, match=r"model=\.\.\."):
         pu.load(tmp_path / "fit")
-    again = pu.load(tmp_path / "fit", model=HMM(2, emission))
-    assert torch.equal(again.posterior(counts()).mode(), fit.posterior(counts()).mode()) or True
+    again, x = pu.load(tmp_path / "fit", model=HMM(2, emission)), counts()
+    assert torch.equal(again.posterior(x).mode(), fit.posterior(x).mode())
+
+
+def test_priors_are_saved_if_they_are_numbers(tmp_path: Path) -> None:
+    fit = fitted(HMM(2, "poisson", prior={"transition": 2.0}), counts(), iterations=3)
+    fit.save(tmp_path / "numbers")
+    assert pu.load(tmp_path / "numbers").model.prior == {"transition": 2.0}
+    fit = fitted(HMM(2, "poisson", prior=PRIORS), counts(), iterations=3)
+    fit.save(tmp_path / "fit")
+    with pytest.raises(UnsupError, match=r"model=\.\.\."):
+        pu.load(tmp_path / "fit")
+    x, again = counts(), pu.load(tmp_path / "fit", model=HMM(2, "poisson", prior=PRIORS))
+    assert torch.equal(again.posterior(x).mode(), fit.posterior(x).mode())

@@ -10,7 +10,6 @@ import pyro.distributions as dist
 import pytest
 import torch
 from pyro.infer import TraceEnum_ELBO, config_enumerate
-from torch import Tensor
 
 import pyro_unsup as pu
 from pyro_unsup.models import HMM
@@ -20,6 +19,7 @@ LENGTHS = [40, 25, 35]
 START = np.array([0.5, 0.3, 0.2])
 STEPS = np.array([[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.1, 0.3, 0.6]])
 ITERATIONS = 8
+NAMES = {"spherical": "scale", "diagonal": "scale", "full": "covariance", "tied": "covariance"}
 
 
 def vectors() -> np.ndarray[Any, Any]:
@@ -47,15 +47,16 @@ def trajectory(model: HMM, data: Any, start: Any = START, steps: Any = STEPS, **
 def test_hmmlearn_normal(kind: str) -> None:
     hmmlearn = pytest.importorskip("hmmlearn.hmm")
     x = vectors()
-    theirs = hmmlearn.GaussianHMM(K, "diag" if kind == "diagonal" else kind, n_iter=ITERATIONS, tol=-np.inf, init_params="",
-                                  covars_prior=0, covars_weight=0, min_covar=0)  # fmt: skip
+    name = "diag" if kind == "diagonal" else kind
+    theirs = hmmlearn.GaussianHMM(
+        K, name, n_iter=ITERATIONS, tol=-np.inf, init_params="", covars_prior=0, covars_weight=0, min_covar=0
+    )
     theirs.startprob_, theirs.transmat_, theirs.means_ = START, STEPS, MEANS.copy()
     scales = np.array([[1.0, 1.0], [1.5, 1.5], [2.0, 2.0]])
     full = np.stack([np.diag(row**2) for row in scales])
     theirs.covars_ = {"spherical": scales[:, 0] ** 2, "diagonal": scales**2, "full": full, "tied": full[1]}[kind]
-    init: dict[str, Any] = {"loc": MEANS, "covariance": full[1:2] if kind == "tied" else full}
-    init["scale"] = scales[:, :1] if kind == "spherical" else scales
-    model = HMM(K, "multivariate_normal", dim=D, covariance=kind, init=init)
+    spread = {"spherical": scales[:, :1], "diagonal": scales, "full": full, "tied": full[1:2]}[kind]
+    model = HMM(K, "multivariate_normal", dim=D, covariance=kind, init={"loc": MEANS, NAMES[kind]: spread})
     ours, state = trajectory(model, pu.models.Series.of(x, LENGTHS))
     theirs.fit(x, LENGTHS)
     np.testing.assert_allclose(ours, list(theirs.monitor_.history)[:ITERATIONS], rtol=1e-8)
@@ -107,13 +108,14 @@ def test_hmmlearn_queries() -> None:
 def test_scikit_learn_mixture(kind: str) -> None:
     mixtures = pytest.importorskip("sklearn.mixture")
     x = vectors()
-    theirs = mixtures.GaussianMixture(K, covariance_type="diag" if kind == "diagonal" else kind, reg_covar=0.0, tol=1e-10,
-                                      max_iter=2000, random_state=0).fit(x)  # fmt: skip
-    found = {"full": theirs.covariances_, "tied": np.asarray(theirs.covariances_)[None]}.get(kind)
-    init: dict[str, Any] = {"loc": theirs.means_, "covariance": found}
-    init["scale"] = np.sqrt(theirs.covariances_).reshape(K, -1) if found is None else None
+    name = "diag" if kind == "diagonal" else kind
+    theirs = mixtures.GaussianMixture(K, covariance_type=name, reg_covar=0.0, tol=1e-10, max_iter=2000, random_state=0)
+    theirs.fit(x)
+    spread = np.asarray(theirs.covariances_)
+    spread = np.sqrt(spread).reshape(K, -1) if NAMES[kind] == "scale" else spread.reshape(-1, D, D)
+    init = {"loc": theirs.means_, NAMES[kind]: spread}
     model = HMM(K, "multivariate_normal", dim=D, covariance=kind, independent=True, init=init)
-    ours, state = trajectory(model, pu.models.Series.of(x), start=theirs.weights_)
+    ours, _ = trajectory(model, pu.models.Series.of(x), start=theirs.weights_)
     np.testing.assert_allclose(ours[0], theirs.score(x) * len(x), rtol=1e-8)
     assert 0 <= ours[-1] - ours[0] < 1e-4  # it stays where the other ended
     assert model.free_parameters() == theirs._n_parameters()
