@@ -15,6 +15,7 @@ import pyro.distributions as dist
 import torch
 from torch import Tensor
 
+from .array import Array
 from .distributions import Chain
 from .distributions.markov import stationary
 from .distributions.series import ChainPosterior
@@ -23,8 +24,6 @@ from .infer import EM, Info
 from .models.hmm import HMM
 from .models.series import Series
 from .results import Fit
-
-Array = np.ndarray[Any, Any]
 
 __all__ = ["CategoricalHMM", "GaussianHMM", "PoissonHMM"]
 

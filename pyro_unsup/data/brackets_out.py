@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from typing import Any, TextIO
 
 import numpy as np
@@ -47,7 +46,7 @@ def write_brackets(
     for one in (label, *names, *corpus.vocab.decode(np.unique(corpus.words))):
         if one.split() != [one] or "\0" in one:
             raise InputError(f"{show(one)} cannot be written in brackets, expected text without white space; rename it")
-    with write_text(out) if isinstance(out, str | os.PathLike) else nullcontext(out) as stream:
+    with write_text(out) as stream:
         for words, tags, opening, closing in _sentences(corpus, rows):
             pieces = (
                 f"({label} " * before + f"({tag.translate(_ESCAPES)} {word.translate(_ESCAPES)})" + ")" * after

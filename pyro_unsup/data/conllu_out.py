@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Literal, TextIO
 
@@ -14,7 +13,7 @@ from pyro_unsup.data.arrays import IntArray, check_length
 from pyro_unsup.data.conllu import DEPREL, DEPS, HEAD, ID, UPOS, XPOS, read_conllu
 from pyro_unsup.data.corpus import Corpus
 from pyro_unsup.data.files import write_text
-from pyro_unsup.data.lines import show
+from pyro_unsup.data.lines import check_cell
 from pyro_unsup.data.opening import open_text
 from pyro_unsup.errors import InputError
 
@@ -51,14 +50,13 @@ def write_conllu(
     arcs = _checked(corpus, corpus.heads if heads is None else heads)
     tags = ["_"] * corpus.tokens if corpus.tags is None or corpus.tagset is None else corpus.tagset.decode(corpus.tags)
     for one in {*tags, *corpus.vocab.decode(np.unique(corpus.words))}:
-        _check_cell(one)
-    with _opened(out) as stream:
+        check_cell(one)
+    with write_text(out) as stream:
         for i in np.flatnonzero(corpus.lengths).tolist():
             here = slice(int(corpus.offsets[i]), int(corpus.offsets[i + 1]))
             pairs = zip(corpus.sentence(i), tags[here], arcs[here].tolist(), strict=True)
             for number, (word, tag, head) in enumerate(pairs, 1):
-                both = f"_\t{tag}" if column == "xpos" else f"{tag}\t_"
-                stream.write("\t".join((str(number), word, "_", both, "_", *_arc(head), "_", "_")) + "\n")
+                stream.write(row_of(number, word, tag, head, column))
             stream.write("\n")
 
 
@@ -91,7 +89,7 @@ def write_heads(
     enhanced = np.repeat(_enhanced(lines), text.lengths).tolist()
     deps = [f"{head}:{relation}" if yes else UNKNOWN for (head, relation), yes in zip(arcs, enhanced, strict=True)]
     cells = [(*arc, more if arc[0] != UNKNOWN else UNKNOWN) for arc, more in zip(arcs, deps, strict=True)]
-    with _opened(out) as stream:
+    with write_text(out) as stream:
         stream.writelines(_changed(lines, (HEAD, DEPREL, DEPS), cells))
 
 
@@ -121,8 +119,8 @@ def write_tags(
     if len(tags) != text.tokens:
         raise InputError(f"tags: expected {text.tokens}, one a word of the file, found {len(tags)}")
     for tag in set(tags):
-        _check_cell(tag)
-    with _opened(out) as stream:
+        check_cell(tag)
+    with write_text(out) as stream:
         stream.writelines(_changed(lines, (XPOS if column == "xpos" else UPOS,), [(tag,) for tag in tags]))
 
 
@@ -166,13 +164,14 @@ def _changed(lines: Sequence[str], columns: tuple[int, ...], cells: Sequence[tup
         yield "\n"  # which belongs to every sentence
 
 
+def row_of(number: int, word: str, tag: str, head: int, column: str) -> str:
+    """The line of a word, of which no more is known than its tag, by its column, and perhaps its head."""
+    both = f"{tag}\t_" if column == "upos" else f"_\t{tag}"
+    return "\t".join((str(number), word, "_", both, "_", *_arc(head), "_", "_")) + "\n"
+
+
 def _arc(head: int) -> tuple[str, str]:
     return (UNKNOWN, UNKNOWN) if head < 0 else (str(head), OTHER if head else ROOT)
-
-
-def _check_cell(text: str) -> None:
-    if not text or text.isspace() or any(end in text for end in "\t\r\n\0"):
-        raise InputError(f"{show(text)} cannot be written, expected text without tabs and line ends; rename it")
 
 
 def _checked(corpus: Corpus, heads: Any) -> IntArray:
@@ -188,7 +187,3 @@ def _checked(corpus: Corpus, heads: Any) -> IntArray:
     if bad.size:
         raise InputError(f"the heads of sentence {bad[0]} have {roots[bad[0]]} roots, expected one")
     return found
-
-
-def _opened(out: str | os.PathLike[str] | TextIO) -> Any:
-    return write_text(out) if isinstance(out, str | os.PathLike) else nullcontext(out)

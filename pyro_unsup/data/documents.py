@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from typing import Any, TextIO, Unpack
 
@@ -312,5 +311,5 @@ def write_labels(
     for one in set(written):
         if not one or one.isspace() or any(end in one for end in "\t\r\n\0"):
             raise InputError(f"{one!r:.80} cannot be written, expected text without tabs and line ends; rename it")
-    with write_text(out) if isinstance(out, str | os.PathLike) else nullcontext(out) as stream:
+    with write_text(out) as stream:
         stream.writelines(f"{one}\n" for one in written)

@@ -41,10 +41,11 @@ class _Text(TextIOWrapper):
 
 
 @contextmanager
-def write_text(path: str | os.PathLike[str]) -> Iterator[TextIO]:
-    """A text file to write to, that appears under its name only when the block ends well. ``-`` is standard output."""
-    if os.fspath(path) == "-":
-        yield sys.stdout
+def write_text(path: str | os.PathLike[str] | TextIO) -> Iterator[TextIO]:
+    """A text file to write to, that appears under its name only when the block ends well. ``-`` is standard output; a
+    stream that is open already is written to as it is."""
+    if not isinstance(path, str | os.PathLike) or os.fspath(path) == "-":
+        yield sys.stdout if isinstance(path, str | os.PathLike) else path
         return
     target = Path(os.path.realpath(path))
     fresh, special = target.with_name(f".{target.name}.{secrets.token_hex(6)}"), False

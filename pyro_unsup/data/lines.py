@@ -189,3 +189,9 @@ def show(text: str, quote: bool = True) -> str:
     """
     short = text if len(text) <= SHOWN else text[:SHOWN] + "..."
     return repr(short) if quote else short
+
+
+def check_cell(text: str) -> None:
+    """Raise if a text cannot be written as one cell of a line."""
+    if not text or text.isspace() or any(end in text for end in "\t\r\n\0"):
+        raise InputError(f"{show(text)} cannot be written, expected text without tabs and line ends; rename it")

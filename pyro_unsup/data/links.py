@@ -6,7 +6,6 @@ import os
 import re
 from array import array
 from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal, Protocol, TextIO
@@ -233,7 +232,7 @@ def write_links(links: Links, out: str | os.PathLike[str] | TextIO, format: Form
     """
     if format not in ("wa", "pharaoh"):
         raise InputError(f"no format {format!r}, expected wa or pharaoh")
-    with write_text(out) if isinstance(out, str | os.PathLike) else nullcontext(out) as stream:
+    with write_text(out) as stream:
         stream.writelines(_wa(links) if format == "wa" else _pharaoh(links))
 
 

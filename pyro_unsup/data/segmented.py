@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, TextIO, Unpack
@@ -249,5 +248,5 @@ def write_segmented(
             fix = "set word_sep and symbol_sep to what no symbol has"
             raise InputError(f"the symbol {show(one)} could not be told apart from its neighbours; {fix}")
     lines = found.lines(ends, word_sep, symbol_sep)
-    with write_text(out) if isinstance(out, str | os.PathLike) else nullcontext(out) as stream:
+    with write_text(out) as stream:
         stream.writelines(f"{line}\n" for line in lines)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
 from functools import partial
 from itertools import chain, pairwise
 from typing import Literal, TextIO, Unpack
@@ -13,9 +12,10 @@ from typing import Literal, TextIO, Unpack
 import numpy as np
 import numpy.typing as npt
 
+from pyro_unsup.data.conllu_out import row_of
 from pyro_unsup.data.corpus import Corpus
 from pyro_unsup.data.files import write_text
-from pyro_unsup.data.lines import CorpusBuilder, show
+from pyro_unsup.data.lines import CorpusBuilder, check_cell, show
 from pyro_unsup.data.opening import open_text
 from pyro_unsup.data.options import Options
 from pyro_unsup.data.vocab import Vocab
@@ -170,14 +170,11 @@ def write_tagged(
     names = _names(corpus, tags, tagset)
     used = set(corpus.vocab.decode(np.unique(corpus.words).tolist())) | set(names)
     for one in used:
-        if not one or one.isspace() or any(end in one for end in "\t\r\n\0"):
-            raise InputError(f"{show(one)} cannot be written, expected text without tabs and line ends; rename it")
+        check_cell(one)
         if format == "slashes" and one.split() != [one]:
             raise InputError(f"{show(one)} holds white space, which word/TAG cannot show; write columns instead")
-    write: _Writer = _columns if format == "columns" else _slashes if format == "slashes" else _conllu
-    if format == "conllu" and column == "upos":
-        write = partial(_conllu, upos=True)
-    with write_text(out) if isinstance(out, str | os.PathLike) else nullcontext(out) as stream:
+    write: _Writer = partial(_conllu, column) if format == "conllu" else _columns if format == "columns" else _slashes
+    with write_text(out) as stream:
         for i, (start, end) in enumerate(pairwise(corpus.offsets.tolist())):
             heads = None if corpus.heads is None else corpus.heads[start:end].tolist()
             stream.writelines(write(corpus.sentence(i), names[start:end], heads))
@@ -209,10 +206,7 @@ def _slashes(words: list[str], tags: list[str], heads: list[int] | None) -> Iter
     yield " ".join("/".join(pair) for pair in pairs) + "\n"
 
 
-def _conllu(words: list[str], tags: list[str], heads: list[int] | None, upos: bool = False) -> Iterator[str]:
+def _conllu(column: str, words: list[str], tags: list[str], heads: list[int] | None) -> Iterator[str]:
     for number, (word, tag) in enumerate(zip(words, tags, strict=True), 1):
-        head = -1 if heads is None else heads[number - 1]
-        arc = "_\t_" if head < 0 else f"{head}\t{'dep' if head else 'root'}"
-        both = f"{tag}\t_" if upos else f"_\t{tag}"
-        yield f"{number}\t{word}\t_\t{both}\t_\t{arc}\t_\t_\n"
+        yield row_of(number, word, tag, -1 if heads is None else heads[number - 1], column)
     yield "\n"

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from ..kernels.limits import LIMIT
+from ..array import Array
+from ..kernels.limits import LEAST, LIMIT
 from ..kernels.running import RunningCounts
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -57,6 +55,7 @@ class ChainStretch:
             scale,
             floor,
             LIMIT[log_z.dtype],
+            LEAST[log_z.dtype],
             log_z,
         )
         return log_z[:done], scale

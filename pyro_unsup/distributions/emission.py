@@ -11,6 +11,7 @@ from torch import Size, Tensor
 from torch.distributions import constraints
 
 from ..errors import StructureError
+from .normal_density import normal_density
 from .ragged import Rows, valid
 
 
@@ -137,6 +138,9 @@ def log_density(emission: TorchDistribution, value: Tensor, observed: Tensor | N
     :param observed: as value, False for what is missing; None if nothing is.
     :return: (*batch, K).
     """
+    found = normal_density(emission, value, observed)
+    if found is not None:
+        return found
     event = len(emission.event_shape)
     if observed is None:
         return _checked(emission, value.unsqueeze(-1 - event))

@@ -16,6 +16,11 @@ from ..tables import Declaration
 if TYPE_CHECKING:
     from .features.feature_names import FeatureNames
 
+#: By table.
+Declarations = Mapping[str, Declaration]
+#: By table; or the numbers of a memory, by name.
+Tensors = Mapping[str, Tensor]
+
 
 class TablePosterior(StrEnum):
     """What the weights of a table stand for, once an estimator has made them. A fit keeps this for each table.
@@ -107,42 +112,36 @@ class Parametric(ABC):
     fit_start: bool = True
 
     @abstractmethod
-    def begin(
-        self, declarations: Mapping[str, Declaration], weights: Mapping[str, Tensor], generator: torch.Generator
-    ) -> dict[str, Tensor]:
+    def begin(self, declarations: Declarations, weights: Tensors, generator: torch.Generator) -> dict[str, Tensor]:
         """The memory to start with; ``weights`` are the initial log-weights by table."""
 
     @abstractmethod
-    def tables(self, declarations: Mapping[str, Declaration], memory: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def tables(self, declarations: Declarations, memory: Tensors) -> dict[str, Tensor]:
         """The log-weights that a memory stands for, by table."""
 
     @abstractmethod
-    def update(
-        self, declarations: Mapping[str, Declaration], counts: Mapping[str, Tensor], memory: Mapping[str, Tensor]
-    ) -> dict[str, Tensor]:
+    def update(self, declarations: Declarations, counts: Tensors, memory: Tensors) -> dict[str, Tensor]:
         """The M step: a new memory from expected counts, under which they are no less probable than under the old."""
 
     @abstractmethod
-    def log_prior(self, memory: Mapping[str, Tensor]) -> float:
+    def log_prior(self, memory: Tensors) -> float:
         """What this estimator adds to the log-likelihood, so that the sum is what it maximises."""
 
-    def refine(
-        self, declarations: Mapping[str, Declaration], counts: Mapping[str, Tensor], memory: Mapping[str, Tensor]
-    ) -> dict[str, Tensor]:
+    def refine(self, declarations: Declarations, counts: Tensors, memory: Tensors) -> dict[str, Tensor]:
         """A short way towards :meth:`update`, after each mini-batch. By default all of it."""
         return self.update(declarations, counts, memory)
 
     def perturbed(
         self,
-        declarations: Mapping[str, Declaration],
-        memory: Mapping[str, Tensor],
+        declarations: Declarations,
+        memory: Tensors,
         jitter: float,
         generator: torch.Generator,
     ) -> dict[str, Tensor]:
         """The memory with noise on it, for annealing. By default without any."""
         return dict(memory)
 
-    def names(self, declarations: Mapping[str, Declaration]) -> dict[str, FeatureNames]:
+    def names(self, declarations: Declarations) -> dict[str, FeatureNames]:
         """What the numbers in the memory are called, where they have names. By default they have none."""
         return {}
 
@@ -158,10 +157,10 @@ class Differentiable(Parametric):
     @abstractmethod
     def gradient(
         self,
-        declarations: Mapping[str, Declaration],
-        counts: Mapping[str, Tensor],
-        weights: Mapping[str, Tensor],
-        memory: Mapping[str, Tensor],
+        declarations: Declarations,
+        counts: Tensors,
+        weights: Tensors,
+        memory: Tensors,
     ) -> dict[str, Tensor]:
         """Of log marginal plus log prior, in the memory.
 
@@ -171,7 +170,7 @@ class Differentiable(Parametric):
         :param memory: where the gradient is wanted.
         """
 
-    def check(self, declarations: Mapping[str, Declaration], memory: Mapping[str, Tensor]) -> None:
+    def check(self, declarations: Declarations, memory: Tensors) -> None:
         """Raise a :class:`.TableError` if the memory has run away. By default it cannot."""
 
 

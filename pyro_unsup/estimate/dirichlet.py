@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -14,8 +15,35 @@ from ..tables import Declaration
 from .base import normalise_rows
 
 
+class _Smoothed(PlainSettings):
+    """Relative frequencies of counts with pseudo-counts."""
+
+    def weights(self, declaration: Declaration, counts: Tensor, old: Tensor) -> Tensor:
+        extra = self.pseudo_counts(declaration).to(counts.dtype)
+        if declaration.layout.support is not None:
+            extra = extra * declaration.layout.support
+        return normalise_rows(declaration, counts + extra, old)
+
+    def log_prior(self, declaration: Declaration, log_weights: Tensor) -> Tensor:
+        extra, support = self.pseudo_counts(declaration).to(log_weights.dtype), declaration.layout.support
+        each = (extra * log_weights).contiguous()  # the last bit of a sum depends on how terms lie, as in saved tables
+        if support is None and extra.dim() == 0 and float(extra) > 0:
+            return each.sum()  # large tables mostly come here, in every iteration
+        # 0 * log 0 is 0: a cell without pseudo-counts does not mind being impossible.
+        used = extra > 0 if support is None else (extra > 0) & support
+        return torch.where(used, each, 0.0).sum()
+
+    @property
+    def link(self) -> Callable[[Tensor], Tensor]:
+        return torch.log
+
+    @abstractmethod
+    def pseudo_counts(self, declaration: Declaration) -> Tensor:
+        """What is added to the counts, broadcastable to the table's shape."""
+
+
 @dataclass(frozen=True)
-class AddLambda(PlainSettings):
+class AddLambda(_Smoothed):
     """Add a number to every allowed cell, then normalise. Structural zeros get nothing.
 
     The same as Dirichlet MAP with concentration ``1 + amount``, so the monotone objective is
@@ -45,22 +73,12 @@ class AddLambda(PlainSettings):
         """
         return AddLambda(self.amount * fraction)
 
-    def weights(self, declaration: Declaration, counts: Tensor, old: Tensor) -> Tensor:
-        return _smoothed(declaration, counts, old, self.pseudo_counts(declaration))
-
-    def log_prior(self, declaration: Declaration, log_weights: Tensor) -> Tensor:
-        return _log_prior(declaration, log_weights, self.pseudo_counts(declaration))
-
-    @property
-    def link(self) -> Callable[[Tensor], Tensor]:
-        return torch.log
-
     def pseudo_counts(self, declaration: Declaration) -> Tensor:
         return torch.as_tensor(self.amount, dtype=torch.float64)
 
 
 @dataclass(frozen=True)
-class DirichletMAP(PlainSettings):
+class DirichletMAP(_Smoothed):
     """The mode of the posterior under a Dirichlet prior: counts + concentration - 1, normalised.
 
     :param concentration: at least 1 (below 1 the density has no mode inside the simplex); None takes the prior that
@@ -77,16 +95,6 @@ class DirichletMAP(PlainSettings):
 
     concentration: float | None = None
 
-    def weights(self, declaration: Declaration, counts: Tensor, old: Tensor) -> Tensor:
-        return _smoothed(declaration, counts, old, self.pseudo_counts(declaration))
-
-    def log_prior(self, declaration: Declaration, log_weights: Tensor) -> Tensor:
-        return _log_prior(declaration, log_weights, self.pseudo_counts(declaration))
-
-    @property
-    def link(self) -> Callable[[Tensor], Tensor]:
-        return torch.log
-
     def pseudo_counts(self, declaration: Declaration) -> Tensor:
         own = self.concentration
         alpha = declaration.prior if own is None else torch.as_tensor(own, dtype=torch.float64)
@@ -96,20 +104,3 @@ class DirichletMAP(PlainSettings):
                 f"(smallest here: {float(alpha.min())}); use a concentration of at least 1"
             )
         return alpha.double() - 1
-
-
-def _smoothed(declaration: Declaration, counts: Tensor, old: Tensor, extra: Tensor) -> Tensor:
-    extra = extra.to(counts.dtype)
-    if declaration.layout.support is not None:
-        extra = extra * declaration.layout.support
-    return normalise_rows(declaration, counts + extra, old)
-
-
-def _log_prior(declaration: Declaration, log_weights: Tensor, extra: Tensor) -> Tensor:
-    extra, support = extra.to(log_weights.dtype), declaration.layout.support
-    each = (extra * log_weights).contiguous()  # a sum's last bit depends on how its terms lie, and saved tables lie so
-    if support is None and extra.dim() == 0 and float(extra) > 0:
-        return each.sum()  # large tables mostly come here, in every iteration
-    # 0 * log 0 is 0: a cell without pseudo-counts does not mind being impossible.
-    used = extra > 0 if support is None else (extra > 0) & support
-    return torch.where(used, each, 0.0).sum()

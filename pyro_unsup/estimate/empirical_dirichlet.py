@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -12,7 +11,7 @@ from torch import Tensor
 from ..errors import TableError
 from ..registry import PlainSettings
 from ..tables import Declaration
-from .base import Parametric, TablePosterior
+from .base import Declarations, Parametric, TablePosterior, Tensors
 from .settings import is_number
 from .variational import _inverse_digamma, concentration_of, divergence, draw_rows
 
@@ -65,9 +64,7 @@ class EmpiricalDirichlet(PlainSettings, Parametric):
                 f"EmpiricalDirichlet: start must be a number in [{LEAST}, {MOST}], actual {self.start!r:.80}"
             )
 
-    def begin(
-        self, declarations: Mapping[str, Declaration], weights: Mapping[str, Tensor], generator: torch.Generator
-    ) -> dict[str, Tensor]:
+    def begin(self, declarations: Declarations, weights: Tensors, generator: torch.Generator) -> dict[str, Tensor]:
         """The initial weights are point masses, which no Dirichlet is near: their bound is -inf."""
         memory: dict[str, Tensor] = {}
         for name, declaration in declarations.items():
@@ -85,12 +82,10 @@ class EmpiricalDirichlet(PlainSettings, Parametric):
             }
         return memory
 
-    def tables(self, declarations: Mapping[str, Declaration], memory: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def tables(self, declarations: Declarations, memory: Tensors) -> dict[str, Tensor]:
         return {name: memory[f"{name}.weights"] for name in declarations}
 
-    def update(
-        self, declarations: Mapping[str, Declaration], counts: Mapping[str, Tensor], memory: Mapping[str, Tensor]
-    ) -> dict[str, Tensor]:
+    def update(self, declarations: Declarations, counts: Tensors, memory: Tensors) -> dict[str, Tensor]:
         new = dict(memory)
         for name, declaration in declarations.items():
             layout, cells = declaration.layout, _Cells(declaration, self.per)
@@ -109,14 +104,14 @@ class EmpiricalDirichlet(PlainSettings, Parametric):
             }
         return new
 
-    def log_prior(self, memory: Mapping[str, Tensor]) -> float:
+    def log_prior(self, memory: Tensors) -> float:
         """Minus the divergence of the posterior rows from their prior."""
         return float(sum(x for key, x in memory.items() if key.endswith(".log_prior")))
 
     def perturbed(
         self,
-        declarations: Mapping[str, Declaration],
-        memory: Mapping[str, Tensor],
+        declarations: Declarations,
+        memory: Tensors,
         jitter: float,
         generator: torch.Generator,
     ) -> dict[str, Tensor]:
@@ -145,8 +140,8 @@ class EmpiricalDirichlet(PlainSettings, Parametric):
 
     def draw(
         self,
-        declarations: Mapping[str, Declaration],
-        memory: Mapping[str, Tensor],
+        declarations: Declarations,
+        memory: Tensors,
         generator: torch.Generator,
         draws: int = 1,
     ) -> dict[str, Tensor]:  # (draws, *layout.shape)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ..array import Array
 from ..errors import TableError
 from ..tables import Declaration, Layout
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)

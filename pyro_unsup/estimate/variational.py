@@ -134,7 +134,8 @@ def divergence(layout: Layout, posterior: Tensor, prior: Tensor, expected_logs: 
 def concentration_of(layout: Layout, expected_logs: Tensor) -> Tensor | None:  # layout.shape
     """The Dirichlet rows that have these E[log theta], structural zeros being 0; None if a row is that of no Dirichlet.
 
-    :func:`reference_concentration_of`, compiled.
+    With s the sum of a row, digamma(alpha) = E[log theta] + digamma(s): each cell follows from s by inverting the
+    digamma function, and s is where the cells add up to it.
     """
     from ..kernels.dirichlet import concentrations
 
@@ -152,38 +153,6 @@ def concentration_of(layout: Layout, expected_logs: Tensor) -> Tensor | None:  #
     return certain.index_copy(0, rows.cells, found).reshape(layout.shape)
 
 
-def reference_concentration_of(layout: Layout, expected_logs: Tensor) -> Tensor | None:  # layout.shape
-    """What :func:`concentration_of` computes, to be read.
-
-    With s the sum of a row, digamma(alpha) = E[log theta] + digamma(s): each cell follows from s by inverting the
-    digamma function, and s is where the cells add up to it. Newton's method finds it, starting from the expansion for
-    large s, and kept within what is known to be too small or too large.
-    """
-    cells = layout.row_sum((expected_logs > -torch.inf).double())
-    missing = 1 - layout.row_sum(expected_logs.exp())
-    single = cells <= 1  # one outcome is certain, whatever its concentration
-    if bool(((missing <= POINT) & ~single).any()):
-        return None
-    s = torch.where(single, 1.0, (cells - 1).clamp(min=1) / (2 * missing.clamp(min=POINT)))
-    low, high = torch.zeros_like(s), torch.full_like(s, torch.inf)
-    alpha: Tensor | None = None
-    for _ in range(100):
-        alpha = _inverse_digamma(expected_logs + layout.spread(torch.digamma(s)), alpha)
-        excess = layout.row_sum(alpha) - s
-        slope = torch.polygamma(1, s) * layout.row_sum(_over_trigamma(alpha)) - 1
-        low, high = torch.where(excess > 0, s, low), torch.where(excess < 0, s, high)
-        between = torch.where(high < torch.inf, torch.where(low > 0, (low * high).sqrt(), high / 8), low * 8)
-        newton = s - excess / slope
-        new = torch.where((newton > low) & (newton < high), newton, between)
-        new = new.where(~single & (excess.abs() > ROUNDING * s), s)
-        change = float(((new - s).abs() / s).max())
-        s = new
-        if change <= ROUNDING:
-            break
-        alpha = alpha if change < 1e-3 else None
-    return _inverse_digamma(expected_logs + layout.spread(torch.digamma(s)), alpha)
-
-
 def _inverse_digamma(y: Tensor, near: Tensor | None) -> Tensor:
     """x with digamma(x) = y, by Newton's method; 0 for -inf."""
     steps = 2
@@ -196,8 +165,3 @@ def _inverse_digamma(y: Tensor, near: Tensor | None) -> Tensor:
         new = x - (torch.digamma(x) - y) / torch.polygamma(1, x)
         x = torch.where(new > 0, new, x / 8).where(finite, 1.0)
     return x.where(finite, 0.0)
-
-
-def _over_trigamma(x: Tensor) -> Tensor:
-    """1 / trigamma(x), and 0 at 0."""
-    return torch.where(x > 0, 1 / torch.polygamma(1, x.where(x > 0, 1.0)), 0.0)

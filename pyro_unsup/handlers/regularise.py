@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..array import Array
 from ..distributions import Posterior, Structure
 from ..distributions.parts import Parts
 from ..distributions.wrapped import Wrapped
@@ -26,8 +27,6 @@ MAY_EXCEED, CLOSE = 1e-4, 1e-8
 LARGEST = 1e4
 #: Steps of the search at most.
 STEPS = 500
-
-Array = np.ndarray[Any, Any]
 
 
 class Regularised(Wrapped):

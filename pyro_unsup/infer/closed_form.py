@@ -377,7 +377,7 @@ def rebuilt(fn: Any, plan: Plan, values: Mapping[str, Tensor]) -> Any:
 
 
 def fixed_arguments(fn: Any, plan: Plan) -> list[tuple[type, dict[str, Tensor]]] | None:
-    """By leaf, its family and those of its arguments that no parameter of the plan is; None if they move all the same."""
+    """By leaf, its family and the arguments that are no parameters of the plan; None if something else moves them."""
     nothing = fn.batch_shape
     each = _leaves(fn, torch.zeros(*nothing, *fn.event_shape), torch.zeros(nothing), None)
     found = []

@@ -98,7 +98,8 @@ class EM(Engine):
     def _climbed(self, state: State, found: Expectation) -> dict[str, Tensor]:
         """Parameters that are not tables: by formula, or by climbing the expected complete log-likelihood."""
         problem = state.problem
-        known = problem.marginal.closed_form(found)
+        with plain_torch():
+            known = problem.marginal.closed_form(found)
         problem.parameters.write({**state.unconstrained, **known})
         others = {name: leaf for name, leaf in problem.parameters.leaves.items() if name not in known}
         if leaves := [leaf for leaf in others.values() if leaf.requires_grad]:

@@ -10,10 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..array import Array
 from ..errors import FitError
 from ..handlers import bare
-
-Array = np.ndarray[Any, Any]
 
 
 def taken(model: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -14,6 +14,7 @@ import torch
 from pyro.infer.mcmc.mcmc_kernel import MCMCKernel
 from torch import Tensor
 
+from ..array import Array
 from ..errors import FitError
 from ..results.samples import Samples
 from .gibbs_chain import GibbsChain, How, state_of
@@ -22,8 +23,6 @@ from .gibbs_identity import digest
 from .hyperparameters import Hyperparameters, Hyperprior, Learn, hyperprior
 from .sampling import COLUMNS, Plan, SweepCallback, run_chains
 from .schedules import Temperature, at_sweep
-
-Array = np.ndarray[Any, Any]
 
 
 class CollapsedGibbs(MCMCKernel):

@@ -11,11 +11,11 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
+from ..array import Array
 from ..errors import FitError
 from .hyperparameters import Hyperparameters
 from .schedules import Temperature, at_sweep
 
-Array = np.ndarray[Any, Any]
 #: How labels are drawn.
 How = Literal["pointwise", "blocked", "uncollapsed"]
 #: So many sweeps in which nothing at all is accepted are worth a warning.

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from ..array import Array
 from ..results.building import describe_model
 from .gibbs_chain import GibbsChain
 from .hyperparameters import LARGEST, SMALLEST, Hyperprior
 from .schedules import at_sweep
 
-Array = np.ndarray[Any, Any]
 #: What a chain may be of, in words; whatever else differs is named.
 OTHER = {
     "corpus": "another corpus",

@@ -11,9 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..array import Array
 from ..errors import FitError, TableError
 from ..estimate import Differentiable, LogLinear
-from ..estimate.features.lbfgs import LBFGS, Array, Point
+from ..estimate.features.lbfgs import LBFGS, Point
 from ..kernels.threads import plain_torch
 from ..results import Fit
 from .engine import Engine

@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..array import Array
 from ..errors import FitError, TableError
 from ..estimate import TablePosterior
 from ..estimate.normal.covariance import Given, brief, covariance_of, know_some_label, shapes, understood
 from ..estimate.normal.empirical_normal import RowPriors, expected, reestimated
-from ..estimate.normal.logistic_normal_updates import Array, Posterior, at_prior, divergence
+from ..estimate.normal.logistic_normal_updates import Posterior, at_prior, divergence
 from ..estimate.settings import is_number
 from ..estimate.table_rows import TableRows
 from ..kernels.threads import plain_torch

@@ -10,10 +10,10 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from ..array import Array
 from ..errors import FitError
 from .gibbs_checks import is_positive, is_whole
 
-Array = np.ndarray[Any, Any]
 Learn = Literal["fixed", "shared", "separate"]
 
 #: Concentrations lie between these: products of four of them stay within float64.

@@ -10,13 +10,12 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from tqdm.auto import tqdm
 
+from ..array import Array
 from ..errors import FitError
 from ..evaluate import Jackknife, random_parts
 from ..results import Fit
 from .loop import SHOW_AFTER_SECONDS
 from .runs import one_thread
-
-Array = np.ndarray[Any, Any]
 
 
 class Examples(Protocol):

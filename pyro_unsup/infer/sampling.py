@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from tqdm.auto import tqdm
 
+from ..array import Array
 from ..errors import FitError, InputError
 from ..results import sample_storage
 from ..results.record import WRONG
@@ -24,7 +25,6 @@ from .gibbs_checks import is_whole
 from .gibbs_identity import OTHER, identity
 from .loop import SHOW_AFTER_SECONDS
 
-Array = np.ndarray[Any, Any]
 #: Called after every sweep; a true answer ends the run as an interrupt would.
 SweepCallback = Callable[[Sweep], object]
 CHAIN = re.compile(r"chain-[0-9]+")

@@ -14,11 +14,12 @@ import torch
 from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 
+from ..array import Array
 from ..errors import FitError, SplitError
 from ..handlers import Handled, RegulariseMessenger
 from ..kernels.room import zeros
 from ..tables import Declaration
-from .examples import Array, Examples, taken
+from .examples import Examples, taken
 from .expectation import Expectation
 from .processes import add_up, fail_together, gathered, rank_and_size
 

@@ -11,13 +11,12 @@ import torch
 from pyro import poutine
 from pyro.poutine.util import site_is_subsample
 
+from ..array import Array
 from ..distributions.structure import Stretch
 from ..handlers import Counting, Handled, TemperMessenger
 from ..kernels.running import RunningCounts
 from ..kernels.threads import map_threads
 from ..tables import LazyTable
-
-Array = np.ndarray[Any, Any]
 
 #: Mini-batches between two chances to interrupt.
 STRETCH = 1000

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ..array import Array
 from ..estimate.table_rows import TableRows
 from .own_weights import OwnExpectation
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)

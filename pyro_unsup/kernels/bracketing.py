@@ -9,11 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..array import Array
 from .bracketing_pass import count_pass, decode_pass, log_pass, scaled_pass, within
 from .limits import LIMIT
 from .plumbing import Tables, in_shards, offsets, uniform_numbers
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass

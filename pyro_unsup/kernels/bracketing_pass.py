@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ..array import Array
 from .choice import choose
 from .exp_log import exp_below
 from .ring import (
@@ -35,8 +36,6 @@ from .ring import (
     total,
     zero,
 )
-
-Array = np.ndarray[Any, Any]
 
 NODE = 1 / 4
 

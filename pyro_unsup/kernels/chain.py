@@ -9,17 +9,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..array import Array
 from .chain_dense import dense_pass
 from .chain_draw import draw_pass
 from .chain_pass import best_pass, draw_log_pass, draw_scaled_pass, log_pass, sparse_pass
-from .exp_log import keep_possible, scaled_rows
-from .limits import LIMIT
+from .exp_log import scaled_rows
+from .limits import LEAST, LIMIT, keep_possible, tiny
 from .plumbing import OnePass, in_shards, uniform_numbers
 from .room import room
 from .series import Series
 from .threads import NUMBERS_A_TOKEN, in_parts
 
-Array = np.ndarray[Any, Any]
 #: start, trans, stop, emit (V, K), and the logs of what was divided out of its rows (V,)
 Tables = tuple[Array, Array, Array, Array, Array]
 
@@ -28,7 +28,7 @@ BLOCK = 48
 #: Tokens in a block of long sequences, for the same reason.
 BLOCK_TOKENS = 16_384
 #: The log of the smallest ratio of weights that scaled sums are trusted with.
-RANGE = -500.0
+RANGE = {torch.float64: -500.0, torch.float32: -60.0}
 #: The dense pass wins while words allow more than this share of the states.
 DENSE_SHARE = 0.4
 
@@ -199,7 +199,7 @@ def chain_pass(
     lengths = np.diff(offsets)
     B = len(lengths)
     # The certificate that nothing was lost comes with the way back. Even weights do without.
-    both_ways = want_counts or not _even(weights)
+    both_ways = want_counts or not _even(weights, RANGE[weights.emit.dtype])
     job = _Job(
         words, offsets, lengths, np.ones(B) if scale is None else scale, both_ways, np.zeros(B), np.zeros(B, bool)
     )
@@ -227,6 +227,7 @@ def chain_pass(
             job.scale,
             want_counts,
             np.inf,
+            0.0,
             job.log_z,
             job.trouble,
             *counts[:3],
@@ -252,7 +253,7 @@ def chain_decode(
     """States of every token: the best, or a draw if uniform numbers are given; -1 where a sequence is impossible."""
     states, lengths = np.empty(len(words), np.int64), np.diff(offsets)
     tables: tuple[Array, ...]
-    if len(uniforms) and _even(weights):
+    if len(uniforms) and _even(weights, RANGE[torch.float64]):
         start, trans, stop = (_scaled(w.double())[0] for w in (weights.start, weights.trans, weights.stop))
         emit, emit_top, allowed = _scaled_rows(weights.emit.T.double().numpy())
         if len(trans) == 1 and not _few(allowed, words, len(start)):
@@ -269,7 +270,7 @@ def chain_decode(
     return torch.from_numpy(states)
 
 
-def _even(weights: ChainTables) -> bool:
+def _even(weights: ChainTables, lowest: float) -> bool:
     """Whether scaled sums forwards cannot lose a state that matters later.
 
     If every state leads to every other, the shares of two states of one position differ by no more than the smallest
@@ -282,7 +283,7 @@ def _even(weights: ChainTables) -> bool:
     starts = weights.start[weights.start > -torch.inf]
     span = float(starts.amin() - starts.amax()) if len(starts) else 0.0
     finite = rows[rows.isfinite()]
-    return steps * (min(smallest, span) + (float(finite.amin()) if len(finite) else 0.0)) > RANGE
+    return steps * (min(smallest, span) + (float(finite.amin()) if len(finite) else 0.0)) > lowest
 
 
 def _logs(weights: ChainTables) -> list[Array]:
@@ -297,15 +298,15 @@ def _scaled(log_weights: Tensor) -> tuple[Array, float]:
     """
     top = float(log_weights.amax())
     top = 0.0 if top == -np.inf else top
-    real, least = (log_weights - top).exp(), torch.finfo(log_weights.dtype).tiny
-    return torch.where(log_weights > -np.inf, real.clamp(min=least), 0.0).contiguous().numpy(), top
+    real = (log_weights - top).exp().clamp(min=torch.finfo(log_weights.dtype).tiny)
+    return torch.where(log_weights > -np.inf, real, 0.0).contiguous().numpy(), top
 
 
 def _scaled_rows(log_weights: Array) -> tuple[Array, Array, Array]:  # (V, K) -> (V, K), (V,), (V,)
     """The same for each row, and how many of its weights are not zero."""
     V, K = log_weights.shape
     rows, top, positive = room(V * K, log_weights.dtype).reshape(V, K), np.empty(V), np.empty(V, np.int64)
-    lies, least = log_weights.flags.c_contiguous, np.finfo(log_weights.dtype).tiny
+    lies, least = log_weights.flags.c_contiguous, tiny(log_weights.dtype)
 
     def work(first: int, last: int) -> None:
         part = slice(first, last)
@@ -366,7 +367,7 @@ def _dense(tables: Tables, job: _Job) -> list[Array]:
             blocks[first : last + 1],
             job.scale,
             job.want_counts,
-            _limit(start),
+            *_bounds(start),
             job.log_z,
             job.trouble,
             *sums,
@@ -395,7 +396,7 @@ def _sparse(tables: Tables, support: _Support, job: _Job) -> list[Array]:
             np.arange(first, last),
             job.scale,
             job.want_counts,
-            _limit(start),
+            *_bounds(start),
             job.log_z,
             job.trouble,
             *sums,
@@ -415,6 +416,6 @@ def _blocks(lengths: Array) -> Array:  # (B,), longest first -> (blocks + 1,)
     return np.array([min(cut, len(lengths)) for cut in cuts])
 
 
-def _limit(like: Array) -> np.floating[Any]:
-    limit: np.floating[Any] = like.dtype.type(LIMIT[like.dtype])
-    return limit
+def _bounds(like: Array) -> tuple[np.floating[Any], np.floating[Any]]:
+    """The limit, and the least, of messages in this dtype."""
+    return like.dtype.type(LIMIT[like.dtype]), like.dtype.type(LEAST[like.dtype])

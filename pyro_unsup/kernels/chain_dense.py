@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .limits import FAST
+from .limits import FAST, leads_on
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
@@ -27,6 +27,7 @@ def dense_pass(
     scale,  # (B,) how much the counts of each sequence weigh
     want_counts,
     limit,
+    least,  # what a backward message is at least, where it is possible
     log_z,  # (B,) out
     trouble,  # (B,) out: do this one again in log space
     n_start,  # (K,) float64, added to
@@ -117,14 +118,25 @@ def dense_pass(
             for i in range(n):
                 s = order[first + i]
                 w = words[offsets[s] + t]
-                shrink = one / norm[r0 + i]
-                top = zero
+                mine, pulled, weights = back[r0 + i], pull[r0 + i], emit[w]
+                low = 0
                 for k in range(K):
-                    reach = back[r0 + i, k] * shrink
-                    top = max(top, reach)
-                    back[r0 + i, k] = reach
-                    pull[r0 + i, k] = reach * emit[w, k]
-                if not (top <= limit):
+                    low += mine[k] < least
+                if low > 0 and i < longer:
+                    onward, next_weights = back[at[t + 1] + i], emit[words[offsets[s] + t + 1]]
+                    for k in range(K):
+                        if mine[k] < least and leads_on(trans[k], next_weights, onward):
+                            mine[k] = least
+                shrink = one / norm[r0 + i]
+                # Messages forwards meet the transitions before they are divided by their norm.
+                most = limit * norm[at[t - 1] + i] if t > 0 else limit
+                beyond = 0
+                for k in range(K):
+                    reach = mine[k] * shrink
+                    beyond += not (reach <= most)
+                    mine[k] = reach
+                    pulled[k] = reach * weights[k]
+                if beyond > 0:
                     trouble[s] = True
 
         for t in range(T):

@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from .limits import FAST
+from .ring import longest_of
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
@@ -22,10 +23,7 @@ def draw_pass(
     states,  # (tokens,) out; -1 throughout a sequence that is impossible
 ):
     K = len(start)
-    longest = 0
-    for s in todo:
-        longest = max(longest, offsets[s + 1] - offsets[s])
-    ahead = np.empty((longest, K))
+    ahead = np.empty((longest_of(offsets, todo), K))
     share = np.empty(K)
     for s in todo:
         begin, T = offsets[s], offsets[s + 1] - offsets[s]

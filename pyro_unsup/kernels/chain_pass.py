@@ -21,7 +21,7 @@ import math
 import numpy as np
 
 from .choice import choose
-from .ring import LOG, MAX, REAL, add, as_log, as_real, compiled, inverse, plus, times, total
+from .ring import LOG, MAX, REAL, add, as_log, as_real, compiled, inverse, longest_of, plus, times, total
 
 #: The product of norms stays in this range, far from the ends of float64: so no digit is lost.
 LOW, HIGH = 2.0**-500, 2.0**500
@@ -45,9 +45,7 @@ def message_sizes(second, tokens, support_at, words, begin, at):  # at: (T + 1,)
 @compiled
 def room_for(second, support_at, words, offsets, todo):
     """The length of the longest sequence, and the cells of the messages that take the most room."""
-    T, cells = 0, 0
-    for s in todo:
-        T = max(T, offsets[s + 1] - offsets[s])
+    T, cells = longest_of(offsets, todo), 0
     at = np.empty(T + 1, np.int64)
     for s in todo:
         message_sizes(second, offsets[s + 1] - offsets[s], support_at, words, offsets[s], at)
@@ -163,6 +161,21 @@ def stop_weights(stop, support_at, support, words, begin, T, out):  # out: as th
             out[a * nb + b] = stop[i, support[s0 + b]]
 
 
+@compiled
+def keep_possible(trans, support_at, support, words, begin, t, least, back, onward):
+    """Raise the messages backwards at t - 1 that are possible to a least value; those at t are given."""
+    K, second = trans.shape[1], len(trans) > 1
+    s0, nc, _, _, _ = pairs_at(second, K, support_at, words, begin, t)
+    p0, nb, a0, na, pad = pairs_at(second, K, support_at, words, begin, t - 1)
+    for a in range(na):
+        i = pad if pad >= 0 else support[a0 + a]
+        for b in range(nb):
+            edges, row = trans[i, support[p0 + b]], b * nc if second else 0
+            for c in range(nc):
+                if back[a * nb + b] < least and edges[support[s0 + c]] > 0 and onward[row + c] > 0:
+                    back[a * nb + b] = least
+
+
 def sum_pass(mode):
     """log Z and counts. In logs a sequence of weight zero has log Z = -inf and no counts."""
 
@@ -181,6 +194,7 @@ def sum_pass(mode):
         scale,  # (B,) how much the counts of each sequence weigh
         want_counts,
         limit,
+        least,  # what a backward message is at least in real numbers, where it is possible
         log_z,  # (B,) out
         trouble,  # (B,) out: do this one again in logs
         n_start,  # (K,) float64, added to
@@ -252,6 +266,12 @@ def sum_pass(mode):
                             for c in range(nc):
                                 mass += edges[support[s0 + c]] * reach[row + c]
                         back[at[t - 1] + a * nb + b] = mass
+                if mode == REAL:
+                    low = 0
+                    for k in range(at[t - 1], at[t]):
+                        low += back[k] < least
+                    if low > 0:
+                        keep_possible(trans, support_at, support, words, begin, t, least, back[at[t - 1] : at[t]], here)
             if trouble[s]:
                 continue
             used = (ahead, back, pull, scale[s], n_start, n_trans, n_stop, n_emit)

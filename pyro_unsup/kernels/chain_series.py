@@ -11,7 +11,8 @@ the norm c by which its forward message was divided,
 
 A product that underflows on the way was below the least number before a message was divided by its norm. So it would
 have added at most that number over the norm to a d. If no d times its norms, forwards and backwards, is below the limit
-of :mod:`.limits`, nothing that matters was lost. Else the series is done again in logs.
+of :mod:`.limits`, nothing that matters was lost. Else the series is done again in logs. A path must not be lost in both
+directions, where no d would tell of it: what is possible backwards is never below the least number of :mod:`.limits`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import math
 
 import numpy as np
 
+from .limits import leads_on
 from .ring import compiled
 
 
@@ -75,7 +77,7 @@ def forward_series(
 
 
 @compiled
-def backward_series(trans, stop, emit, offsets, first, last, limit, back, tops, trouble):
+def backward_series(trans, stop, emit, offsets, first, last, limit, least, back, tops, trouble):
     """Messages backwards, (N, K), and the largest number of each before it was made 1, (N,)."""
     K, varies = trans.shape[1], len(trans) > 1
     zero, reach = trans.dtype.type(0.0), np.empty(K, trans.dtype)
@@ -95,6 +97,8 @@ def backward_series(trans, stop, emit, offsets, first, last, limit, back, tops, 
                     mass, edges = zero, table[b]
                     for c in range(K):
                         mass += edges[c] * reach[c]
+                    if mass < least and leads_on(edges, weights, later):
+                        mass = least
                     here[b] = mass
                     most = max(most, mass)
             if not (most > 1 / limit):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .limits import FAST
+from .limits import FAST, leads_on
 
 #: States are padded to a multiple of this many with weight zero, so that no loop over them has a remainder.
 WIDTH = 8
@@ -47,6 +47,7 @@ def stepwise_pass(
     scale,
     floor,  # the smallest scale
     limit,
+    least,  # what a backward message is at least, where it is possible
     log_z,  # (mini-batches,) out: log-likelihood of each, before its update
 ):
     """How many mini-batches were done, and the scale after them."""
@@ -179,6 +180,9 @@ def stepwise_pass(
                     break
                 if t > 0:
                     product(pull[r], step_back, back[r - 1])
+                    for k in range(K):
+                        if back[r - 1, k] < least and leads_on(step_on[k, :K], weight[r, :K], back[r, :K]):
+                            back[r - 1, k] = least
             if not fine:
                 break
             for k in range(P):

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
+from ..array import Array
 from .ring import LOG, MAX, REAL, compiled
-
-Array = np.ndarray[Any, Any]
 
 
 @compiled

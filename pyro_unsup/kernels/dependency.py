@@ -10,11 +10,10 @@ import torch
 from numba import njit
 from torch import Tensor
 
+from ..array import Array
 from .dependency_pass import decode_pass, log_pass, scaled_pass
 from .limits import LIMIT
 from .plumbing import OnePass, Tables, in_shards, offsets, uniform_numbers
-
-Array = np.ndarray[Any, Any]
 
 #: Steps of the recursion that take the time of one token of a chain, by which :func:`.threads_for` counts.
 STEPS_A_TOKEN = 100

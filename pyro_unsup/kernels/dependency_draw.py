@@ -7,19 +7,16 @@ O(n^2 K^2) for all lengths up to n.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 from numba import njit
 from torch import Tensor
 
+from ..array import Array
 from ..errors import StructureError
 from .choice import choose
 from .dependency import as_array
 from .ring import LOG
-
-Array = np.ndarray[Any, Any]
 
 
 def draw_sentences(weights: dict[str, Tensor], lengths: Array, uniforms: Array) -> Tensor:  # (tokens,)

@@ -18,11 +18,25 @@ from typing import Any
 
 import numpy as np
 
+from ..array import Array
 from .choice import choose
 from .exp_log import exp_below
-from .ring import LOG, MAX, NOTHING, REAL, add, as_real, compiled, inlined, inverse, plus, times, total, zero
-
-Array = np.ndarray[Any, Any]
+from .ring import (
+    LOG,
+    MAX,
+    NOTHING,
+    REAL,
+    add,
+    as_real,
+    compiled,
+    inlined,
+    inverse,
+    longest_of,
+    plus,
+    times,
+    total,
+    zero,
+)
 
 ARC = 4 / 27
 
@@ -203,9 +217,7 @@ def _both(mode: int) -> Any:
         decisions: Array,  # (tokens, 2, 2, 2) out, or empty: how often each word is expected to decide so
     ) -> None:
         """log Z of some sentences, and what is expected of them."""
-        N = 0
-        for b in todo:
-            N = max(N, offsets[b + 1] - offsets[b])
+        N = longest_of(offsets, todo)
         cells, room, decided = np.empty(N * (N + 1)), np.empty(N * (N + 1)), np.empty((N, 2, 2, 2))
         chart, outer = np.empty((8, N, N)), np.empty((8, N, N))
         for b in todo:
@@ -296,9 +308,7 @@ def decode_pass(
 ) -> None:
     """The best tree of every sentence (``uniforms`` empty), or a draw in proportion to the weight of trees."""
     draw = len(uniforms) > 0
-    N = 0
-    for b in range(first, last):
-        N = max(N, offsets[b + 1] - offsets[b])
+    N = longest_of(offsets, np.arange(first, last))
     cells, ways, chart = np.empty(N * (N + 1)), np.empty(N), np.empty((8, N, N))
     right, right_back, right_open, right_half = chart[0], chart[1], chart[2], chart[3]
     left, left_back, left_open_back, left_half_back = chart[4], chart[5], chart[6], chart[7]

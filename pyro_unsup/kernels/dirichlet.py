@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numba import njit
 
-from .threads import even_cuts, map_threads, threads_for
-
-Array = np.ndarray[Any, Any]
+from ..array import Array
+from .plumbing import in_shards
 
 #: Steps of a search that has long found what there is to be found.
 STEPS = 100
@@ -25,12 +22,7 @@ def concentrations(offsets: Array, logs: Array, rounding: float) -> Array:  # (r
     found = np.zeros_like(logs)
     if not len(logs):
         return found
-    cuts = np.unique(even_cuts(np.diff(offsets), threads_for(len(logs)))).tolist()
-
-    def work(part: slice) -> None:
-        _concentrations(offsets, logs, rounding, found, part.start, part.stop)
-
-    map_threads(work, [slice(a, b) for a, b in pairwise(cuts)])
+    in_shards(lambda a, b: _concentrations(offsets, logs, rounding, found, a, b), np.diff(offsets), len(logs))
     return found
 
 

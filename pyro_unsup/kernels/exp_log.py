@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-Array = np.ndarray[Any, Any]
+from ..array import Array
 
 TINY = float(np.finfo(np.float64).tiny)
 
@@ -117,15 +117,6 @@ def scaled_rows(x: Array, out: Array, top: Array, positive: Array) -> None:  # (
             cells += x[row, k] > -np.inf
         top[row], positive[row] = highest if cells else 0.0, cells
         exp_below(x[row], top[row], out[row])
-
-
-@njit(cache=True, nogil=True)
-def keep_possible(x: Array, out: Array, least: float) -> None:  # (n, k) both
-    """Make what is possible, though its exponential is below all normal numbers, the least of them."""
-    for row in range(len(x)):
-        for k in range(x.shape[1]):
-            if out[row, k] < least and x[row, k] > -np.inf:
-                out[row, k] = least
 
 
 @njit(**_settings)

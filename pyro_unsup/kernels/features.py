@@ -7,17 +7,13 @@ Transposed products go through cells in order, on one thread, so that sums do no
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import pairwise
-from typing import Any
-
 import numpy as np
 import torch
 from numba import njit
 
-from .threads import even_cuts, map_threads, threads_for
-
-Array = np.ndarray[Any, Any]
+from ..array import Array
+from .plumbing import in_shards
+from .threads import in_parts
 
 
 def add_factored(
@@ -30,32 +26,23 @@ def add_factored(
     logits: Array,  # (R, V), added to
 ) -> None:
     """Add a factored block's products to the logits."""
-    rows, outcomes = logits.shape
-
-    def work(part: slice) -> None:
-        _add_factored(row_starts, row_ids, starts, ids, weights, plain, logits, part.start, part.stop)
-
-    _shared(work, outcomes, rows * outcomes)
+    given = (row_starts, row_ids, starts, ids, weights, plain, logits)
+    in_parts(lambda first, last: _add_factored(*given, first, last), logits.shape[1], logits.size)
 
 
 def add_sparse(starts: Array, ids: Array, weights: Array, logits: Array) -> None:  # (cells + 1,), (n,), (F,), (cells,)
     """Add to each cell the weights of its features."""
-
-    def work(part: slice) -> None:
-        _add_sparse(starts, ids, weights, logits, part.start, part.stop)
-
-    _shared(work, len(logits), len(logits))
+    in_parts(lambda first, last: _add_sparse(starts, ids, weights, logits, first, last), len(logits), len(logits))
 
 
 def normalise(logits: Array, rows: Array) -> None:  # (cells,), (R + 1,)
     """Make logits log-probabilities, row by row, in place."""
 
-    def work(part: slice) -> None:
-        cells = slice(rows[part.start], rows[part.stop])
-        _centre(logits, rows, part.start, part.stop)
-        _scale(logits, _exp(logits[cells]), rows, part.start, part.stop)
+    def work(first: int, last: int) -> None:
+        _centre(logits, rows, first, last)
+        _scale(logits, _exp(logits[rows[first] : rows[last]]), rows, first, last)
 
-    _shared_rows(work, rows)
+    in_shards(work, np.diff(rows), int(rows[-1]))
 
 
 def expected(logits: Array, rows: Array, counts: Array) -> tuple[float, Array]:  # (cells,), (R + 1,), (cells,)
@@ -65,12 +52,11 @@ def expected(logits: Array, rows: Array, counts: Array) -> tuple[float, Array]: 
     """
     values, gradient = np.empty(len(rows) - 1), np.empty_like(logits)
 
-    def work(part: slice) -> None:
-        cells = slice(rows[part.start], rows[part.stop])
-        _centre(logits, rows, part.start, part.stop)
-        _expected(logits, _exp(logits[cells]), rows, counts, values, gradient, part.start, part.stop)
+    def work(first: int, last: int) -> None:
+        _centre(logits, rows, first, last)
+        _expected(logits, _exp(logits[rows[first] : rows[last]]), rows, counts, values, gradient, first, last)
 
-    _shared_rows(work, rows)
+    in_shards(work, np.diff(rows), int(rows[-1]))
     return float(values.sum()), gradient
 
 
@@ -134,24 +120,6 @@ def number_pairs(
                 for k in range(starts[columns[i]], starts[columns[i] + 1]):
                     codes[at] = row_ids[j] * decisions + ids[k]
                     at += 1
-
-
-def _shared(work: Callable[[slice], None], items: int, cells: int) -> None:
-    parts = min(threads_for(cells), items)
-    _run(work, [items * k // parts for k in range(parts + 1)] if parts else [0])
-
-
-def _shared_rows(work: Callable[[slice], None], rows: Array) -> None:
-    parts = min(threads_for(int(rows[-1])), len(rows) - 1)
-    _run(work, [0, len(rows) - 1] if parts == 1 else np.unique(even_cuts(np.diff(rows), parts)).tolist())
-
-
-def _run(work: Callable[[slice], None], cuts: list[int]) -> None:
-    parts = [slice(a, b) for a, b in pairwise(cuts)]
-    if len(parts) == 1:  # tables may be small, and climbing asks for them hundreds of times
-        work(parts[0])
-    else:
-        map_threads(work, parts)
 
 
 def _exp(x: Array) -> Array:

@@ -33,23 +33,10 @@ def step_rows(cells: Array, tag_of: Array, S: int, second: bool, stop: bool, row
 
 
 @njit(cache=True, nogil=True)
-def put(
-    cells: Array,
-    tag_of: Array,
-    rows: Array,
-    outcomes: Array,
-    steps: int,
-    n: Array,
-    totals: Array,
-    n_cell: Array,
-    n_tag: Array,
-    kind: Array,
-    alpha: Array,
-    mass: Array,
-    beta: Array,
-    beta_mass: Array,
-) -> float:
+def put(cells: Array, rows: Array, outcomes: Array, steps: int, counts: Any, prior: Any) -> float:
     """Count a sentence; the log probability of its tags and words given what had been counted before."""
+    n, totals, n_cell, n_tag = counts
+    kind, alpha, mass, beta, beta_mass = prior
     found = 0.0
     for t in range(steps):
         r, c = rows[t], outcomes[t]
@@ -65,17 +52,9 @@ def put(
 
 
 @njit(cache=True, nogil=True)
-def take(
-    cells: Array,
-    rows: Array,
-    outcomes: Array,
-    steps: int,
-    n: Array,
-    totals: Array,
-    n_cell: Array,
-    n_tag: Array,
-) -> None:
+def take(cells: Array, rows: Array, outcomes: Array, steps: int, counts: Any) -> None:
     """Take a sentence out of the counts."""
+    n, totals, n_cell, n_tag = counts
     for t in range(steps):
         n[rows[t], outcomes[t]] -= 1
         totals[rows[t]] -= 1
@@ -86,26 +65,12 @@ def take(
 
 @njit(cache=True, nogil=True)
 def refresh(
-    cells: Array,
-    rows: Array,
-    outcomes: Array,
-    steps: int,
-    n: Array,
-    totals: Array,
-    n_cell: Array,
-    n_tag: Array,
-    kind: Array,
-    alpha: Array,
-    mass: Array,
-    beta: Array,
-    beta_mass: Array,
-    power: float,
-    num: Array,
-    inv: Array,
-    num_cell: Array,
-    inv_tag: Array,
+    cells: Array, rows: Array, outcomes: Array, steps: int, counts: Any, prior: Any, power: float, weights: Any
 ) -> None:
     """Bring the weights up to date with the counts that a sentence changed."""
+    n, totals, n_cell, n_tag = counts
+    kind, alpha, mass, beta, beta_mass = prior
+    num, inv, num_cell, inv_tag = weights
     for t in range(steps):
         r, c = rows[t], outcomes[t]
         num[r, c] = (n[r, c] + alpha[kind[r]]) ** power
@@ -116,9 +81,8 @@ def refresh(
 
 
 @njit(cache=True, nogil=True)
-def log_weight(
-    cells: Array, rows: Array, outcomes: Array, steps: int, num: Array, inv: Array, num_cell: Array, inv_tag: Array
-) -> float:
+def log_weight(cells: Array, rows: Array, outcomes: Array, steps: int, weights: Any) -> float:
+    num, inv, num_cell, inv_tag = weights
     found = 0.0
     for t in range(steps):
         p = num[rows[t], outcomes[t]] * inv[rows[t]]
@@ -181,24 +145,24 @@ def sweep(
         counts = (n, totals, n_cell, n_tag)
         prior = (kind, alpha, mass, beta, beta_mass)
         weights = (num, inv, num_cell, inv_tag)
-        take(old, rows, outcomes, steps, *counts)
-        refresh(old, rows, outcomes, steps, *counts, *prior, power, *weights)
+        take(old, rows, outcomes, steps, counts)
+        refresh(old, rows, outcomes, steps, counts, prior, power, weights)
         drawn = draw_sentence(w, at, tag_of, num, inv, num_cell, inv_tag, second, stop, uniforms[lo:hi], new)
-        before = put(old, tag_of, rows, outcomes, steps, *counts, *prior)
+        before = put(old, rows, outcomes, steps, counts, prior)
         if drawn:
             step_rows(new, tag_of, S, second, stop, new_rows, new_outcomes)
-            take(old, rows, outcomes, steps, *counts)
-            after = put(new, tag_of, new_rows, new_outcomes, steps, *counts, *prior)
+            take(old, rows, outcomes, steps, counts)
+            after = put(new, new_rows, new_outcomes, steps, counts, prior)
             ratio = power * (after - before)
-            ratio += log_weight(old, rows, outcomes, steps, *weights)
-            ratio -= log_weight(new, new_rows, new_outcomes, steps, *weights)
+            ratio += log_weight(old, rows, outcomes, steps, weights)
+            ratio -= log_weight(new, new_rows, new_outcomes, steps, weights)
             if log(max(decisions[s], 1e-300)) < ratio:
                 accepted += 1
-                refresh(new, new_rows, new_outcomes, steps, *counts, *prior, power, *weights)
+                refresh(new, new_rows, new_outcomes, steps, counts, prior, power, weights)
                 for t in range(hi - lo):
                     cells[lo + t] = new[t]
                 continue
-            take(new, new_rows, new_outcomes, steps, *counts)
-            put(old, tag_of, rows, outcomes, steps, *counts, *prior)
-        refresh(old, rows, outcomes, steps, *counts, *prior, power, *weights)
+            take(new, new_rows, new_outcomes, steps, counts)
+            put(old, rows, outcomes, steps, counts, prior)
+        refresh(old, rows, outcomes, steps, counts, prior, power, weights)
     return proposed, accepted

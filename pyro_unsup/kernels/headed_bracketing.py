@@ -10,14 +10,13 @@ import torch
 from numba import njit
 from torch import Tensor
 
+from ..array import Array
 from .bracketing import Spans, bracketing_counts
 from .dependency import Sentences, dependency_decode, scaled_ends
 from .dependency_pass import count
 from .headed_bracketing_pass import decode_pass, log_pass, scaled_pass
 from .limits import LIMIT
 from .plumbing import Tables, in_shards, offsets, uniform_numbers
-
-Array = np.ndarray[Any, Any]
 
 #: Log-weights of single arcs may come beside the tables.
 TAKES = ("arcs",)

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ..array import Array
 from .bracketing_pass import log_ratios, scale_down, settle
 from .choice import choose
 from .dependency_pass import fill_arcs
@@ -30,12 +31,11 @@ from .ring import (
     as_log,
     compiled,
     inlined,
+    longest_of,
     one,
     times,
     total,
 )
-
-Array = np.ndarray[Any, Any]
 
 
 @compiled
@@ -313,15 +313,9 @@ def _both(mode: int) -> Any:
     ) -> None:
         """log Z of some sentences, and posteriors."""
         _, _, spans, offsets, corners, edges, mirror = where
-        N = 0
-        for b in todo:
-            N = max(N, offsets[b + 1] - offsets[b])
-        cells, room, stop, ratio = (
-            np.empty((2, N * (N + 1))),
-            np.empty(N * (N + 1)),
-            np.empty((N, 2, 2, 2)),
-            np.empty((N, N + 1)),
-        )
+        N = longest_of(offsets, todo)
+        cells, room = np.empty((2, N * (N + 1))), np.empty(N * (N + 1))
+        stop, ratio = np.empty((N, 2, 2, 2)), np.empty((N, N + 1))
         narrow, chart, o_narrow = np.empty((2, N, N + 1)), np.empty((4, N, N + 1, N)), np.empty((N, N + 1))
         outer, rows = np.empty((2, N, N + 1, N)), np.empty((3, N))
         posterior, decided, grid = np.empty((N, N + 1)), np.empty((N, 2, 2, 2)), np.empty((N, N + 1))
@@ -375,15 +369,9 @@ def decode_pass(
 ) -> None:
     """The best tree of every sentence (``uniforms`` empty), or a draw in proportion to the weight of trees."""
     draw, offsets, mirror = len(uniforms) > 0, where[3], where[6]
-    N = 0
-    for b in range(first, last):
-        N = max(N, offsets[b + 1] - offsets[b])
-    cells, room, stop, ratio = (
-        np.empty((2, N * (N + 1))),
-        np.empty(N * (N + 1)),
-        np.empty((N, 2, 2, 2)),
-        np.empty((N, N + 1)),
-    )
+    N = longest_of(offsets, np.arange(first, last))
+    cells, room = np.empty((2, N * (N + 1))), np.empty(N * (N + 1))
+    stop, ratio = np.empty((N, 2, 2, 2)), np.empty((N, N + 1))
     narrow, chart, ways = np.empty((2, N, N + 1)), np.empty((4, N, N + 1, N)), np.empty(N + 1)
     right_open, left_open, full, below = narrow[1], chart[1], chart[2], chart[3]
     todo, chance = np.empty((N + 1, 3), np.int64), np.zeros(2)

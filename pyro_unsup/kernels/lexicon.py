@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 
+from ..array import Array
 from .room import room
 from .threads import in_parts
-
-Array = np.ndarray[Any, Any]
 
 #: Room for this many pairs of words to begin with; it doubles when full.
 ROOM = 1 << 16

@@ -15,15 +15,13 @@ the bound is concave in (m, s2).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numba import njit
 
+from ..array import Array
 from .limits import FAST
-from .threads import even_cuts, map_threads, threads_for
-
-Array = np.ndarray[Any, Any]
+from .plumbing import in_shards
 
 #: The longest step of a mean that is tried: beyond it the curvature where the step began says little.
 REACH = 4.0
@@ -35,12 +33,7 @@ HALVINGS = 40
 
 def in_threads(work: Callable[[int, int], None], offsets: Array) -> None:
     """Run a kernel over ranges of rows; rows do not touch each other, so any number of threads gives the same."""
-    shards = min(threads_for(int(offsets[-1])), len(offsets) - 1)
-    if shards <= 1:
-        work(0, len(offsets) - 1)
-        return
-    cuts = np.minimum(even_cuts(np.diff(offsets), shards), len(offsets) - 1)
-    map_threads(lambda shard: work(int(cuts[shard]), int(cuts[shard + 1])), range(shards))
+    in_shards(work, np.diff(offsets), int(offsets[-1]))
 
 
 @njit(cache=True, nogil=True)

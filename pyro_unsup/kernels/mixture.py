@@ -13,9 +13,8 @@ import torch
 from numba import njit
 from torch import Tensor
 
+from ..array import Array
 from .plumbing import OnePass, Tables, in_shards
-
-Array = np.ndarray[Any, Any]
 
 #: Bags that are scored before any of them is counted. Weights and counts are tables of the same size: going to and fro
 #: between them bag by bag, each would push the other's frequent words out of the cache.

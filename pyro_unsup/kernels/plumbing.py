@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ..array import Array
 from .room import zeros
 from .threads import even_cuts, map_threads, threads_for
 
-Array = np.ndarray[Any, Any]
 Tables = dict[str, Tensor]
 
 

@@ -6,12 +6,10 @@ addressing: ``keys`` holds keys (-1 where a slot is free), ``nodes`` the numbers
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit, uint64
 
-Array = np.ndarray[Any, Any]
+from ..array import Array
 
 #: 2**64 over the golden ratio: multiplying by it spreads neighbouring keys over the whole range.
 SPREAD = uint64(0x9E3779B97F4A7C15)

@@ -16,9 +16,12 @@ import math
 import numpy as np
 from numba import njit
 
-from .limits import FAST
+from ..array import Array
+from .limits import FAST, tiny
 
 REAL, LOG, MAX = 0, 1, 2
+
+TINY = tiny(np.dtype(np.float64))
 
 #: How recursions are compiled. Helpers are compiled in the same way, so that they go into the loops that call them.
 compiled = njit(cache=True, nogil=True, fastmath=FAST)
@@ -45,6 +48,13 @@ def one(mode: int) -> float:
 @compiled
 def times(mode: int, a: float, b: float) -> float:
     return a * b if mode == REAL else a + b
+
+
+@compiled
+def kept_times(mode: int, a: float, b: float) -> float:
+    """A product that stays possible: a real one that underflows becomes the smallest normal number."""
+    found = times(mode, a, b)
+    return TINY if mode == REAL and found < TINY and a > 0 and b > 0 else found
 
 
 @compiled
@@ -81,6 +91,15 @@ def total(mode: int, top: float, rest: float) -> float:
     if mode == REAL:
         return rest
     return top if mode == MAX or top == -np.inf else top + math.log(rest)
+
+
+@compiled
+def longest_of(offsets: Array, todo: Array) -> int:  # (B + 1,), (n,)
+    """How long the longest of some examples is."""
+    longest = 0
+    for b in todo:
+        longest = max(longest, offsets[b + 1] - offsets[b])
+    return longest
 
 
 @compiled

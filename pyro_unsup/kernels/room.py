@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from .threads import in_parts
+from pyro_unsup.array import Array
 
-Array = np.ndarray[Any, Any]
+from .threads import in_parts
 
 #: Smaller arrays (bytes) come and go as usual.
 LARGE = 1 << 20

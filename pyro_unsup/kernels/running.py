@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-
-Array = np.ndarray[Any, Any]
+from ..array import Array
 
 
 @dataclass(frozen=True)

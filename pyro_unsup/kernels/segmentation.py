@@ -9,11 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .limits import LIMIT
+from ..array import Array
+from .limits import LEAST, LIMIT, kept_exp
 from .plumbing import OnePass, Tables, in_shards, uniform_numbers
 from .segmentation_pass import best_pass, draw_pass, log_pass, scaled_pass
-
-Array = np.ndarray[Any, Any]
 
 #: So many symbols take the time of one token of a chain, by which :func:`.threads_for` counts.
 SYMBOLS_A_TOKEN = 16
@@ -111,16 +110,17 @@ def segmentation_pass(data: Pieces, scale: Array | None, want_counts: bool) -> t
     weigh = np.empty(0) if not want_counts else np.ones(B) if scale is None else scale
     log_z, trouble = np.zeros(B), np.zeros(B, bool)
     with np.errstate(over="ignore"):  # which the passes notice
-        real = np.exp(data.segments), np.exp(data.length)
-    where, limit = (data.stop, data.cells, data.offsets), LIMIT[np.dtype(np.float64)]
+        real = kept_exp(data.segments), kept_exp(data.length)
+    dtype = np.dtype(np.float64)
+    where, bounds = (data.stop, data.cells, data.offsets), (LIMIT[dtype], LEAST[dtype])
 
     def run(first: int, last: int, *counts: Array) -> None:
-        scaled_pass(*real, *where, np.arange(first, last), limit, weigh, log_z, trouble, *counts)
+        scaled_pass(*real, *where, np.arange(first, last), *bounds, weigh, log_z, trouble, *counts)
 
     counts = in_shards(run, data.sizes, data.work, [data.segments.shape, data.length.shape, (2,)])
     again = np.flatnonzero(trouble)
     if len(again):
-        log_pass(data.segments, data.length, *where, again, limit, weigh, log_z, trouble, *counts)
+        log_pass(data.segments, data.length, *where, again, *bounds, weigh, log_z, trouble, *counts)
     return log_z, counts
 
 

@@ -7,8 +7,9 @@ cut after t symbols, and the largest of neighbouring ``ahead`` stays near 1.
 
 What underflows on the way was below ``tiny`` (the smallest normal number), and would have added at most ``tiny`` times
 what it is multiplied by to a probability: messages and weights. Hence, if the product of the largest of those is within
-a limit, the probability lost is below ``tiny * limit`` a segment, far under the rounding error. A sentence that breaks
-the limit is done again in logs, where nothing needs to be scaled.
+a limit, the probability lost is below ``tiny * limit`` a segment, far under the rounding error. Messages backwards that
+are possible never become zero, so that they tell of what was lost forwards (:mod:`.limits`). A sentence that breaks the
+limit is done again in logs, where nothing needs to be scaled.
 """
 
 from __future__ import annotations
@@ -18,14 +19,29 @@ from typing import Any
 
 import numpy as np
 
+from ..array import Array
 from .choice import choose
-from .ring import LOG, MAX, REAL, add, as_log, as_real, compiled, inverse, one, plus, times, total, zero
-
-Array = np.ndarray[Any, Any]
+from .ring import (
+    LOG,
+    MAX,
+    REAL,
+    TINY,
+    add,
+    as_log,
+    as_real,
+    compiled,
+    inverse,
+    kept_times,
+    longest_of,
+    one,
+    plus,
+    times,
+    total,
+    zero,
+)
 
 #: Messages outside this range are brought back to 1: wide, so that it seldom happens; far from the ends of float64.
 LOW, HIGH = 2.0**-200, 2.0**200
-TINY = float(np.finfo(np.float64).tiny)
 LOG_2 = math.log(2.0)
 
 
@@ -47,7 +63,7 @@ def forward_pass(mode: int) -> Any:
         for t in range(1, len(cells) + 1):
             row, top, rest = cells[t - 1], -np.inf, 0.0
             for w in range(min(L, t), 0, -1):  # the latest message comes in last, so that others need not wait for it
-                share[t, w] = times(mode, segments[row[w - 1]], length[w])
+                share[t, w] = kept_times(mode, segments[row[w - 1]], length[w])
                 top, rest = add(mode, top, rest, times(mode, ahead[t - w], share[t, w]))
             ahead[t] = here = total(mode, top, rest)
             if mode != REAL:
@@ -82,6 +98,7 @@ def sum_pass(mode: int) -> Any:
         offsets: Array,  # (B + 1,)
         todo: Array,  # which sentences
         limit: float,
+        least: float,  # what a message backwards is at least in real numbers, where it is possible
         scale: Array,  # (B,) how much the counts of each sentence weigh; empty if only log Z is wanted
         log_z: Array,  # (B,) out
         trouble: Array,  # (B,) out: do this one again in logs
@@ -89,7 +106,7 @@ def sum_pass(mode: int) -> Any:
         n_length: Array,  # (L + 1,) added to
         n_stop: Array,  # (2,) added to
     ) -> None:
-        L, longest = len(length) - 1, most_symbols(offsets, todo)
+        L, longest = len(length) - 1, longest_of(offsets, todo)
         ahead, behind, moved = np.empty(longest + 1), np.empty(longest + 1), np.empty(longest + 1, np.int64)
         share = np.empty((longest + 1, L + 1))  # of each segment: its weight, then its posterior
         heavy = max(1.0, segments.max()) * max(1.0, length.max())
@@ -115,6 +132,8 @@ def sum_pass(mode: int) -> Any:
             worst = 0.0
             for t in range(n, 0, -1):
                 mass = behind[t]
+                if mode == REAL and mass < least and goes_on(segments, length, here, behind, t):
+                    mass = behind[t] = least
                 worst = max(worst, mass)
                 for w in range(1, min(L, t) + 1):
                     step = times(mode, share[t, w], mass)
@@ -135,11 +154,12 @@ def sum_pass(mode: int) -> Any:
 
 
 @compiled
-def most_symbols(offsets: Array, todo: Array) -> int:
-    longest = 0
-    for b in todo:
-        longest = max(longest, offsets[b + 1] - offsets[b])
-    return longest
+def goes_on(segments: Array, length: Array, cells: Array, behind: Array, t: int) -> bool:
+    """Whether some segment may begin after t symbols, however unlikely."""
+    for w in range(1, min(len(length) - 1, len(cells) - t) + 1):
+        if segments[cells[t + w - 1, w - 1]] > 0 and length[w] > 0 and behind[t + w] > 0:
+            return True
+    return False
 
 
 @compiled
@@ -180,7 +200,7 @@ def decode_pass(mode: int) -> Any:
         uniforms: Array,  # (symbols,) float64 in [0, 1); any, if the best is wanted
         structure: Array,  # (symbols,) out: 1 where a segment ends, 0 inside one, -1 where there is no segmentation
     ) -> None:
-        L, longest = len(length) - 1, most_symbols(offsets, todo)
+        L, longest = len(length) - 1, longest_of(offsets, todo)
         ahead, share, moved = np.empty(longest + 1), np.empty((longest + 1, L + 1)), np.empty(0, np.int64)
         terms = np.empty(L)
         for b in todo:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ..array import Array
 from .chain_series import backward_series, count_series, decode_series, forward_series, log_series
-from .exp_log import keep_possible, scaled_rows
-from .limits import LIMIT
+from .exp_log import scaled_rows
+from .limits import LEAST, LIMIT, keep_possible, kept_exp, tiny
 from .plumbing import in_shards
 from .room import room
 from .threads import NUMBERS_A_TOKEN, in_parts, threads_for
 
-Array = np.ndarray[Any, Any]
+FLOAT = np.dtype(np.float64)
 
 
 class Series:
@@ -49,13 +49,13 @@ class Series:
         trouble, other = np.zeros(B, bool), np.zeros(B, bool)
         n_start, n_stop = np.zeros(K), np.zeros(K)
         n_trans = np.zeros((1, K, K)) if len(trans) == 1 else np.zeros(trans.shape)
-        limit, threads = LIMIT[np.dtype(np.float64)], threads_for(N)
+        limit, least, threads = LIMIT[FLOAT], LEAST[FLOAT], threads_for(N)
 
         def forward(first: int, last: int) -> None:
             forward_series(start, trans, emit, self.offsets, first, last, limit, ahead, norm, log_z, trouble)
 
         def backward(first: int, last: int) -> None:
-            backward_series(trans, stop, emit, self.offsets, first, last, limit, back, tops, other)
+            backward_series(trans, stop, emit, self.offsets, first, last, limit, least, back, tops, other)
 
         def count(first: int, last: int, begin: int, end: int, into: Array, a: Array, z: Array) -> None:
             where = (emit, stop, self.offsets, first, last, begin, end, scale, limit)
@@ -122,7 +122,7 @@ class Series:
         ahead, norm, log_z, trouble = np.empty((N, K)), np.empty(N), np.zeros(B), np.zeros(B, bool)
 
         def run(first: int, last: int) -> None:
-            where = (self.offsets, first, last, LIMIT[np.dtype(np.float64)])
+            where = (self.offsets, first, last, LIMIT[FLOAT])
             forward_series(tables[0][0], tables[1][0], emit, *where, ahead, norm, log_z, trouble)
 
         in_shards(run, lengths, N)
@@ -147,7 +147,7 @@ class Series:
         def work(first: int, last: int) -> None:
             part = slice(first, last)
             scaled_rows(self.emit[part], rows[part], top[part], positive[part])
-            keep_possible(self.emit[part], rows[part], np.finfo(np.float64).tiny)
+            keep_possible(self.emit[part], rows[part], tiny(FLOAT))
 
         in_parts(work, N, N * K // NUMBERS_A_TOKEN)
         return rows, top
@@ -157,4 +157,4 @@ def _scaled(logs: Array) -> tuple[Array, float]:
     """Real weights with a maximum of 1, and the log of what was divided out. What is possible never becomes zero."""
     top = float(logs.max(initial=-np.inf))
     top = 0.0 if top == -np.inf else top
-    return np.where(logs > -np.inf, np.maximum(np.exp(logs - top), np.finfo(np.float64).tiny), 0.0), top
+    return kept_exp(logs - top), top

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 
-Array = np.ndarray[Any, Any]
+from ..array import Array
 
 
 @njit(cache=True, nogil=True)

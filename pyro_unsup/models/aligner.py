@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Mapping, Sized
-from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import pyro
 import torch
@@ -16,15 +14,15 @@ from ..distributions import Agreement, Alignment
 from ..errors import StructureError
 from ..tables import Declaration, Layout, declare
 from ..tables.derived import derived
-from .lexicon import Lexicon, join
-from .lexicon_axes import lexicon_axes
+from .base import Model, check_settings, concentrations, plain_names, size_of
+from .lexicon import Lexicon, join, lexicon_axes
 from .pairs import Pairs, check_vocab, sides
 from .sentences import as_flat
 
 AGREEMENTS = ("product", "2008", None)
 
 
-class Aligner:
+class Aligner(Model):
     """Which word translates which: IBM Model 1 in both directions, as an ordinary Pyro model.
 
         translation_forward[e] ~ Dirichlet       over the target words that e occurs together with
@@ -65,10 +63,9 @@ class Aligner:
     learning"; [4] P. Liang and D. Klein (2009) "Online EM for unsupervised models".
     """
 
-    #: The registered task: what its fits read, write and show.
     task = "aligner"
-    #: A run depends on the data and on settings that never change (:mod:`pyro_unsup.infer.replay`).
-    replayable = True
+    own_weights = False
+    _settings: ClassVar[tuple[str, ...]] = ("source", "target", "agreement", "null", "prior")
 
     def __init__(
         self,
@@ -85,7 +82,7 @@ class Aligner:
             raise StructureError(f"null must be a probability below 1, or None, actual {null!r:.80}")
         self.source, self.target, self.lexicon = source, target, lexicon
         self.agreement, self.null = agreement, None if null is None else float(null)
-        self.source_words, self.target_words = (x if isinstance(x, int) else len(x) for x in (source, target))
+        self.source_words, self.target_words = size_of(source), size_of(target)
         if (lexicon.source, lexicon.target) != (self.source_words, self.target_words):
             raise StructureError(
                 f"the lexicon is of {lexicon.source} and {lexicon.target} words, the vocabularies have "
@@ -95,22 +92,19 @@ class Aligner:
             "translation_forward": (lexicon.sizes, self.target_words),
             "translation_backward": (lexicon.turned_sizes, self.source_words),
         }
-        given = prior if isinstance(prior, Mapping) else dict.fromkeys(rows, prior)
-        if unknown := given.keys() - rows.keys():
-            raise StructureError(f"prior names tables that this aligner does not have: {sorted(unknown)}")
+        alpha = concentrations(prior, rows, "this aligner")
         axes = lexicon_axes(lexicon, source, target)
         # A word of the vocabulary that is not in the text has no row, and agreement may leave a row without counts.
         self._tables = {
             name: Declaration(
                 name,
                 Layout.ragged(torch.cat([sizes[sizes > 0], torch.tensor([null_row])])),
-                torch.tensor(float(given.get(name, 1.0)), dtype=torch.float64),
+                alpha[name],
                 "keep",
                 axes=axes[name.removeprefix("translation_")],
             )
             for name, (sizes, null_row) in rows.items()
         }
-        self._last: tuple[Any, Pairs] | None = None
 
     @classmethod
     def of(
@@ -136,7 +130,7 @@ class Aligner:
             vocab: Any = vocabs[side]
             if vocab is None:
                 raise StructureError(f"sentences without a vocabulary: say how many words there are ({name}=...)")
-            sizes.append(vocab if isinstance(vocab, int) else len(vocab))
+            sizes.append(size_of(vocab))
             check_vocab(getattr(text, "vocab", None), vocab, name)
         lexicon = Lexicon.of(*as_flat(texts[0]), *as_flat(texts[1]), sizes[0], sizes[1])
         return cls(vocabs[0], vocabs[1], lexicon, agreement, null, prior)  # type: ignore[arg-type]
@@ -197,8 +191,9 @@ class Aligner:
         """Pairs of sentences as the model sees them. What a text looks like is remembered until another one comes."""
         if isinstance(bitext, Pairs):
             return bitext
-        if self._last is not None and self._last[0]() is bitext:
-            return self._last[1]
+        known: Pairs | None = self._recall(bitext)
+        if known is not None:
+            return known
         texts, vocabs = sides(bitext), (self.source, self.target)
         for name, text, vocab in zip(("source", "target"), texts, vocabs, strict=True):
             check_vocab(getattr(text, "vocab", None), vocab, name)
@@ -211,8 +206,7 @@ class Aligner:
             if int(words.max()) >= size:
                 raise StructureError(f"{name} words must lie in 0 .. {size - 1}, actual largest {int(words.max())}")
         pairs = self.lexicon.find(source, source_lengths, target, target_lengths)
-        with suppress(TypeError):  # a bitext never changes; a tuple may hold what does, and cannot be remembered
-            self._last = (weakref.ref(bitext), pairs)
+        self._remember(bitext, pairs)
         return pairs
 
     def _touched(self, pairs: Pairs) -> tuple[Pairs, Tensor, Tensor, int]:
@@ -236,33 +230,23 @@ class Aligner:
         found = torch.cat([self.lexicon.met.long(), torch.tensor([-1])])
         return found[first]
 
-    def declarations(self) -> dict[str, Declaration]:
-        """The tables, by name."""
-        return dict(self._tables)
-
     def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """What it takes to build this model again: plain values, and tensors."""
         plain = {
-            "source": _names(self.source),
-            "target": _names(self.target),
+            "source": plain_names(self.source),
+            "target": plain_names(self.target),
             "agreement": self.agreement,
             "null": self.null,
-            "prior": {name: float(table.prior) for name, table in self._tables.items()},
+            "prior": self._priors(),
         }
         return plain, {"sizes": self.lexicon.sizes, "met": self.lexicon.met}
 
     @classmethod
-    def from_settings(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Aligner:
+    def from_settings(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Self:
         """Build a model from its :meth:`settings`."""
-        if plain.keys() != {"source", "target", "agreement", "null", "prior"}:
-            raise StructureError(
-                f"the settings should be source, target, agreement, null and prior, actual {sorted(plain)!s:.200}"
-            )
-        source, target = (x if isinstance(x, int) else len(x) for x in (plain["source"], plain["target"]))
-        return cls(**{**plain, "lexicon": Lexicon(source, target, tensors["sizes"], tensors["met"])})
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_last": None}  # a copy in another process meets its own text
+        check_settings(plain, *cls._settings)
+        sizes = size_of(plain["source"]), size_of(plain["target"])
+        return cls(**{**plain, "lexicon": Lexicon(*sizes, tensors["sizes"], tensors["met"])})
 
     def __repr__(self) -> str:
         extra = "" if self.null is None else f", null={self.null:g}"
@@ -272,7 +256,3 @@ class Aligner:
 
 def _padded(table: Tensor, size: int) -> Tensor:  # (*batch, C) -> (*batch, size)
     return torch.nn.functional.pad(table, (0, size - table.shape[-1]), value=-torch.inf)
-
-
-def _names(names: Any) -> Any:
-    return names if isinstance(names, int) else {"types": list(names), "unknown": getattr(names, "unknown", None)}

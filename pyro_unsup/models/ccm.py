@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Mapping, Sized
 from typing import Any, Protocol
 
@@ -15,9 +14,9 @@ from ..distributions import Bracketing
 from ..distributions.bracketing_priors import split_marginals, uniform_marginals, uniform_tree
 from ..errors import StructureError
 from ..tables import Declaration, Layout, declare
-from .inventory import Inventory
+from .base import Model, check_settings, plain_names, size_of
+from .inventory import Inventory, span_axes
 from .sentences import as_parsed, vocab_of
-from .span_axes import span_axes
 from .spans import Spans, with_gaps
 
 #: What a start adds to its expected counts, if it is not told otherwise.
@@ -33,7 +32,7 @@ class Estimate(Protocol):
     def weights(self, declaration: Declaration, counts: Tensor, old: Tensor) -> Tensor: ...
 
 
-class CCM:
+class CCM(Model):
     """The constituent-context model of Klein & Manning (2002), as an ordinary Pyro model.
 
         yield[c] ~ Dirichlet,  context[c] ~ Dirichlet            for c = 0 (distituent), 1 (constituent)
@@ -69,13 +68,7 @@ class CCM:
         [[0, 0, 1], [0, 1, 2], [0, 2, 3], [0, 1, 3], [0, 0, 3]]
     """
 
-    #: The registered task: what its fits read, write and show.
     task = "ccm"
-    #: A run depends on the data and on settings that never change (:mod:`pyro_unsup.infer.replay`).
-    replayable = True
-
-    #: Tables may have one more axis in front: a set of weights for every example.
-    own_weights = True
 
     def __init__(
         self,
@@ -90,7 +83,7 @@ class CCM:
         if not isinstance(empty_spans, bool):
             raise StructureError(f"empty_spans must be True or False, actual = {empty_spans!r:.80}")
         self.vocab, self.inventory, self.variant, self.empty_spans = vocab, inventory, variant, empty_spans
-        self.symbols = vocab if isinstance(vocab, int) else len(vocab)
+        self.symbols = size_of(vocab)
         if inventory.symbols != self.symbols:
             raise StructureError(f"the inventory is of {inventory.symbols} symbols, the vocabulary has {self.symbols}")
         widths = inventory.widths
@@ -108,7 +101,6 @@ class CCM:
             name: Declaration(name, layout, _concentration(self._prior[name], layout), "keep", axes=axes[name])
             for name, layout in layouts.items()
         }
-        self._last: tuple[Any, Spans] | None = None
 
     @classmethod
     def of(
@@ -128,8 +120,8 @@ class CCM:
         """
         vocab = vocab_of(sentences, vocab)
         words, lengths = as_parsed(sentences, lengths, vocab)
-        symbols = vocab if isinstance(vocab, int) else len(vocab)
-        return cls(vocab, Inventory.of(words, lengths, symbols, empty_spans), variant, prior, empty_spans)
+        inventory = Inventory.of(words, lengths, size_of(vocab), empty_spans)
+        return cls(vocab, inventory, variant, prior, empty_spans)
 
     def __call__(self, sentences: Any, lengths: Any = None) -> Tensor:
         """The model. It observes :class:`Spans`, or sentences of symbols (:func:`.as_flat`)."""
@@ -165,8 +157,9 @@ class CCM:
             if (sentences.before is not None) != self.empty_spans:
                 raise StructureError("the spans were indexed by another model, with empty spans or without: index anew")
             return sentences
-        if self._last is not None and self._last[0]() is sentences:
-            return self._last[1]
+        seen: Spans | None = self._recall(sentences)
+        if seen is not None:
+            return seen
         words, lengths = as_parsed(sentences, lengths, self.vocab)
         found = self.inventory.find(words, lengths)
         known = len(self.inventory.yields)
@@ -179,8 +172,7 @@ class CCM:
         gaps = self.inventory.find_gaps(words, lengths) if self.empty_spans else ()
         cells = torch.from_numpy(np.stack([columns, found.contexts], 1))
         spans = Spans(cells, lengths, *map(torch.from_numpy, gaps))
-        if hasattr(sentences, "offsets"):  # a corpus never changes; lists and tensors may
-            self._last = (weakref.ref(sentences), spans)
+        self._remember(sentences, spans)
         return spans
 
     def split_start(self, sentences: Any, lengths: Any = None, estimate: Estimate | None = None) -> Start:
@@ -226,34 +218,24 @@ class CCM:
             return spans.gaps[:0] if self._empty is None else torch.full_like(spans.gaps, self._empty)
         return spans.gaps
 
-    def declarations(self) -> dict[str, Declaration]:
-        """The tables, by name."""
-        return dict(self._tables)
-
     def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """What it takes to build this model again: plain values, and tensors."""
-        names = self.vocab
-        if not isinstance(names, int):
-            names = {"types": list(names), "unknown": getattr(names, "unknown", None)}  # type: ignore[call-overload]
         prior = {name: list(pair) for name, pair in self._prior.items()}
-        plain = {"vocab": names, "variant": self.variant, "prior": prior, "empty_spans": self.empty_spans}
+        plain = {
+            "vocab": plain_names(self.vocab),
+            "variant": self.variant,
+            "prior": prior,
+            "empty_spans": self.empty_spans,
+        }
         return plain, {"yields": self.inventory.yields, "contexts": self.inventory.contexts}
 
     @classmethod
     def from_settings(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> CCM:
         """Build a model from its :meth:`settings`."""
-        if plain.keys() != {"vocab", "variant", "prior", "empty_spans"}:
-            raise StructureError(
-                f"the settings should be vocab, variant, prior and empty_spans, actual {sorted(plain)!s:.200}"
-            )
-        vocab = plain["vocab"]
-        symbols = vocab if isinstance(vocab, int) else len(vocab)
-        inventory = Inventory(symbols, tensors["yields"], tensors["contexts"])
+        check_settings(plain, "vocab", "variant", "prior", "empty_spans")
+        inventory = Inventory(size_of(plain["vocab"]), tensors["yields"], tensors["contexts"])
         prior = {name: tuple(pair) for name, pair in plain["prior"].items()}
-        return cls(vocab, inventory, plain["variant"], prior, plain["empty_spans"])
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_last": None}  # a copy in another process meets its own corpus
+        return cls(plain["vocab"], inventory, plain["variant"], prior, plain["empty_spans"])
 
     def __repr__(self) -> str:
         known = f"{len(self.inventory.yields)} yields, {len(self.inventory.contexts)} contexts"

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Mapping, Sized
-from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyro
@@ -13,44 +10,24 @@ import torch
 from torch import Tensor
 
 from ..distributions import Mixture
-from ..distributions.ragged import offsets_of
 from ..errors import StructureError
 from ..tables import Axis, Declaration, Layout, declare
+from .base import Examples, Model, check_settings, concentrations, plain_names, size_of
 from .sentences import as_flat, check_vocab
 
 if TYPE_CHECKING:
     from .gibbs_clusters import ClusterState
 
 
-@dataclass(frozen=True, eq=False)
-class Bags:
+class Bags(Examples):
     """Documents as the model sees them.
 
     :param cells: (cells, 2) a word and how often it occurs, document by document.
     :param lengths: (B,) cells of each document.
     """
 
-    cells: Tensor
-    lengths: Tensor
 
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    @cached_property
-    def offsets(self) -> Tensor:  # (B + 1,)
-        """Where each document begins, and where the last one ends."""
-        return offsets_of(self.lengths)
-
-    def select(self, indices: Any) -> Bags:
-        """The documents at these places, in this order."""
-        chosen = torch.as_tensor(indices, dtype=torch.long)
-        lengths = self.lengths[chosen]
-        shift = self.offsets[chosen] - offsets_of(lengths)[:-1]
-        places = torch.arange(int(lengths.sum())) + torch.repeat_interleave(shift, lengths)
-        return Bags(self.cells[places], lengths)
-
-
-class Clusterer:
+class Clusterer(Model):
     """A mixture of multinomials over bags of words, as an ordinary Pyro model.
 
         cluster ~ Dirichlet,  words[z] ~ Dirichlet
@@ -77,36 +54,27 @@ class Clusterer:
     **References:** [1] P. Liang and D. Klein (2009) "Online EM for unsupervised models", section 2.
     """
 
-    #: The registered task: what its fits read, write and show.
     task = "clusterer"
-    #: A run depends on the data and on settings that never change (:mod:`pyro_unsup.infer.replay`).
-    replayable = True
-
-    #: Tables may have one more axis in front: a set of weights for every example.
-    own_weights = True
 
     def __init__(self, clusters: int, vocab: int | Sized, prior: float | Mapping[str, float] = 1.0) -> None:
         if type(clusters) is not int or clusters < 1:
             raise StructureError(f"clusters must be a whole number, 1 or more, actual = {clusters!r:.80}")
         self.clusters, self.vocab = clusters, vocab
         self.states = clusters
-        self.words = vocab if isinstance(vocab, int) else len(vocab)
+        self.words = size_of(vocab)
         shapes = {"cluster": (clusters,), "words": (clusters, self.words)}
-        given = prior if isinstance(prior, Mapping) else dict.fromkeys(shapes, prior)
-        if unknown := given.keys() - shapes.keys():
-            raise StructureError(f"prior names tables that this clusterer does not have: {sorted(unknown)}")
+        alpha = concentrations(prior, shapes, "this clusterer")
         axes = (Axis("cluster", clusters), Axis("word", vocab))
         self._tables = {
             name: Declaration(
                 name,
                 Layout.dense(*shape),
-                torch.tensor(given.get(name, 1.0), dtype=torch.float64),
+                alpha[name],
                 "keep" if name == "words" else "error",
                 axes=axes[: len(shape)],
             )
             for name, shape in shapes.items()
         }
-        self._last: tuple[Any, Bags] | None = None
 
     def __call__(self, documents: Any = None, lengths: Any = None) -> Tensor:
         """The model. Without documents it draws words, as many as ``lengths`` says for each document."""
@@ -129,8 +97,9 @@ class Clusterer:
         """Documents as the model sees them. What a collection looks like is remembered until another one comes."""
         if isinstance(documents, Bags):
             return documents
-        if self._last is not None and self._last[0]() is documents:
-            return self._last[1]
+        known: Bags | None = self._recall(documents)
+        if known is not None:
+            return known
         check_vocab(documents, self.vocab, examples="documents")
         words, sizes = as_flat(documents, lengths, self.vocab)
         if len(words) == 0:
@@ -143,8 +112,7 @@ class Clusterer:
             bags = Bags(torch.stack([words, torch.as_tensor(documents.counts)], 1), sizes)
         else:
             bags = _counted(words, sizes, self.words)
-        if hasattr(documents, "offsets"):  # a collection never changes; lists and tensors may
-            self._last = (weakref.ref(documents), bags)
+        self._remember(documents, bags)
         return bags
 
     def gibbs_state(self) -> type[ClusterState]:
@@ -153,27 +121,15 @@ class Clusterer:
 
         return ClusterState
 
-    def declarations(self) -> dict[str, Declaration]:
-        """The tables, by name."""
-        return dict(self._tables)
-
     def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """What it takes to build this model again: plain values, and tensors (here none)."""
-        vocab: Any = self.vocab
-        if not isinstance(vocab, int):
-            vocab = {"types": list(vocab), "unknown": getattr(vocab, "unknown", None)}
-        prior = {name: float(table.prior) for name, table in self._tables.items()}
-        return {"clusters": self.clusters, "vocab": vocab, "prior": prior}, {}
+        return {"clusters": self.clusters, "vocab": plain_names(self.vocab), "prior": self._priors()}, {}
 
     @classmethod
     def from_settings(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Clusterer:
         """Build a model from its :meth:`settings`."""
-        if plain.keys() != {"clusters", "vocab", "prior"}:
-            raise StructureError(f"the settings should be clusters, vocab and prior, actual {sorted(plain)!s:.200}")
+        check_settings(plain, "clusters", "vocab", "prior")
         return cls(**plain)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_last": None}  # a copy in another process meets its own documents
 
     def __repr__(self) -> str:
         return f"Clusterer(clusters={self.clusters}, vocab={self.words})"

@@ -14,6 +14,7 @@ from ..distributions import Dependency
 from ..distributions.ragged import check_lengths, offsets_of
 from ..errors import StructureError
 from ..tables import Axis, Declaration, Layout, declare
+from .base import Model, check_settings, concentrations, plain_names, size_of
 from .harmonic import READINGS
 from .sentences import Sentences, as_flat, as_parsed, vocab_of
 
@@ -27,7 +28,7 @@ _AXES = {
 }
 
 
-class DMV:
+class DMV(Model):
     """The dependency model with valence of Klein & Manning (2004), as an ordinary Pyro model.
 
         root ~ Dirichlet,  attach[head, direction] ~ Dirichlet,  stop[head, direction, adjacency] ~ Dirichlet
@@ -53,20 +54,12 @@ class DMV:
     dependency and constituency".
     """
 
-    #: The registered task: what its fits read, write and show.
     task = "dmv"
-    #: A run depends on the data and on settings that never change (:mod:`pyro_unsup.infer.replay`).
-    replayable = True
-
-    #: Tables may have one more axis in front: a set of weights for every example.
-    own_weights = True
 
     def __init__(self, tags: int | Sized, prior: float | Mapping[str, float] = 1.0) -> None:
         self.tags = tags
-        self.symbols = K = tags if isinstance(tags, int) else len(tags)
-        given = prior if isinstance(prior, Mapping) else dict.fromkeys(_AXES, prior)
-        if unknown := given.keys() - _AXES.keys():
-            raise StructureError(f"prior names tables that a DMV does not have: {sorted(unknown)}")
+        self.symbols = K = size_of(tags)
+        alpha = concentrations(prior, _AXES, "a DMV")
         axes = {name: Axis(name, tags) for name in ("head", "child")}
         axes |= {
             "direction": Axis("direction", ("left", "right")),
@@ -78,7 +71,7 @@ class DMV:
             name: Declaration(
                 name,
                 Layout.dense(*(K if axis in ("head", "child") else 2 for axis in names)),
-                torch.tensor(given.get(name, 1.0), dtype=torch.float64),
+                alpha[name],
                 "error" if name == "root" else "keep",
                 axes=tuple(axes[axis] for axis in names),
             )
@@ -145,22 +138,14 @@ class DMV:
 
         return start
 
-    def declarations(self) -> dict[str, Declaration]:
-        """The tables, by name."""
-        return dict(self._tables)
-
     def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """What it takes to build this model again: plain values, and tensors."""
-        names: Any = self.tags
-        if not isinstance(names, int):
-            names = {"types": list(names), "unknown": getattr(names, "unknown", None)}
-        return {"tags": names, "prior": {name: float(table.prior) for name, table in self._tables.items()}}, {}
+        return {"tags": plain_names(self.tags), "prior": self._priors()}, {}
 
     @classmethod
     def from_settings(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> DMV:
         """Build a model from its :meth:`settings`."""
-        if plain.keys() != {"tags", "prior"}:
-            raise StructureError(f"the settings should be tags and prior, actual {sorted(plain)!s:.200}")
+        check_settings(plain, "tags", "prior")
         return cls(plain["tags"], plain["prior"])
 
     def __repr__(self) -> str:

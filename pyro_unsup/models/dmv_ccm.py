@@ -16,6 +16,7 @@ from ..distributions.headed_bracketing import check_order
 from ..distributions.ragged import offsets_of
 from ..errors import StructureError
 from ..tables import Declaration, declare
+from .base import Model, check_settings, size_of
 from .ccm import CCM, Estimate, Pair
 from .dmv import DMV
 from .inventory import Inventory
@@ -47,7 +48,7 @@ class TagsAndSpans:
         return TagsAndSpans(self.sentences.select(which), self.spans.select(which))
 
 
-class DMVCCM:
+class DMVCCM(Model):
     """The product of :class:`.DMV` and :class:`.CCM` (Klein & Manning 2004), as an ordinary Pyro model.
 
         root, attach, stop ~ Dirichlet as in a DMV,  yield, context ~ Dirichlet as in a CCM
@@ -77,13 +78,7 @@ class DMVCCM:
     dependency and constituency", section 5.
     """
 
-    #: The registered task: what its fits read, write and show.
     task = "dmv-ccm"
-    #: A run depends on the data and on settings that never change (:mod:`pyro_unsup.infer.replay`).
-    replayable = True
-
-    #: Tables may have one more axis in front: a set of weights for every example.
-    own_weights = True
 
     def __init__(
         self,
@@ -186,11 +181,9 @@ class DMVCCM:
     @classmethod
     def from_settings(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> DMVCCM:
         """Build a model from its :meth:`settings`."""
-        names = ("vocab", "variant", "prior", "empty_spans", "order")
-        if plain.keys() != set(names):
-            raise StructureError(f"the settings should be {', '.join(names)}, actual {sorted(plain)!s:.200}")
+        check_settings(plain, "vocab", "variant", "prior", "empty_spans", "order")
         vocab = plain["vocab"]
-        inventory = Inventory(vocab if isinstance(vocab, int) else len(vocab), tensors["yields"], tensors["contexts"])
+        inventory = Inventory(size_of(vocab), tensors["yields"], tensors["contexts"])
         prior = {name: tuple(x) if isinstance(x, list) else x for name, x in plain["prior"].items()}
         return cls(vocab, inventory, plain["variant"], prior, plain["empty_spans"], plain["order"])
 

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..array import Array
 from ..errors import StructureError
 
 if TYPE_CHECKING:
     from .clusterer import Clusterer
-
-Array = np.ndarray[Any, Any]
 
 
 class ClusterState:
@@ -90,19 +89,7 @@ class ClusterState:
         """Draw every document's cluster once."""
         from ..kernels.gibbs_mixture import sweep
 
-        sweep(
-            self._words,
-            self._times,
-            self.offsets,
-            self.lengths,
-            self._labels,
-            self.n_doc,
-            self.n_word,
-            self.n_all,
-            alpha[0],
-            beta,
-            beta * self.types,
-            power,
-            rng.random(len(self)),
-        )
+        documents = (self._words, self._times, self.offsets, self.lengths, self._labels)
+        counts = (self.n_doc, self.n_word, self.n_all)
+        sweep(*documents, *counts, alpha[0], beta, beta * self.types, power, rng.random(len(self)))
         return 1.0

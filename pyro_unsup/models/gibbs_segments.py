@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..array import Array
 from ..errors import StructureError
 
 if TYPE_CHECKING:
     from .segmenter import Segmenter
-
-Array = np.ndarray[Any, Any]
 
 
 class SegmentState:

@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..array import Array
 from ..errors import StructureError
-from ..kernels.threads import even_cuts, map_threads, threads_for
 from .sentences import as_flat, check_numbers, check_vocab
 
 if TYPE_CHECKING:
     from .tagger import Tagger
-
-Array = np.ndarray[Any, Any]
 
 
 class TagState:
@@ -147,25 +145,11 @@ class TagState:
 
         S = self.K + 1
         cells = self.cells[self.open].astype(np.int32)
-        counts = (self.n, self.totals) if self.order == 1 else (self.n.reshape(S, S, S), self.totals.reshape(S, S))
-        (gibbs_bigram if self.order == 1 else gibbs_trigram).sweep(
-            self.padded,
-            self._open_places,
-            self._open_words,
-            cells,
-            self.at,
-            self.tag_of,
-            self.n_cell,
-            self.n_tag,
-            *counts,
-            alpha,
-            mass,
-            beta,
-            beta_mass,
-            self.stop,
-            power,
-            rng.random(len(cells)),
-        )
+        tokens = (self.padded, self._open_places, self._open_words, cells, self.at, self.tag_of)
+        steps = (self.n, self.totals) if self.order == 1 else (self.n.reshape(S, S, S), self.totals.reshape(S, S))
+        prior = (alpha, mass, beta, beta_mass, self.stop)
+        sweep = gibbs_bigram.sweep if self.order == 1 else gibbs_trigram.sweep
+        sweep(*tokens, self.n_cell, self.n_tag, *steps, *prior, power, rng.random(len(cells)))
         self.cells[self.open] = cells
         return 1.0
 
@@ -174,27 +158,11 @@ class TagState:
     ) -> float:
         from ..kernels.gibbs_blocked import sweep
 
-        proposed, accepted = sweep(
-            self.words,
-            self.offsets,
-            self.cells,
-            self.at,
-            self.tag_of,
-            self.n_cell,
-            self.n_tag,
-            self.n,
-            self.totals,
-            self.kind,
-            alpha,
-            mass,
-            beta,
-            beta_mass,
-            self.order == 2,
-            self.stop,
-            power,
-            rng.random(len(self.words)),
-            rng.random(len(self.offsets) - 1),
-        )
+        tokens = (self.words, self.offsets, self.cells, self.at, self.tag_of)
+        counts = (self.n_cell, self.n_tag, self.n, self.totals, self.kind)
+        prior = (alpha, mass, beta, beta_mass, self.order == 2, self.stop)
+        uniforms, decisions = rng.random(len(self.words)), rng.random(len(self.offsets) - 1)
+        proposed, accepted = sweep(*tokens, *counts, *prior, power, uniforms, decisions)
         self.padded[self.places] = self.tag_of[self.cells]
         return accepted / proposed if proposed else 1.0
 
@@ -202,35 +170,18 @@ class TagState:
         self, alpha: Array, mass: Array, beta: Array, beta_mass: Array, power: float, rng: np.random.Generator
     ) -> float:
         from ..kernels.gibbs_sentences import draw_sentences
+        from ..kernels.plumbing import in_shards
 
         log_num, log_cell = self.draw_tables(alpha, beta, rng)
         num, num_cell = np.exp(power * log_num), np.exp(power * log_cell)
         ones, ones_tag, uniforms = np.ones(len(num)), np.ones(self.K), rng.random(len(self.words))
-        cuts = even_cuts(np.diff(self.offsets), threads_for(len(self.words)))
+        weights = (num, ones, num_cell, ones_tag)
+        rest = (self.at, self.tag_of, *weights, self.order == 2, self.stop, uniforms, self.cells)
 
         def work(first: int, last: int) -> None:
-            draw_sentences(
-                self.words,
-                self.offsets,
-                first,
-                last,
-                self.at,
-                self.tag_of,
-                num,
-                ones,
-                num_cell,
-                ones_tag,
-                self.order == 2,
-                self.stop,
-                uniforms,
-                self.cells,
-            )
+            draw_sentences(self.words, self.offsets, first, last, *rest)
 
-        shards = list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
-        if len(shards) == 1:
-            work(*shards[0])
-        else:
-            map_threads(lambda cut: work(*cut), shards)
+        in_shards(work, np.diff(self.offsets), len(self.words))
         self._settle(self.cells)
         return 1.0
 

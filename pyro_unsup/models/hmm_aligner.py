@@ -63,6 +63,8 @@ class HMMAligner(Aligner):
     [2] P. Liang, B. Taskar and D. Klein (2006) "Alignment by agreement".
     """
 
+    _settings = (*Aligner._settings, "null_words")
+
     def __init__(
         self,
         source: int | Sized,
@@ -173,15 +175,6 @@ class HMMAligner(Aligner):
         plain["prior"] |= {name: float(table.prior) for name, table in self._own.items()}
         plain |= {"null": "learn" if self.learns_null else self.null, "null_words": self.null_words}
         return plain, tensors
-
-    @classmethod
-    def from_settings(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> HMMAligner:
-        """Build a model from its :meth:`settings`."""
-        names = ("source", "target", "agreement", "null", "prior", "null_words")
-        if plain.keys() != {*names}:
-            raise StructureError(f"the settings should be {', '.join(names)}, actual {sorted(plain)!s:.200}")
-        source, target = (x if isinstance(x, int) else len(x) for x in (plain["source"], plain["target"]))
-        return cls(**{**plain, "lexicon": Lexicon(source, target, tensors["sizes"], tensors["met"])})
 
     def __repr__(self) -> str:
         extra = ", null='learn'" if self.learns_null else ""

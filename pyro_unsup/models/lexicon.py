@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Sized
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ..array import Array
 from ..distributions.alignment.grid import Grid
 from ..errors import StructureError
+from ..tables import Axis
 from .pairs import Pairs
-
-Array = np.ndarray[Any, Any]
 
 #: How many threads could share a large text.
 SHARDS = 4
@@ -221,3 +222,34 @@ def _check(name: str, words: Tensor, lengths: Tensor, most: int) -> None:
         raise StructureError(
             f"{name} words must lie in 0 .. {most}, actual range {int(words.min())} .. {int(words.max())}"
         )
+
+
+def lexicon_axes(lexicon: Lexicon, source: int | Sized, target: int | Sized) -> dict[str, tuple[Axis, Axis]]:
+    """The axes of a table by source words (``"forward"``) and of one by target words (``"backward"``).
+
+    Words are labels; that of the null word is empty.
+    """
+    rows = {
+        name: Axis(name, partial(_rows, lexicon, words, sizes))
+        for name, words, sizes in (("source", source, "sizes"), ("target", target, "turned_sizes"))
+    }
+    return {
+        "forward": (rows["source"], Axis("target", target, partial(_met, lexicon))),
+        "backward": (rows["target"], Axis("source", source, partial(_met_back, lexicon))),
+    }
+
+
+def _rows(lexicon: Lexicon, words: Any, sizes: str) -> list[Any]:
+    names = range(words) if isinstance(words, int) else words
+    return [*(names[i] for i in getattr(lexicon, sizes).nonzero()[:, 0].tolist()), ""]
+
+
+def _met(lexicon: Lexicon) -> Tensor:  # (P + target,)
+    return torch.cat([lexicon.met.long(), torch.arange(lexicon.target)])
+
+
+def _met_back(lexicon: Lexicon) -> Tensor:  # (P + source,)
+    words = torch.repeat_interleave(torch.arange(lexicon.source), lexicon.sizes)
+    cells = torch.empty_like(words)
+    cells[lexicon.turned[: len(lexicon)].long()] = words
+    return torch.cat([cells, torch.arange(lexicon.source)])

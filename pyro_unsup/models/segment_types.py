@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -11,39 +10,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..array import Array
 from ..distributions.ragged import offsets_of
 from ..errors import StructureError
+from .base import Examples
 
-Array = np.ndarray[Any, Any]
 
-
-@dataclass(frozen=True, eq=False)
-class Segments:
+class Segments(Examples):
     """Sentences as the model sees them.
 
     :param cells: (symbols, L) int32, the number of the segment that ends at each symbol, by its length; -1 where that
         reaches back beyond the start of the sentence.
     :param lengths: (B,) symbols in each sentence.
     """
-
-    cells: Tensor
-    lengths: Tensor
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    @cached_property
-    def _offsets(self) -> Tensor:  # (B + 1,)
-        return offsets_of(self.lengths)
-
-    def select(self, indices: Any) -> Segments:
-        """The same of some sentences: integers in any order, or one truth value a sentence."""
-        which = torch.as_tensor(indices)
-        which = which if which.numel() else which.long()
-        lengths = self.lengths[which]
-        shift = self._offsets[:-1][which] - offsets_of(lengths)[:-1]
-        rows = torch.arange(int(lengths.sum())) + torch.repeat_interleave(shift, lengths)
-        return Segments(self.cells[rows], lengths)
 
 
 class SegmentTypes:

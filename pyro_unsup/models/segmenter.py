@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import weakref
 from collections.abc import Mapping, Sequence, Sized
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from ..distributions import Segmentation
 from ..errors import StructureError
 from ..graphemes import graphemes
 from ..tables import Axis, Declaration, Layout, declare
+from .base import Model, check_settings, concentrations, plain_names, size_of
 from .segment_types import Segments, SegmentTypes
 from .sentences import as_symbols, vocab_of
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MAX_LENGTH, PENALTY = 10, 1.6
 
 
-class Segmenter:
+class Segmenter(Model):
     """Penalised unigram word segmentation (Liang & Klein 2009), as an ordinary Pyro model.
 
         segments ~ Dirichlet,  stop ~ Dirichlet
@@ -56,13 +56,7 @@ class Segmenter:
         [0, 0, 1, 0, 0, 1, 0, 0, 1]
     """
 
-    #: The registered task: what its fits read, write and show.
     task = "segmenter"
-    #: A run depends on the data and on settings that never change (:mod:`pyro_unsup.infer.replay`).
-    replayable = True
-
-    #: Tables may have one more axis in front: a set of weights for every example.
-    own_weights = True
 
     def __init__(
         self,
@@ -73,7 +67,7 @@ class Segmenter:
         prior: float | Mapping[str, float] = 1.0,
     ) -> None:
         self.vocab, self.types, self.penalty = vocab, types, penalty
-        self.symbols = vocab if isinstance(vocab, int) else len(vocab)
+        self.symbols = size_of(vocab)
         if types.symbols != self.symbols:
             raise StructureError(f"the types are of {types.symbols} symbols, the vocabulary has {self.symbols}")
         self.max_length = int(types.widths.max()) if max_length is None else _checked(max_length)
@@ -82,18 +76,13 @@ class Segmenter:
         length = torch.arange(self.max_length + 1, dtype=torch.float64)
         self._length = torch.zeros_like(length) if penalty is None else -(length**penalty)
         shapes = {"segments": len(types) + 1, "stop": 2}
-        given = prior if isinstance(prior, Mapping) else dict.fromkeys(shapes, prior)
-        if unknown := given.keys() - shapes.keys():
-            raise StructureError(f"prior names tables that this segmenter does not have: {sorted(unknown)}")
+        alpha = concentrations(prior, shapes, "this segmenter")
         names = range(vocab) if isinstance(vocab, int) else vocab
         axes = {"segments": Axis("segment", partial(types.labels, names)), "stop": Axis("decision", ("go on", "stop"))}
         self._tables = {
-            name: Declaration(
-                name, Layout.dense(size), torch.tensor(given.get(name, 1.0), dtype=torch.float64), axes=(axes[name],)
-            )
+            name: Declaration(name, Layout.dense(size), alpha[name], axes=(axes[name],))
             for name, size in shapes.items()
         }
-        self._last: tuple[Any, Segments] | None = None
 
     @classmethod
     def of(
@@ -113,8 +102,7 @@ class Segmenter:
         """
         vocab = vocab_of(sentences, vocab)
         words, lengths = as_symbols(sentences, lengths, vocab)
-        symbols = vocab if isinstance(vocab, int) else len(vocab)
-        types, segments = SegmentTypes.of(words, lengths, symbols, _checked(max_length))
+        types, segments = SegmentTypes.of(words, lengths, size_of(vocab), _checked(max_length))
         model = cls(vocab, types, max_length, penalty, prior)
         model._remember(sentences, segments)  # most likely it is to learn from them
         return model
@@ -164,16 +152,13 @@ class Segmenter:
         """Sentences as the model sees them. What a corpus looks like is remembered until another one comes."""
         if isinstance(sentences, Segments):
             return sentences
-        if self._last is not None and self._last[0]() is sentences:
-            return self._last[1]
+        known: Segments | None = self._recall(sentences)
+        if known is not None:
+            return known
         words, lengths = as_symbols(sentences, lengths, self.vocab, graphemes)
         segments = self.types.find(words, lengths, self.max_length)
         self._remember(sentences, segments)
         return segments
-
-    def _remember(self, sentences: Any, segments: Segments) -> None:
-        if hasattr(sentences, "offsets"):  # a corpus never changes; lists and tensors may
-            self._last = (weakref.ref(sentences), segments)
 
     def gibbs_state(self) -> type[SegmentState]:
         """What :class:`.CollapsedGibbs` moves: labels of data under this model, its tables integrated out."""
@@ -181,33 +166,18 @@ class Segmenter:
 
         return SegmentState
 
-    def declarations(self) -> dict[str, Declaration]:
-        """The tables, by name."""
-        return dict(self._tables)
-
     def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """What it takes to build this model again: plain values, and tensors."""
-        vocab: Any = self.vocab
-        if not isinstance(vocab, int):
-            vocab = {"types": list(vocab), "unknown": getattr(vocab, "unknown", None)}
-        prior = {name: float(table.prior) for name, table in self._tables.items()}
-        plain = {"vocab": vocab, "max_length": self.max_length, "penalty": self.penalty, "prior": prior}
+        plain = {"vocab": plain_names(self.vocab), "prior": self._priors()}
+        plain |= {"max_length": self.max_length, "penalty": self.penalty}
         return plain, {"nodes": self.types.nodes, "chosen": self.types.chosen}
 
     @classmethod
     def from_settings(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Segmenter:
         """Build a model from its :meth:`settings`."""
-        if plain.keys() != {"vocab", "max_length", "penalty", "prior"}:
-            raise StructureError(
-                f"the settings should be vocab, max_length, penalty and prior, actual {sorted(plain)!s:.200}"
-            )
-        vocab = plain["vocab"]
-        symbols = vocab if isinstance(vocab, int) else len(vocab)
-        types = SegmentTypes(symbols, tensors["nodes"], tensors["chosen"])
-        return cls(vocab, types, plain["max_length"], plain["penalty"], plain["prior"])
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_last": None}  # a copy in another process meets its own corpus
+        check_settings(plain, "vocab", "max_length", "penalty", "prior")
+        types = SegmentTypes(size_of(plain["vocab"]), tensors["nodes"], tensors["chosen"])
+        return cls(plain["vocab"], types, plain["max_length"], plain["penalty"], plain["prior"])
 
     def __repr__(self) -> str:
         known = f"{len(self.types)} types, max_length={self.max_length}, penalty={self.penalty}"

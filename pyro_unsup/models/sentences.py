@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..distributions.ragged import check_lengths, flatten, offsets_of
 from ..errors import StructureError
+from .base import runs
 
 #: Words in the longest sentence that trees are built over: more would take days and tens of gigabytes.
 LONGEST = 20_000
@@ -36,9 +37,7 @@ class Sentences:
         """The sentences at these places, in this order."""
         chosen = torch.as_tensor(indices, dtype=torch.long)
         lengths = self.offsets.diff()[chosen]
-        offsets = offsets_of(lengths)
-        shift = self.offsets[chosen] - offsets[:-1]
-        return Sentences(self.words[torch.arange(int(offsets[-1])) + shift.repeat_interleave(lengths)], offsets)
+        return Sentences(self.words[runs(self.offsets[chosen], lengths)], offsets_of(lengths))
 
 
 def as_flat(

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ..distributions.cells import span_lengths
 from ..distributions.ragged import offsets_of
+from .base import runs
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,16 +80,3 @@ def with_gaps(
     columns = torch.stack([torch.zeros_like(weight), weight], -2)  # as a distituent it is never met
     wider = torch.cat([yields.expand(*columns.shape[:-1], -1), columns], -1)
     return wider, y[:count].index_copy(0, single, yields.shape[-1] + torch.arange(words))
-
-
-def runs(starts: Tensor, sizes: Tensor) -> Tensor:  # (n,), (n,) -> (sum of sizes,)
-    """Runs of numbers, end to end.
-
-    >>> import torch
-    >>> from pyro_unsup.models.spans import runs
-    >>> runs(torch.tensor([5, 0]), torch.tensor([2, 3])).tolist()
-    [5, 6, 0, 1, 2]
-    """
-    ends = sizes.cumsum(0)
-    total = int(ends[-1]) if len(ends) else 0
-    return torch.arange(total) + torch.repeat_interleave(starts - ends + sizes, sizes, output_size=total)

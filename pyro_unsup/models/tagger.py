@@ -13,6 +13,7 @@ from ..distributions import Chain
 from ..distributions.ragged import offsets_of
 from ..errors import StructureError
 from ..tables import Axis, Declaration, Layout, declare
+from .base import Model, concentrations, plain_names, size_of
 from .sentences import Sentences, as_flat, check_numbers, check_vocab
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _AXES = {
 }
 
 
-class Tagger:
+class Tagger(Model):
     """A bigram or trigram hidden Markov model, as an ordinary Pyro model.
 
         start ~ Dirichlet,  transition[z] ~ Dirichlet,  emission[z] ~ Dirichlet
@@ -66,13 +67,7 @@ class Tagger:
                    value   |   5
     """
 
-    #: The registered task: what its fits read, write and show.
     task = "tagger"
-    #: A run depends on the data and on settings that never change (:mod:`pyro_unsup.infer.replay`).
-    replayable = True
-
-    #: Tables may have one more axis in front: a set of weights for every example.
-    own_weights = True
 
     def __init__(
         self,
@@ -84,8 +79,7 @@ class Tagger:
         prior: float | Mapping[str, float] = 1.0,
     ) -> None:
         self.tags, self.vocab, self.order, self.stop = tags, vocab, order, stop
-        K = tags if isinstance(tags, int) else len(tags)
-        V = vocab if isinstance(vocab, int) else len(vocab)
+        K, V = size_of(tags), size_of(vocab)
         if order not in (1, 2):
             raise StructureError(f"order must be 1 (bigram) or 2 (trigram), actual = {order}")
         self.states, self.words = K, V
@@ -97,9 +91,7 @@ class Tagger:
         shapes: dict[str, tuple[int, ...]] = {"start": (K,), "transition": (*[K] * order, K + stop), "emission": (K, V)}
         if order == 2:
             shapes["second"] = (K, K + stop)
-        given = prior if isinstance(prior, Mapping) else dict.fromkeys(shapes, prior)
-        if unknown := given.keys() - shapes.keys():
-            raise StructureError(f"prior names tables that this tagger does not have: {sorted(unknown)}")
+        alpha = concentrations(prior, shapes, "this tagger")
         ending: Any = [*(range(K) if isinstance(tags, int) else tags), "stop"] if stop else tags  # type: ignore[misc]
         axes = {"tag": Axis("tag", tags), "next": Axis("tag", ending), "word": Axis("word", vocab)}
         axes |= {name: Axis(name, tags) for name in ("previous", "previous2")}
@@ -107,7 +99,7 @@ class Tagger:
             name: Declaration(
                 name,
                 emission if name == "emission" else Layout.dense(*shape),
-                torch.tensor(given.get(name, 1.0), dtype=torch.float64),
+                alpha[name],
                 unvisited,  # type: ignore[arg-type]
                 axes=tuple(axes[axis] for axis in _AXES[name][-len(shape) :]),
             )
@@ -150,18 +142,14 @@ class Tagger:
 
         return TagState
 
-    def declarations(self) -> dict[str, Declaration]:
-        """The tables, by name."""
-        return dict(self._tables)
-
     def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """What it takes to build this model again: plain values, and tensors."""
         plain = {
-            "tags": _names(self.tags),
-            "vocab": _names(self.vocab),
+            "tags": plain_names(self.tags),
+            "vocab": plain_names(self.vocab),
             "order": self.order,
             "stop": self.stop,
-            "prior": {name: float(table.prior) for name, table in self._tables.items()},
+            "prior": self._priors(),
         }
         mask = self._tables["emission"].layout.support
         return plain, {} if mask is None else {"dictionary": mask}
@@ -175,10 +163,6 @@ class Tagger:
         extra = ", stop=True" if self.stop else ""
         known = "" if self._tables["emission"].layout.support is None else ", dictionary"
         return f"Tagger(tags={self.states}, vocab={self.words}, order={self.order}{extra}{known})"
-
-
-def _names(names: Any) -> Any:
-    return names if isinstance(names, int) else {"types": list(names), "unknown": getattr(names, "unknown", None)}
 
 
 def _mask(dictionary: Any, tags: Any, vocab: Any, K: int, V: int) -> Tensor | None:

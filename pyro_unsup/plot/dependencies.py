@@ -12,20 +12,16 @@ from pyro_unsup.errors import UnsupError
 from pyro_unsup.evaluate.dependencies import check_heads
 from pyro_unsup.evaluate.labels import to_numpy
 from pyro_unsup.plot.svg import FONT_SIZE, Svg, drawing, label, shape, width_of
+from pyro_unsup.plot.trees import lines_of, new_axes, write_lines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-WORD_WIDTH, LETTER_WIDTH, LEVEL_HEIGHT = 0.75, 0.1, 0.42  # inches
 #: Colours of arcs that are gold, of those that are gold the other way round, of the rest; of gold ones not found, and
 #: of all where there is no gold.
 RIGHT, TURNED, WRONG, MISSED, PLAIN = "#1f77b4", "#ff7f0e", "#d62728", "#999999", "#404040"
-GAP, LEVEL, LINE, ARROW = (
-    18,
-    26,
-    20,
-    8,
-)  # pixels: between words, between levels of arcs, from line to line of text, and of an arrow head
+#: Pixels: between words, between levels of arcs, from line to line of text, and of an arrow head.
+GAP, LEVEL, LINE, ARROW = 18, 26, 20, 8
 ROOT = -1
 SHIFT = 0.13  # how far beside the middle of a word the arcs to its dependents begin, in words
 
@@ -76,12 +72,7 @@ def dependency_diagram(
     words, tags, arcs = _sentence(words, heads, gold, sentence, tags)
     top, bottom = max((arc.level for arc in arcs), default=0), min((0, *(arc.level for arc in arcs)))
     foot = -0.35 - 0.45 * (tags is not None)  # of the text
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        wide = max(WORD_WIDTH, LETTER_WIDTH * (1 + max(map(len, words))))
-        size = (0.6 + wide * len(words), 0.8 + LEVEL_HEIGHT * (top - bottom + 0.5 * (tags is not None)))
-        ax = plt.subplots(figsize=size, layout="constrained")[1]
+    ax = new_axes(words, tags, top - bottom) if ax is None else ax
     from matplotlib.patches import FancyArrowPatch
     from matplotlib.path import Path
 
@@ -97,16 +88,8 @@ def dependency_diagram(
             codes = [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4]
         style: dict[str, Any] = {"arrowstyle": "-|>", "mutation_scale": 9, "linewidth": 1.3, "linestyle": line}
         ax.add_patch(FancyArrowPatch(path=Path(points, codes), color=arc.colour, shrinkA=0, shrinkB=0, **style))
-    for place, word in enumerate(words):
-        ax.text(place + 0.5, 0.0, word, ha="center", va="center", parse_math=False)
-        if tags is not None:
-            tag = tags[place]
-            ax.text(place + 0.5, -0.45, tag, ha="center", va="center", color="0.5", fontsize="small", parse_math=False)
-    ax.set_xlim(-0.1, len(words) + 0.1)
+    write_lines(ax, words, tags, title, feet=(0.0, -0.45))
     ax.set_ylim(bottom + foot - 0.1, top + 0.5)
-    ax.set_axis_off()
-    if title is not None:
-        ax.set_title(title, loc="left", fontsize="medium", parse_math=False)
     return ax
 
 
@@ -165,21 +148,12 @@ def _sentence(
     words: Any, heads: Any, gold: Any, sentence: int, tags: Sequence[str] | None
 ) -> tuple[list[str], Sequence[str] | None, list[Arc]]:
     """What is drawn: the words, a line below them, and the arcs."""
-    here = slice(None)
     if hasattr(words, "sentence"):
-        corpus = words
-        words = corpus.sentence(sentence)
-        sentence %= len(corpus)
-        here = slice(int(corpus.offsets[sentence]), int(corpus.offsets[sentence + 1]))
-        if tags is None and corpus.tags is not None and corpus.vocab != corpus.tagset:
-            tags = corpus.sentence_tags(sentence)
-        gold = corpus.heads if gold is None else gold
-        heads, gold = (_part(one, here, corpus.tokens) for one in (heads, gold))
-    words = list(words)
-    if not words:
-        raise UnsupError("a sentence without words has no arcs to draw")
-    if tags is not None and len(tags) != len(words):
-        raise UnsupError(f"expected one tag a word, got {len(tags)} tags for {len(words)} words")
+        sentence %= len(words)
+        here = slice(int(words.offsets[sentence]), int(words.offsets[sentence + 1]))
+        gold = words.heads if gold is None else gold
+        heads, gold = (_part(one, here, words.tokens) for one in (heads, gold))
+    words, tags = lines_of(words, tags, sentence, "arcs")
     if heads is None and gold is None:
         raise UnsupError("there are no heads to draw: give some, or a corpus that has them")
     lengths = np.array([len(words)])

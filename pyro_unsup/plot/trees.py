@@ -50,18 +50,10 @@ def tree_diagram(
     ['the', 'dog', 'barks']
     """
     if hasattr(words, "sentence"):
-        corpus = words
-        words = corpus.sentence(sentence)
-        sentence %= len(corpus)
-        if tags is None and corpus.tags is not None and corpus.vocab != corpus.tagset:
-            tags = corpus.sentence_tags(sentence)
-        if gold is None and corpus.spans is not None:
-            gold = corpus.spans[corpus.span_offsets[sentence] : corpus.span_offsets[sentence + 1]]
-    words = list(words)
-    if not words:
-        raise UnsupError("a sentence without words has no tree to draw")
-    if tags is not None and len(tags) != len(words):
-        raise UnsupError(f"expected one tag a word, got {len(tags)} tags for {len(words)} words")
+        sentence %= len(words)
+        if gold is None and words.spans is not None:
+            gold = words.spans[words.span_offsets[sentence] : words.span_offsets[sentence + 1]]
+    words, tags = lines_of(words, tags, sentence, "tree")
     if brackets is None and gold is None:
         raise UnsupError("there are no brackets to draw: give some, or a corpus that has them")
     lengths = np.array([len(words)])
@@ -71,12 +63,7 @@ def tree_diagram(
     children, heights = _tree([(i, j) for _, i, j in rows.tolist()], len(words))
     colours = dict(zip(map(tuple, rows[:, 1:].tolist()), _colours(rows, right, lengths), strict=True))
     top = max(heights.values())
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        wide = max(WORD_WIDTH, LETTER_WIDTH * (1 + max(map(len, words))))
-        size = (0.6 + wide * len(words), 0.8 + LEVEL_HEIGHT * (top + 0.5 * (tags is not None)))
-        ax = plt.subplots(figsize=size, layout="constrained")[1]
+    ax = new_axes(words, tags, top) if ax is None else ax
     for span, below in children.items():
         colour = colours.get(span, PLAIN)  # the root is drawn even if no bracket says so
         x, y = sum(span) / 2, heights[span]
@@ -84,17 +71,52 @@ def tree_diagram(
             foot = heights[child] if child in children else 0.35  # room for the word
             ax.plot([x, sum(child) / 2], [y, foot], color=colour, linewidth=1.4, solid_capstyle="round", zorder=1)
         ax.plot([x], [y], "o", color=colour, markersize=5, zorder=2)
-    for place, word in enumerate(words):
-        ax.text(place + 0.5, 0.1, word, ha="center", va="center", parse_math=False)
-        if tags is not None:
-            tag = tags[place]
-            ax.text(place + 0.5, -0.4, tag, ha="center", va="center", color="0.5", fontsize="small", parse_math=False)
-    ax.set_xlim(-0.1, len(words) + 0.1)
+    write_lines(ax, words, tags, title, feet=(0.1, -0.4))
     ax.set_ylim(-0.3 - 0.4 * (tags is not None), top + 0.3)
+    return ax
+
+
+def lines_of(
+    words: Any, tags: Sequence[str] | None, sentence: int, what: str
+) -> tuple[list[str], Sequence[str] | None]:
+    """The words of a sentence, or of one of a corpus, and their tags if there are any.
+
+    :param what: is to be drawn, for errors.
+    """
+    if hasattr(words, "sentence"):
+        corpus, words = words, words.sentence(sentence)
+        if tags is None and corpus.tags is not None and corpus.vocab != corpus.tagset:
+            tags = corpus.sentence_tags(sentence)
+    words = list(words)
+    if not words:
+        raise UnsupError(f"a sentence without words has no {what} to draw")
+    if tags is not None and len(tags) != len(words):
+        raise UnsupError(f"expected one tag a word, got {len(tags)} tags for {len(words)} words")
+    return words, tags
+
+
+def new_axes(words: list[str], tags: Sequence[str] | None, levels: int) -> Axes:
+    """A figure that has room for a sentence, and for so many levels above and below it."""
+    import matplotlib.pyplot as plt
+
+    wide = max(WORD_WIDTH, LETTER_WIDTH * (1 + max(map(len, words))))
+    size = (0.6 + wide * len(words), 0.8 + LEVEL_HEIGHT * (levels + 0.5 * (tags is not None)))
+    return plt.subplots(figsize=size, layout="constrained")[1]
+
+
+def write_lines(
+    ax: Axes, words: list[str], tags: Sequence[str] | None, title: str | None, feet: tuple[float, float]
+) -> None:
+    """Write words and tags at these heights, and the title."""
+    for place, word in enumerate(words):
+        ax.text(place + 0.5, feet[0], word, ha="center", va="center", parse_math=False)
+        if tags is not None:
+            style: dict[str, Any] = {"color": "0.5", "fontsize": "small", "parse_math": False}
+            ax.text(place + 0.5, feet[1], tags[place], ha="center", va="center", **style)
+    ax.set_xlim(-0.1, len(words) + 0.1)
     ax.set_axis_off()
     if title is not None:
         ax.set_title(title, loc="left", fontsize="medium", parse_math=False)
-    return ax
 
 
 def _tree(spans: list[Span], n: int) -> tuple[dict[Span, list[Span]], dict[Span, int]]:

@@ -7,8 +7,8 @@ from .experiment import Paper
 
 ABOUT = (
     "l is the log-likelihood in nats, of the data as probabilities or densities, factorials included. A stationary "
-    "start is that of the long run; a free one is estimated, and adds parameters to AIC and BIC. States are in the order "
-    "of their means. Published figures come from public notes, manuals and tests that quote the books."
+    "start is that of the long run; a free one is estimated, and adds parameters to AIC and BIC. States are in the "
+    "order of their means. Published figures come from public notes, manuals and tests that quote the books."
 )
 PAPER = Paper(
     "textbook-hmm",

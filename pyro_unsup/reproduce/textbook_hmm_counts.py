@@ -318,8 +318,8 @@ SERIES = Table(
     "counts",
     "Counts: a lamb's movements, soap, tinnitus, seizures",
     "Published figures are those of stationary starts, by direct search; those without decimals are rounded. The best "
-    "of several starts, so upper bounds on -l from 3 states on. Free starts and seizures have no published figures. Some "
-    "published values with 4 states of soap and 3 of tinnitus are above ours: local maxima.",
+    "of several starts, so upper bounds on -l from 3 states on. Free starts and seizures have no published figures. "
+    "Some published values with 4 states of soap and 3 of tinnitus are above ours: local maxima.",
     CRITERIA,
     tuple(
         row for name in ("lamb", "soap", "tinnitus", "seizures") for m in (1, 2, 3, 4) for row in _count_rows(name, m)

@@ -37,7 +37,8 @@ class IntervalNormal(TorchDistribution):
         flip = low > 0  # the lower tail has the digits
         low, high = torch.where(flip, -high, low), torch.where(flip, -low, high)
         upper, lower = torch.special.log_ndtr(high), torch.special.log_ndtr(low)
-        return upper + torch.log1p(-(lower - upper).exp().clamp(max=1 - 1e-15))
+        found: Tensor = upper + torch.log1p(-(lower - upper).exp().clamp(max=1 - 1e-15))
+        return found
 
 
 # -- the geyser

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,16 +53,16 @@ def maximum(build: Build, begin: Mapping[str, Any], value: Tensor) -> tuple[floa
     def loss() -> Tensor:
         search.zero_grad()
         found = -build(now()).log_prob(value).sum()
-        found.backward()  # type: ignore[no-untyped-call]
+        found.backward()
         return found
 
-    search.step(loss)  # type: ignore[no-untyped-call]
+    search.step(loss)
     with torch.no_grad():
         found = now()
         return float(build(found).log_prob(value).sum()), found
 
 
-def best(build: Build, starts: list[Mapping[str, Any]], value: Tensor) -> tuple[float, Parameters]:
+def best(build: Build, starts: Sequence[Mapping[str, Any]], value: Tensor) -> tuple[float, Parameters]:
     """The highest of several searches. One that runs out of numbers does not count."""
     found = []
     for start in starts:

@@ -308,7 +308,7 @@ def test_tables_are_drawn_given_the_counts(order: int, stop: bool, monkeypatch: 
 def test_threads_draw_the_same_tags(monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for threads in (1, 3):
-        monkeypatch.setattr("pyro_unsup.models.gibbs_tags.threads_for", lambda tokens, n=threads: n)
+        monkeypatch.setattr("pyro_unsup.kernels.plumbing.threads_for", lambda tokens, n=threads: n)
         rng = np.random.default_rng(5)
         state = TagState(Tagger(4, 5, order=2), [rng.integers(5, size=n).tolist() for n in (5, 9, 1, 7, 3, 8)])
         state.draw_start(rng)

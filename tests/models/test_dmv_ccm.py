@@ -158,7 +158,7 @@ def test_it_is_built_again_from_its_settings(toy: Corpus) -> None:
     assert repr(model).endswith("variant=2, order=left)")
     for name, table in again.declarations().items():
         assert torch.equal(table.prior, model.declarations()[name].prior)
-    with pytest.raises(StructureError, match="settings should be vocab, variant, prior, empty_spans, order, actual"):
+    with pytest.raises(StructureError, match="settings should be vocab, variant, prior, empty_spans and order, actual"):
         DMVCCM.from_settings({"vocab": 3}, {})
     copied = pickle.loads(pickle.dumps(model))
     assert repr(copied) == repr(model)

@@ -244,7 +244,9 @@ def test_errors_say_what_was_expected() -> None:
     with pytest.raises(StructureError, match=r"prior names tables that this aligner does not have: \['null_forward'"):
         HMMAligner.of(BITEXT, prior={"null_forward": 1.0})
     plain, tensors = model.settings()
-    with pytest.raises(StructureError, match="the settings should be source, target, agreement, null, prior, null_wor"):
+    with pytest.raises(
+        StructureError, match="the settings should be source, target, agreement, null, prior and null_wor"
+    ):
         HMMAligner.from_settings({**plain, "extra": 1}, tensors)
 
 

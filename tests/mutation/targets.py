@@ -80,6 +80,7 @@ KERNELS: dict[str, tuple[str, ...]] = {
         "tests/models/test_dmv_ccm.py",
     ),
     "lexicon": ("tests/models/test_lexicon.py", "tests/models/test_aligner.py"),
+    "limits": ("tests/kernels/test_limits.py",),
     "logistic_normal": ("tests/estimate/normal",),
     "mixture": (*_contract("Mixture"), f"{_DISTRIBUTIONS}mixture.py", "tests/models/test_clusterer.py"),
     "prefixes": ("tests/models/test_segment_types.py", "tests/models/test_inventory.py"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
@@ -106,3 +107,8 @@ class InSentences(Parts):
     def example(self) -> Tensor:
         found: Tensor = self.sentence
         return found
+
+    @cached_property
+    def length(self) -> Tensor:
+        """Words (or symbols) in the sentence."""
+        return self.lengths[self.sentence]

@@ -88,11 +88,6 @@ class Pieces(InSentences):
         """The first symbol; negative where there is no such segment."""
         return self.end - self.width
 
-    @cached_property
-    def length(self) -> Tensor:  # (symbols, 1)
-        """Symbols in the sentence."""
-        return self.lengths[self.sentence]
-
 
 @dataclass(frozen=True, eq=False)
 class Stretches(InSentences):

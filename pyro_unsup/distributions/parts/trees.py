@@ -52,11 +52,6 @@ class Arcs(InSentences):
         return self._cells[2]
 
     @cached_property
-    def length(self) -> Tensor:
-        """Words in the sentence."""
-        return self.lengths[self.sentence]
-
-    @cached_property
     def distance(self) -> Tensor:
         """From head to child, in words; 0 for the root's arc."""
         return torch.where(self.head > 0, (self.head - self.child).abs(), 0)
@@ -77,21 +72,11 @@ class Arcs(InSentences):
         return torch.where(self.head > 0, self.tags[place], -1)
 
 
-@dataclass(frozen=True, eq=False)
-class Brackets(InSentences):
-    """Of binary trees: spans as constituents. All are (spans,), in the order of :func:`.spans_of`."""
-
-    AXES = {"yields": "yield", "contexts": "context"}  # noqa: RUF012
-
-    spans: Tensor  # (spans, 2)
-    lengths: Tensor  # (B,)
-
-    @property
-    def shape(self) -> Size:
-        return Size([len(self.spans)])
+class Spans(InSentences):
+    """Parts that are spans of words, in the order of :func:`.spans_of`."""
 
     @cached_property
-    def _cells(self) -> tuple[Tensor, Tensor, Tensor]:
+    def _cells(self) -> tuple[Tensor, ...]:
         return spans_of(self.lengths)
 
     @property
@@ -112,10 +97,19 @@ class Brackets(InSentences):
     def width(self) -> Tensor:
         return self.end - self.start
 
-    @cached_property
-    def length(self) -> Tensor:
-        """Words in the sentence."""
-        return self.lengths[self.sentence]
+
+@dataclass(frozen=True, eq=False)
+class Brackets(Spans):
+    """Of binary trees: spans as constituents. All are (spans,)."""
+
+    AXES = {"yields": "yield", "contexts": "context"}  # noqa: RUF012
+
+    spans: Tensor  # (spans, 2)
+    lengths: Tensor  # (B,)
+
+    @property
+    def shape(self) -> Size:
+        return Size([len(self.spans)])
 
     @property
     def yields(self) -> Tensor:
@@ -127,8 +121,8 @@ class Brackets(InSentences):
 
 
 @dataclass(frozen=True, eq=False)
-class Constituents(InSentences):
-    """Of labelled trees: (spans, N + P), spans in the order of :func:`.spans_of` by labels, nonterminals first."""
+class Constituents(Spans):
+    """Of labelled trees: (spans, N + P), spans by labels, nonterminals first. What goes with spans is (spans, 1)."""
 
     AXES = {"label": "label", "first_word": "word", "last_word": "word"}  # noqa: RUF012
 
@@ -142,40 +136,17 @@ class Constituents(InSentences):
         return Size([int(span_lengths(self.lengths).sum()), self.nonterminals + self.preterminals])
 
     @cached_property
-    def _cells(self) -> tuple[Tensor, Tensor, Tensor]:
-        return spans_of(self.lengths)
-
-    @property
-    def sentence(self) -> Tensor:  # (spans, 1)
-        return self._cells[0].unsqueeze(-1)
-
-    @property
-    def start(self) -> Tensor:  # (spans, 1)
-        """The first word of the span, from 0."""
-        return self._cells[1].unsqueeze(-1)
-
-    @property
-    def end(self) -> Tensor:  # (spans, 1)
-        """The word after its last."""
-        return self._cells[2].unsqueeze(-1)
-
-    @cached_property
-    def width(self) -> Tensor:  # (spans, 1)
-        return self.end - self.start
-
-    @cached_property
-    def length(self) -> Tensor:  # (spans, 1)
-        """Words in the sentence."""
-        return self.lengths[self.sentence]
+    def _cells(self) -> tuple[Tensor, ...]:
+        return tuple(x.unsqueeze(-1) for x in spans_of(self.lengths))
 
     @cached_property
     def label(self) -> Tensor:  # (N + P,)
         return torch.arange(self.shape[1])
 
     @cached_property
-    def first_word(self) -> Tensor:  # (spans, 1)
+    def first_word(self) -> Tensor:
         return self.words[offsets_of(self.lengths)[self.sentence] + self.start]
 
     @cached_property
-    def last_word(self) -> Tensor:  # (spans, 1)
+    def last_word(self) -> Tensor:
         return self.words[offsets_of(self.lengths)[self.sentence] + self.end - 1]

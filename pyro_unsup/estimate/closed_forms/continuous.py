@@ -9,14 +9,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ... import kernels
+from ...kernels.normal import moments
 from .cells import Cells, ratio, spread_or_zero, weighted_sum, weights_of
 from .registry import register
+
+#: The least variance, as a share of the squares that it is the difference of, that has digits enough.
+DIGITS = 1e-6
 
 
 @register(torch.distributions.Normal)
 def normal(cells: Cells, wanted: Set[str]) -> dict[str, Tensor]:
     """Weighted mean and standard deviation. A mean may have a normal prior."""
     new: dict[str, Tensor] = {}
+    if wanted == {"loc", "scale"} and not cells.priors and (found := _by_state(cells)) is not None:
+        return found
     if "loc" in wanted:
         above = cells.total("loc", lambda x, w, d: w * x / d.scale**2)
         below = cells.total("loc", lambda x, w, d: w / d.scale**2)
@@ -30,6 +37,29 @@ def normal(cells: Cells, wanted: Set[str]) -> dict[str, Tensor]:
         sizes = cells.total("scale", lambda x, w, d: w * x**2)
         new["scale"] = spread_or_zero(squares, cells.total("scale", weights_of), sizes).sqrt()
     return new
+
+
+def _by_state(cells: Cells) -> dict[str, Tensor] | None:
+    """The same by one pass of a kernel, where every state has a mean and a scale of its own; else None."""
+    site, shape = cells.sites[0], cells.shapes["loc"]
+    if len(cells.sites) > 1 or any(x is not None for x in site.index.values()) or cells.shapes["scale"] != shape:
+        return None
+    x, w, wide = site.value, site.weight, len(shape) > 1
+    if not kernels.enabled() or len(shape) > 2 or x.dim() != 1 + len(shape) or w.shape != (len(x), *shape):
+        return None
+    if x.shape[1] != 1 or any(y.dtype != torch.float64 or y.device.type != "cpu" for y in (x, w)):
+        return None
+    if wide and w.stride(-1) != 0 and shape[1] > 1:  # coordinates that are missing have weights of their own
+        return None
+    shares = (w[..., 0] if wide else w).detach().contiguous().numpy()
+    centre = site.dist.loc.detach().reshape(shape[0], -1).contiguous()
+    data = x.detach().reshape(len(x), -1).contiguous().numpy()
+    n, s1, s2 = (torch.from_numpy(m.copy()) for m in moments(data, shares, centre.numpy()))
+    away = ratio(s1, n)
+    variance = ratio(s2, n) - away**2
+    if bool((variance < DIGITS * torch.maximum(away**2, DIGITS * (centre + away) ** 2)).any()):
+        return None  # a difference of large numbers, or a state on one observation: distances from the new mean tell
+    return {"loc": (centre + away).reshape(shape), "scale": variance.sqrt().reshape(shape)}
 
 
 @register(torch.distributions.LogNormal)

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ...array import Array
 from ...errors import TableError
 from ...tables import Axis, Declaration
 from .feature_names import Family
-from .incidence import Array, Incidence, along, crossed, jointly, places_of
+from .incidence import Incidence, along, crossed, jointly, places_of
 from .template import Template
 
 #: Vectors as long as the weights that training holds: weights, gradients, a trial of each, what L-BFGS remembers.

@@ -10,12 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...array import Array
 from ...errors import TableError
 
 if TYPE_CHECKING:
     import pandas
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...array import Array
 from ...tables import Declaration, Layout
 from .blocks import Factored, Sparse
 from .feature_names import Family, FeatureNames
-from .incidence import Array
 from .plans import plans_of
 from .template import Template
 

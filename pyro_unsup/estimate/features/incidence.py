@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from ...array import Array
 from ...errors import TableError
 from ...tables import Axis, Declaration
 from .template import Function, Template
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,11 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-
-Array = np.ndarray[Any, Any]
+from pyro_unsup.array import Array
 
 #: Wolfe's conditions: how much of the promised rise a step must bring, and how much of the slope it may leave.
 RISE, SLOPE = 1e-4, 0.9

@@ -9,15 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...array import Array
 from ...errors import DivergenceError, NotDescribable, TableError
 from ...tables import Declaration
-from ..base import Differentiable
+from ..base import Declarations, Differentiable, Tensors
 from .feature_names import FeatureNames
 from .features import Features
 from .lbfgs import LBFGS, Point
 from .template import Template
-
-Array = np.ndarray[Any, Any]
 
 #: The one thing that it remembers: the weights of all features.
 MEMORY = "features"
@@ -87,22 +86,20 @@ class LogLinear(Differentiable):
         self.start, self.fit_start, self.start_kappa, self.max_gib = start, fit_start, start_kappa, max_gib
         self._built: tuple[list[Declaration], Features] | None = None
 
-    def features(self, declarations: Mapping[str, Declaration]) -> Features:
+    def features(self, declarations: Declarations) -> Features:
         """The feature matrices for these tables. Those of the last tables asked for are kept."""
         tables = list(declarations.values())
         if self._built is None or [id(d) for d in self._built[0]] != [id(d) for d in tables]:
             self._built = (tables, Features(declarations, self.templates, self.max_gib))
         return self._built[1]
 
-    def names(self, declarations: Mapping[str, Declaration]) -> dict[str, FeatureNames]:
+    def names(self, declarations: Declarations) -> dict[str, FeatureNames]:
         """What the numbers in the memory are called."""
         return {MEMORY: self.features(declarations).names}
 
     # -- what engines call
 
-    def begin(
-        self, declarations: Mapping[str, Declaration], weights: Mapping[str, Tensor], generator: torch.Generator
-    ) -> dict[str, Tensor]:
+    def begin(self, declarations: Declarations, weights: Tensors, generator: torch.Generator) -> dict[str, Tensor]:
         """Small random weights; or those that come closest to the initial tables."""
         features = self.features(declarations)
         if not self.fit_start:
@@ -111,19 +108,15 @@ class LogLinear(Differentiable):
         shares = {name: d.layout.normalise(weights[name].double()).exp() for name, d in declarations.items()}
         return {MEMORY: _climbed(features, _flat(shares), torch.zeros(len(features)), self.start_kappa, MANY)}
 
-    def tables(self, declarations: Mapping[str, Declaration], memory: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def tables(self, declarations: Declarations, memory: Tensors) -> dict[str, Tensor]:
         """The softmax of every row."""
         return self.features(declarations).log_weights(memory[MEMORY])
 
-    def update(
-        self, declarations: Mapping[str, Declaration], counts: Mapping[str, Tensor], memory: Mapping[str, Tensor]
-    ) -> dict[str, Tensor]:
+    def update(self, declarations: Declarations, counts: Tensors, memory: Tensors) -> dict[str, Tensor]:
         """L-BFGS on counts times log-weights, minus the prior."""
         return self._moved(declarations, counts, memory, self.lbfgs_iterations)
 
-    def refine(
-        self, declarations: Mapping[str, Declaration], counts: Mapping[str, Tensor], memory: Mapping[str, Tensor]
-    ) -> dict[str, Tensor]:
+    def refine(self, declarations: Declarations, counts: Tensors, memory: Tensors) -> dict[str, Tensor]:
         """A few steps of the same, for counts that change little.
 
         :param declarations: of the tables, by name.
@@ -132,16 +125,16 @@ class LogLinear(Differentiable):
         """
         return self._moved(declarations, counts, memory, min(FEW, self.lbfgs_iterations))
 
-    def log_prior(self, memory: Mapping[str, Tensor]) -> float:
+    def log_prior(self, memory: Tensors) -> float:
         """Minus kappa times the squares of the weights."""
         return -self.kappa * float(memory[MEMORY] @ memory[MEMORY])
 
     def gradient(
         self,
-        declarations: Mapping[str, Declaration],
-        counts: Mapping[str, Tensor],
-        weights: Mapping[str, Tensor],
-        memory: Mapping[str, Tensor],
+        declarations: Declarations,
+        counts: Tensors,
+        weights: Tensors,
+        memory: Tensors,
     ) -> dict[str, Tensor]:
         """Features as counted, minus as expected under the tables, minus 2 kappa w."""
         found = torch.from_numpy(self.features(declarations).gradient(weights, counts))
@@ -149,8 +142,8 @@ class LogLinear(Differentiable):
 
     def perturbed(
         self,
-        declarations: Mapping[str, Declaration],
-        memory: Mapping[str, Tensor],
+        declarations: Declarations,
+        memory: Tensors,
         jitter: float,
         generator: torch.Generator,
     ) -> dict[str, Tensor]:
@@ -164,7 +157,7 @@ class LogLinear(Differentiable):
         w = memory[MEMORY]
         return {MEMORY: w + jitter * torch.rand(w.shape, dtype=w.dtype, generator=generator)}
 
-    def check(self, declarations: Mapping[str, Declaration], memory: Mapping[str, Tensor]) -> None:
+    def check(self, declarations: Declarations, memory: Tensors) -> None:
         """Raise if the weights have run away.
 
         :raises DivergenceError: naming the feature that went furthest.
@@ -179,13 +172,7 @@ class LogLinear(Differentiable):
             f"back: raise kappa, actual {self.kappa:g}"
         )
 
-    def _moved(
-        self,
-        declarations: Mapping[str, Declaration],
-        counts: Mapping[str, Tensor],
-        memory: Mapping[str, Tensor],
-        steps: int,
-    ) -> dict[str, Tensor]:
+    def _moved(self, declarations: Declarations, counts: Tensors, memory: Tensors, steps: int) -> dict[str, Tensor]:
         new = {MEMORY: _climbed(self.features(declarations), _flat(counts), memory[MEMORY], self.kappa, steps)}
         self.check(declarations, new)
         return new
@@ -207,7 +194,7 @@ class LogLinear(Differentiable):
         return {name: getattr(self, name) for name in own}, {}
 
     @classmethod
-    def from_settings(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> LogLinear:
+    def from_settings(cls, plain: Mapping[str, Any], tensors: Tensors) -> LogLinear:
         """Build an estimator from its :meth:`settings`."""
         return cls(**plain)
 
@@ -238,7 +225,7 @@ def _climbed(features: Features, counts: Mapping[str, Array], w: Tensor, kappa: 
     return torch.from_numpy(here.x)
 
 
-def _flat(tables: Mapping[str, Tensor]) -> dict[str, Array]:
+def _flat(tables: Tensors) -> dict[str, Array]:
     # What rounding leaves below zero is zero.
     flat = {name: x.detach().double().reshape(-1).clamp(min=0) for name, x in tables.items()}
     return {name: np.ascontiguousarray(x.numpy()) for name, x in flat.items()}

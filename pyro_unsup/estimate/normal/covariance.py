@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...array import Array
 from ...errors import TableError
 from ...tables import Declaration
 from ..settings import is_number, to_tensor
 from ..table_rows import TableRows
 
-Array = np.ndarray[Any, Any]
 #: How a user says a covariance.
 Given: TypeAlias = Literal["diagonal", "full"] | Tensor | Mapping[Any, Hashable]
 

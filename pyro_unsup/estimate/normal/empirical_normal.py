@@ -9,19 +9,17 @@ re-estimated from the pairs of its row alone; untouched sentences do not hold it
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ...array import Array
 from ...errors import TableError
 from ...tables import Declaration
 from ..table_rows import TableRows
 from .covariance import LARGEST, cut
 from .logistic_normal_updates import TOLERANCE, NormalRows, Posterior, divergence, fitted
-
-Array = np.ndarray[Any, Any]
 
 #: What is added to variances when they are re-estimated: the scale of a prior exp(-pairs / 2 * JITTER * trace(inverse))
 #: of each row, which keeps them from collapsing and is part of the bound.

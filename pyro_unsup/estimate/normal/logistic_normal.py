@@ -10,15 +10,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...array import Array
 from ...distributions.segments import row_index, segment_log_softmax
 from ...errors import FitError, TableError
 from ...registry import PlainSettings
 from ...tables import Declaration
-from ..base import Parametric, TablePosterior
+from ..base import Declarations, Parametric, TablePosterior, Tensors
 from ..settings import is_number, to_tensor
 from ..table_rows import TableRows
 from .covariance import Given, brief, covariance_of, know_some_label, understood
-from .logistic_normal_updates import MAY_FALL, Array, Posterior, at_prior, fitted
+from .logistic_normal_updates import MAY_FALL, Posterior, at_prior, fitted
 from .normal_prior import TablePrior, learned
 
 #: What is added to the variances of a covariance that is learned. It is the scale of a prior that keeps it from
@@ -96,9 +97,7 @@ class LogisticNormal(PlainSettings, Parametric):
 
     # -- what engines call
 
-    def begin(
-        self, declarations: Mapping[str, Declaration], weights: Mapping[str, Tensor], generator: torch.Generator
-    ) -> dict[str, Tensor]:
+    def begin(self, declarations: Declarations, weights: Tensors, generator: torch.Generator) -> dict[str, Tensor]:
         """Means at the initial weights, variances as those of the prior."""
         know_some_label("LogisticNormal", self.covariance, declarations)
         memory: dict[str, Tensor] = {}
@@ -119,7 +118,7 @@ class LogisticNormal(PlainSettings, Parametric):
             memory |= self._remembered(declaration, prior, posterior)
         return memory
 
-    def tables(self, declarations: Mapping[str, Declaration], memory: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def tables(self, declarations: Declarations, memory: Tensors) -> dict[str, Tensor]:
         """psi of every table: log-weights that sum to less than one."""
         found = {}
         for name, declaration in declarations.items():
@@ -127,9 +126,7 @@ class LogisticNormal(PlainSettings, Parametric):
             found[name] = rows.scatter(torch.from_numpy(_posterior(name, memory).log_weights(rows.offsets)))
         return found
 
-    def update(
-        self, declarations: Mapping[str, Declaration], counts: Mapping[str, Tensor], memory: Mapping[str, Tensor]
-    ) -> dict[str, Tensor]:
+    def update(self, declarations: Declarations, counts: Tensors, memory: Tensors) -> dict[str, Tensor]:
         """The best posteriors for these expected counts; then the covariances that are learned."""
         new = dict(memory)
         for name, declaration in declarations.items():
@@ -143,14 +140,14 @@ class LogisticNormal(PlainSettings, Parametric):
             new |= self._remembered(declaration, prior, posterior)
         return new
 
-    def log_prior(self, memory: Mapping[str, Tensor]) -> float:
+    def log_prior(self, memory: Tensors) -> float:
         """The bound without log Z: minus the divergence of the posterior from the prior."""
         return float(sum(x for key, x in memory.items() if key.endswith(".log_prior")))
 
     def perturbed(
         self,
-        declarations: Mapping[str, Declaration],
-        memory: Mapping[str, Tensor],
+        declarations: Declarations,
+        memory: Tensors,
         jitter: float,
         generator: torch.Generator,
     ) -> dict[str, Tensor]:
@@ -170,8 +167,8 @@ class LogisticNormal(PlainSettings, Parametric):
 
     def draw(
         self,
-        declarations: Mapping[str, Declaration],
-        memory: Mapping[str, Tensor],
+        declarations: Declarations,
+        memory: Tensors,
         generator: torch.Generator,
         draws: int = 1,
     ) -> dict[str, Tensor]:  # (draws, *layout.shape)
@@ -217,12 +214,12 @@ class LogisticNormal(PlainSettings, Parametric):
             f"{name}.log_prior": torch.tensor(log_prior, dtype=torch.float64),
         }
 
-    def _prior(self, declaration: Declaration, rows: TableRows, memory: Mapping[str, Tensor]) -> TablePrior:
+    def _prior(self, declaration: Declaration, rows: TableRows, memory: Tensors) -> TablePrior:
         mean, covariance = memory[f"{declaration.name}.prior_mean"].numpy(), self._covariance(declaration, memory)
         related = self.covariance if isinstance(self.covariance, Mapping) else None
         return TablePrior.of(declaration, rows, mean, covariance, covariance.dim() == 2, related, self.shared)
 
-    def _covariance(self, declaration: Declaration, memory: Mapping[str, Tensor]) -> Tensor:
+    def _covariance(self, declaration: Declaration, memory: Tensors) -> Tensor:
         """() or (outcomes,) variances, or (outcomes, outcomes)."""
         learned_so_far = memory.get(f"{declaration.name}.covariance")
         if learned_so_far is not None:
@@ -270,5 +267,5 @@ def _eye(declaration: Declaration, variance: float) -> Tensor:
     return variance * torch.eye(declaration.layout.shape[-1], dtype=torch.float64)
 
 
-def _posterior(name: str, memory: Mapping[str, Tensor]) -> Posterior:
+def _posterior(name: str, memory: Tensors) -> Posterior:
     return Posterior(memory[f"{name}.mean"].numpy(), memory[f"{name}.variance"].numpy())

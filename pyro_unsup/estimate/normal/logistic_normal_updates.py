@@ -20,9 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from ...array import Array
 from ...errors import FitError, TableError
-
-Array = np.ndarray[Any, Any]
 
 #: A row has settled where what it could gain is below this, relative to its counts.
 TOLERANCE = 1e-10

@@ -10,10 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...array import Array
 from ...tables import Declaration
 from ..table_rows import TableRows
 from .covariance import inverses
-from .logistic_normal_updates import Array, NormalRows, Posterior, divergence
+from .logistic_normal_updates import NormalRows, Posterior, divergence
 from .sharing import Sharing, sharing_of
 
 

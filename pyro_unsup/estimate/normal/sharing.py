@@ -26,12 +26,11 @@ from typing import Any
 
 import numpy as np
 
+from ...array import Array
 from ...errors import TableError
 from ...tables import Declaration
 from ..table_rows import TableRows
 from .logistic_normal_updates import NormalRows
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)

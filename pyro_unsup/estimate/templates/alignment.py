@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ...array import Array
 from ...errors import UnsupError
 from ..features.template import Template, same
-
-Array = np.ndarray[Any, Any]
 
 
 def alignment(

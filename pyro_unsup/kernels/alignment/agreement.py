@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...array import Array
 from .cells import count_agreed
 from .model1 import Direction, Summed, agreed_counts
 from .rows import Rows, in_row_shards
 
-Array = np.ndarray[Any, Any]
 Tables = dict[str, Tensor]
 
 TAKES = ("links",)

@@ -3,12 +3,10 @@ cells of a pair of sentences to a table of choices and back."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 
-Array = np.ndarray[Any, Any]
+from ...array import Array
 
 
 @njit(cache=True, nogil=True)

@@ -14,14 +14,14 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from ..limits import LIMIT
+from ...array import Array
+from ..limits import LEAST, LIMIT, keep_possible, kept_exp, tiny
 from ..plumbing import OnePass, uniform_numbers
 from ..room import room as memory
 from .cells import gather
 from .hmm_pass import best_pass, draw_pass, log_pass, scaled_pass
 from .rows import Trellises, add_up, cell_logs, in_row_shards, in_runs
 
-Array = np.ndarray[Any, Any]
 Tables = dict[str, Tensor]
 
 TAKES = ("links",)
@@ -161,14 +161,15 @@ class HMMWeights:
         table = memory(len(self.table), self.table.dtype)
         np.subtract(self.table, self.table.dtype.type(most), out=table)
         np.exp(table, out=table)
-        small = (
-            np.exp(null - base),
-            np.exp(word - base),
-            np.exp(jump - np.array([top[0], top[0], top[1]])[:, None]),
-            np.exp(room - np.repeat(top_room, [ends, W])),
-            np.exp(share - top_share),
+        keep_possible(self.table, table, tiny(table.dtype))
+        logs = (
+            null - base,
+            word - base,
+            jump - np.array([top[0], top[0], top[1]])[:, None],
+            room - np.repeat(top_room, [ends, W]),
+            share - top_share,
         )
-        return table, small, base + most, top[1] + top_room[1] + top_share
+        return table, tuple(kept_exp(x) for x in logs), base + most, top[1] + top_room[1] + top_share
 
 
 def _top(x: Array) -> float:
@@ -210,12 +211,12 @@ def sweep(
     emit = memory(len(cells), table.dtype)
     in_row_shards(lambda s, a, b: gather(table, cells, rows.starts, rows.null, turned, a, b, emit), rows, rows.cuts)
     log_z, trouble, n_null = np.empty(B), np.empty(B, np.bool_), np.empty(B)
-    limit, logs, words = LIMIT[emit.dtype], weights.logs(), where.choosers(turned)
+    bounds, logs, words = (LIMIT[emit.dtype], LEAST[emit.dtype]), weights.logs(), where.choosers(turned)
 
     def work(first: int, last: int) -> tuple[Array, ...]:
         found = weights.zeros()
         place = (emit, logs[0], cells, *where.places, turned)
-        results = (limit, want, scale, log_z, trouble, n_null, *found)
+        results = (*bounds, want, scale, log_z, trouble, n_null, *found)
         scaled_pass(*place, *small, np.arange(first, last), *results)
         some = slice(first, last)
         log_z[some] += words[some] * shift[some] + np.where(words[some] > 0, once, 0.0)

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...array import Array
 from ..plumbing import OnePass
 from .agreement import WAYS, merged_counts, merged_links, own_weights
 from .hmm import other_counts, possible, sweep, weighed
 
-Array = np.ndarray[Any, Any]
 Tables = dict[str, Tensor]
 
 TAKES = ("links",)

@@ -16,11 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from ...array import Array
 from ..choice import choose
-from ..ring import LOG, MAX, REAL, add, as_log, as_real, compiled, inverse, one, plus, times, total, zero
+from ..ring import LOG, MAX, REAL, add, as_log, as_real, compiled, inverse, kept_times, one, plus, times, total, zero
 from .cells import load, load_logs, store
-
-Array = np.ndarray[Any, Any]
 
 
 @compiled
@@ -65,12 +64,12 @@ def weigh_jumps(
     begin, end = room[room_of(0, S, W)] if S > 0 else zero(mode), room[room_of(-1, S, W)]
     for m in range(1, S + 1):
         free[m] = room[room_of(m, S, W)]
-        into[m] = times(mode, jump[0, W + min(m, W)], times(mode, begin, share[S - W if m >= W else 0]))
-        more[m] = times(mode, jump[1, 2 * W], share[S - m - W]) if S - m >= W else zero(mode)
-        less[m] = times(mode, jump[1, 0], share[m - W - 1]) if m > W else zero(mode)
+        into[m] = kept_times(mode, jump[0, W + min(m, W)], kept_times(mode, begin, share[S - W if m >= W else 0]))
+        more[m] = kept_times(mode, jump[1, 2 * W], share[S - m - W]) if S - m >= W else zero(mode)
+        less[m] = kept_times(mode, jump[1, 0], share[m - W - 1]) if m > W else zero(mode)
     for m in range(S + 1):
-        there = times(mode, end, share[S - W + 1 if S + 1 - m >= W else 0])
-        out[m] = times(mode, jump[2, W + min(S + 1 - m, W)], there)
+        there = kept_times(mode, end, share[S - W + 1 if S + 1 - m >= W else 0])
+        out[m] = kept_times(mode, jump[2, W + min(S + 1 - m, W)], there)
 
 
 def forward_pass(mode: int) -> Any:
@@ -157,6 +156,7 @@ def sum_pass(mode: int) -> Any:
         share: Array,  # (most,)
         todo: Array,  # which pairs
         limit: float,
+        least: float,  # what a message backwards is at least in real numbers, where it is possible
         want: bool,
         scale: Array,  # (B,) how much the jumps of each pair count
         log_z: Array,  # (B,) out
@@ -173,7 +173,7 @@ def sum_pass(mode: int) -> Any:
         behind, by_place, sums = np.empty(most_s + 1), np.empty((5, most_s + 1)), np.empty((2, most_s))
         here, pull = np.empty(most_s + 1 + 2 * W), np.empty(most_s + 1 + 2 * W)
         used, mine = np.empty((3, most_s + 1)), np.empty((3, 2 * W + 1))
-        near = np.array([times(mode, x, share[0]) for x in jump[1]])
+        near = np.array([kept_times(mode, x, share[0]) for x in jump[1]])
         free, more, less, into, out = by_place
         tops, rests = sums
         along, onward, back = used
@@ -189,9 +189,9 @@ def sum_pass(mode: int) -> Any:
             if mode == REAL:
                 load(emit, starts, rows, turned, e)
                 for t in range(T):
-                    e[t, 0] *= null[b]
+                    e[t, 0] = kept_times(mode, e[t, 0], null[b])
                     for m in range(1, S + 1):
-                        e[t, m] *= word[b]
+                        e[t, m] = kept_times(mode, e[t, m], word[b])
                 z = forward_real(e, near, by_place, limit, here, sums, ahead, links, norm)
             else:
                 load_logs(table, cells, starts, rows, turned, null[b], word[b], e)
@@ -220,7 +220,7 @@ def sum_pass(mode: int) -> Any:
                 mine[2, W + min(S + 1 - m, W)] += as_real(mode, times(mode, ahead[T, m], behind[m]))
             for t in range(T - 1, -1, -1):
                 part = inverse(mode, norm[t])
-                alone = times(mode, e[t, 0], part)
+                alone = kept_times(mode, e[t, 0], part)
                 top, rest = -np.inf, 0.0
                 for m in range(S + 1):
                     worst = max(worst, times(mode, behind[m], part))
@@ -230,7 +230,7 @@ def sum_pass(mode: int) -> Any:
                 for m in range(1, S + 1):
                     reach = times(mode, behind[m], part)
                     here[W + m] = times(mode, ahead[t, m], free[m])
-                    pull[W + m] = times(mode, e[t, m], reach)
+                    pull[W + m] = kept_times(mode, e[t, m], reach)
                     e[t, m] = as_real(mode, times(mode, links[t, m], reach))
                     step = times(mode, near[W], pull[W + m])
                     tops[m - 1], rests[m - 1] = add(mode, -np.inf, 0.0, step)
@@ -267,11 +267,15 @@ def sum_pass(mode: int) -> Any:
                     tops[m - 1], rests[m - 1] = add(mode, tops[m - 1], rests[m - 1], step)
                     back[m] += as_real(mode, times(mode, here[W + m], step))
                 along[0] += as_real(mode, times(mode, ahead[t, 0], begun))
-                behind[0] = plus(mode, times(mode, alone, behind[0]), begun)
-                for m in range(1, S + 1):
-                    step = times(mode, free[m], total(mode, tops[m - 1], rests[m - 1]))
-                    along[m] += as_real(mode, times(mode, ahead[t, m], step))
-                    behind[m] = plus(mode, times(mode, alone, behind[m]), step)
+                for m in range(S + 1):
+                    step = begun if m == 0 else times(mode, free[m], total(mode, tops[m - 1], rests[m - 1]))
+                    if m > 0:
+                        along[m] += as_real(mode, times(mode, ahead[t, m], step))
+                    found = plus(mode, times(mode, alone, behind[m]), step)
+                    if mode == REAL and found < least:
+                        stays = alone > 0 and behind[m] > 0
+                        found = least if stays or jumps_on(m, S, near, by_place, pull) else found
+                    behind[m] = found
             if mode == REAL and not (worst <= limit):
                 trouble[b] = True
                 continue
@@ -280,6 +284,25 @@ def sum_pass(mode: int) -> Any:
                 count_jumps(mine, used, S, scale[b], n_jump, n_room, n_share)
 
     return run
+
+
+@compiled
+def jumps_on(
+    m: int,  # a place
+    S: int,
+    near: Array,  # (2 W + 1,)
+    by_place: Array,  # (5, at least S + 1)
+    pull: Array,  # what a link to each place weighs, with W places on either side
+) -> bool:
+    """Whether some jump from a place to a link is possible, however unlikely."""
+    W, (free, more, less, into, _) = (len(near) - 1) // 2, by_place
+    if m > 0 and not free[m] > 0:
+        return False
+    for k in range(1, S + 1):
+        edge = into[k] if m == 0 else more[m] if k - m >= W else less[m] if m - k >= W else near[W + k - m]
+        if edge > 0 and pull[W + k] > 0:
+            return True
+    return False
 
 
 @compiled

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
+from ...array import Array
 from ..exp_log import exp_below
 from ..plumbing import uniform_numbers
 from ..room import room, zeros
@@ -33,7 +34,6 @@ from .sweeps import (
     shares,
 )
 
-Array = np.ndarray[Any, Any]
 Tables = dict[str, Tensor]
 
 TAKES = ("links",)

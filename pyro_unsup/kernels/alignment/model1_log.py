@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ...array import Array
 from ..choice import choose
 from ..ring import LOG, MAX, add, compiled, total
 from .cells import load, load_logs, store
-
-Array = np.ndarray[Any, Any]
 
 
 @compiled

@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from ...array import Array
 from ..plumbing import offsets
 from ..room import room
 from ..threads import even_cuts, on_threads, threads_for
 from .cells import count, gather_logs
-
-Array = np.ndarray[Any, Any]
 
 #: Cells in a run of pairs. Sums are made run by run, so that they do not depend on the number of threads.
 RUN = 1 << 18

@@ -11,14 +11,11 @@ loops over words.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 
+from ...array import Array
 from ..limits import FAST, LIMIT
-
-Array = np.ndarray[Any, Any]
 
 #: A total above this has lost nothing that counts to underflow.
 ENOUGH = 1 / LIMIT[np.dtype(np.float64)]

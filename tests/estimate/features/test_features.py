@@ -90,7 +90,8 @@ def test_results_do_not_depend_on_the_number_of_threads(monkeypatch: pytest.Monk
     features = Features({"t": table}, [Template("t", "x", row=lambda r: r % 7, out=same)])
     w, counts = torch.randn(len(features)).numpy(), {"t": torch.rand(layout.shape).numpy()}
     alone = features.expected(w, counts)
-    monkeypatch.setattr("pyro_unsup.kernels.features.threads_for", lambda cells: 3)
+    for room in ("plumbing", "threads"):
+        monkeypatch.setattr(f"pyro_unsup.kernels.{room}.threads_for", lambda cells: 3)
     several = features.expected(w, counts)
     assert alone[0] == several[0]
     assert (alone[1] == several[1]).all()

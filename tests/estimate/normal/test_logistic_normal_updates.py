@@ -177,12 +177,12 @@ def test_the_bound_is_below_the_exact_evidence_of_three_outcomes(counts: list[fl
 
 @both
 def test_threads_and_the_order_of_rows_change_nothing(full: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pyro_unsup.kernels import logistic_normal as kernels
+    from pyro_unsup.kernels import plumbing
 
     rows = some_rows([4, 2, 9, 3, 3], full, 6)
     counts = some_counts(rows, 6, 50)
     one = fitted(counts, rows)
-    monkeypatch.setattr(kernels, "threads_for", lambda tokens: 3)
+    monkeypatch.setattr(plumbing, "threads_for", lambda tokens: 3)
     other = fitted(counts, rows)
     assert (one.mean == other.mean).all()
     assert (one.variance == other.variance).all()
