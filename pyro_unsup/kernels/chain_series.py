@@ -123,7 +123,7 @@ def count_series(
     limit,
     ahead,
     norm,
-    tops,
+    tops,  # in the end the sums of the products of both messages
     back,  # in the end the posterior of the states
     log_z,
     trouble,  # series that had trouble are left alone, and those that get into it here are marked
@@ -137,13 +137,18 @@ def count_series(
         a, b = max(offsets[s], begin), min(offsets[s + 1], end)
         if trouble[s] or a >= b:
             continue
-        for t in range(b - 1, a - 1, -1):
+        for t in range(a, b):  # before anything is counted: what is done again in logs must not count twice
             whole = emit.dtype.type(0.0)
             for k in range(K):
                 whole += ahead[t, k] * back[t, k]
             if not (whole * min(norm[t], tops[t]) > 1 / limit):
                 trouble[s] = True
                 break
+            tops[t] = whole
+        if trouble[s]:
+            continue
+        for t in range(b - 1, a - 1, -1):
+            whole = tops[t]
             if t == offsets[s + 1] - 1:
                 total = emit.dtype.type(0.0)
                 for k in range(K):

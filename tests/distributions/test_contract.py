@@ -20,6 +20,7 @@ from .mixture_case import MIXTURE
 from .pcfg_case import GRAMMAR
 from .segmentation_case import SEGMENTATION
 from .semimarkov_case import SEMIMARKOV
+from .series_case import SERIES
 
 
 class TestAlignment(StructureContract):
@@ -56,6 +57,10 @@ class TestMixture(StructureContract):
 
 class TestPCFG(StructureContract):
     case = GRAMMAR
+
+
+class TestSeries(StructureContract):
+    case = SERIES
 
 
 class TestSemiMarkov(StructureContract):
