@@ -197,7 +197,7 @@ class ChainPosterior(Posterior):
             raise StructureError("predicted probabilities are those of a first-order chain")
         owner = dist.rows.owner.to(before.device)
         if dist.by_step:
-            moves = dist.table("transition").squeeze(lead)
+            moves = dist.steps_by_row()
         else:
             moves = dist.spread(dist.table("transition"), owner)[..., :K]
         moved = (before.unsqueeze(-2) @ moves.softmax(-1)).squeeze(-2)

@@ -195,7 +195,7 @@ def run(name: str, corpora: Corpora, seed: int, small: bool) -> Found:
         half = chain.sizes["K"] // 2
         filtered, smoothed = (p[:, half:].sum(-1) for p in (posterior.filtered, posterior.smoothed))
         found |= {"first": float(filtered[0]), "last": float(filtered[-1]), "smoothed": float(smoothed[0])}
-        if "recession" in (corpora[case.corpus].dtype.names or ()):
+        if case.also:
             calls = torch.as_tensor(corpora[case.corpus]["recession"][len(y) - len(value) :] == 1)
             found["agree"] = int(((smoothed < 0.5) == calls).sum())
     if case.maximise and not small:
