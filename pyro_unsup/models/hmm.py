@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..distributions import Chain
 from ..distributions.markov import stationary
-from ..errors import StructureError
+from ..errors import NotDescribable, StructureError
 from ..tables import Axis, Declaration, Layout, declare
 from ..tables.op import sample_for_plates
 from .emissions import COVARIANCES, FAMILIES, groups, start_of
@@ -114,11 +114,14 @@ class HMM:
         self.prior, self.init, self.floor = dict(prior or {}), init, floor
         self._last: tuple[Any, Series] | None = None
         self._tables = self._declared()
+        self._check_names()
 
     def _declared(self) -> dict[str, Declaration]:
         K, prior = self.states, self.prior
         tables = {}
         support = _support(self.support, K)
+        if support is not None and self.start == "stationary" and not self.independent:
+            raise StructureError("a stationary start needs transitions between all states: leave support out")
         if self.start == "free":
             shape = Layout.dense(K)
             tables["start"] = Declaration("start", shape, _number(prior.get("start", 1.0)), axes=(Axis("state", K),))
@@ -133,6 +136,25 @@ class HMM:
             layout = Layout.dense(K, self.categories)
             tables["emission"] = Declaration("emission", layout, _number(prior.get("emission", 1.0)), "keep", axes=axes)
         return tables
+
+    def _check_names(self) -> None:
+        """Raise where ``init`` or ``prior`` speak of a parameter that there is not."""
+        if not isinstance(self.emission, str):
+            return
+        family = "normal" if self.emission == "multivariate_normal" else self.emission
+        names = set(FAMILIES[family].supports) if family in FAMILIES else set()
+        if self.emission == "multivariate_normal" and self.covariance in ("full", "tied"):
+            names = {"loc", "covariance"}
+        own = {"transition"} if self.start == "stationary" and not self.independent else set()
+        begin = set(self.init) if isinstance(self.init, Mapping) else set()
+        for what, given, known in (
+            ("init", begin, names | own),
+            ("prior", set(self.prior), names | own | set(self._tables)),
+        ):
+            if wrong := sorted(given - known):
+                table = what == "init" and wrong[0] in self._tables
+                hint = "; a table starts by EM(model, init=init.from_weights(...))" if table else ""
+                raise StructureError(f"{what} has {wrong[0]!r}, expected {', '.join(sorted(known)) or 'none'}{hint}")
 
     # -- the program
 
@@ -167,9 +189,7 @@ class HMM:
         return torch.full((K,), 1 / K, dtype=transition.dtype).log(), transition
 
     def _transition_parameter(self) -> Tensor:
-        K, support = self.states, _support(self.support, self.states)
-        if support is not None:
-            raise StructureError("a stationary start needs transitions between all states: leave support out")
+        K = self.states
         if "transition" in self.prior:
             rows = dist.Dirichlet(_number(self.prior["transition"]).expand(K, K)).to_event(1)
             found = sample_for_plates("transition", rows)
@@ -252,8 +272,7 @@ class HMM:
 
     def with_states(self, states: int) -> HMM:
         """The same model with another number of states."""
-        plain, tensors = self.settings()
-        return HMM(**{**plain, **tensors, "states": states, "prior": self.prior, "emission": self.emission})
+        return HMM(**{**self._plain(), "support": self.support, "prior": self.prior, "states": states})
 
     def free_parameters(self) -> int:
         """How many numbers are estimated, each table row counting one less than it has cells."""
@@ -275,10 +294,23 @@ class HMM:
         return dict(self._tables)
 
     def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """What it takes to build this model again: plain values, and tensors by name."""
-        plain = {
+        """What it takes to build this model again: plain values, and tensors by name.
+
+        :raises NotDescribable: if its emission is a function, or a parameter has a prior: pass it to ``load``.
+        """
+        if not isinstance(self.emission, str):
+            raise NotDescribable("the emission of this HMM is a function, which is not saved")
+        if wrong := [name for name, x in self.prior.items() if not isinstance(x, int | float)]:
+            raise NotDescribable(f"the prior of {wrong[0]!r} is no number, so it is not saved")
+        plain = {**self._plain(), "prior": self.prior}
+        if isinstance(self.support, str):
+            return {**plain, "support": self.support}, {}
+        return plain, {"support": self.support}
+
+    def _plain(self) -> dict[str, Any]:
+        return {
             "states": self.states,
-            "emission": self.emission if isinstance(self.emission, str) else "",
+            "emission": self.emission,
             "dim": self.dim,
             "categories": self.categories,
             "start": self.start,
@@ -287,17 +319,10 @@ class HMM:
             "init": self.init if isinstance(self.init, str) else "kmeans",
             "floor": self.floor,
         }
-        if isinstance(self.support, str):
-            return {**plain, "support": self.support}, {}
-        return plain, {"support": self.support}
 
     @classmethod
     def from_settings(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> HMM:
         """Build a model from its :meth:`settings`."""
-        if plain.get("emission") == "":
-            raise StructureError(
-                "this HMM has an emission of its own, a function, which is not saved: pass the model to load"
-            )
         return cls(**{**plain, **tensors})
 
     def __getstate__(self) -> dict[str, Any]:
