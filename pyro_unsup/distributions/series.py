@@ -196,10 +196,7 @@ class ChainPosterior(Posterior):
         if dist.second_order:
             raise StructureError("predicted probabilities are those of a first-order chain")
         owner = dist.rows.owner.to(before.device)
-        if dist.by_step:
-            moves = dist.steps_by_row()
-        else:
-            moves = dist.spread(dist.table("transition"), owner)[..., :K]
+        moves = dist.steps_by_row() if dist.by_step else dist.spread(dist.table("transition"), owner)[..., :K]
         moved = (before.unsqueeze(-2) @ moves.softmax(-1)).squeeze(-2)
         first = (dist.rows.position == 0).to(before.device).unsqueeze(-1)
         return torch.where(first, dist.spread(dist.table("start"), owner).softmax(-1), moved)
@@ -213,8 +210,8 @@ class ChainPosterior(Posterior):
                 found = [kernel.forward(dist, one, self.value) for one in weight_sets(dist)]
             if all(one is not None for one in found):
                 like = next(iter(dist.weights.values()))
-                each, shares = ([one[i] for one in found] for i in (0, 1))
-                return stacked(each, dist.draws).to(like), stacked(shares, dist.draws).to(like)
+                both = [stacked([one[i] for one in found], dist.draws).to(like) for i in (0, 1)]
+                return both[0], both[1]
         with torch.no_grad():
             messages = torch.stack(list(dist.messages(self.potentials, LOG)), -3)  # (*draws, B, T, A, K)
         whole = messages.flatten(-2).logsumexp(-1)  # (*draws, B, T)

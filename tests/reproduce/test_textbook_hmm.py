@@ -51,7 +51,10 @@ def test_published_figures(real_data: Path, table: str, row: str) -> None:
             assert found[name] == pytest.approx(figure, abs=ROUNDED.get(table, 1.01 * 10.0 ** -digits[name]))
 
 
-@pytest.mark.parametrize("row", ["GNP, AR(4), switching mean", "fedfunds, constant", "mumps, lag without constant, variance switching"])  # fmt: skip
+@pytest.mark.parametrize(
+    "row",
+    ["GNP, AR(4), switching mean", "fedfunds, constant", "mumps, lag without constant, variance switching"],
+)
 def test_published_values_are_the_maximum(real_data: Path, row: str) -> None:
     found = run("switching", row, real_data, small=False)
     assert found["maximum"] == pytest.approx(found["given"], abs=1e-5)
