@@ -36,12 +36,25 @@ def cdf(fn: Any, value: Tensor) -> Tensor:  # (*batch, *event) -> (*batch, *even
     for kind, function in _OWN.items():
         if isinstance(fn, kind):
             return function(fn, value)  # type: ignore[no-any-return]
-    try:
-        found: Tensor = fn.cdf(value)
+    low, high = (getattr(fn.support, f"{side}_bound", None) for side in ("lower", "upper"))
+    inside = fn.support.check(value)
+    try:  # outside of the support any value inside of it will do
+        found: Tensor = fn.cdf(value if bool(inside.all()) else torch.where(inside, value, _some_value(fn)))
     except NotImplementedError:
         raise StructureError(
             f"a {type(fn).__name__} has no distribution function: give its class a method cdf(value)"
         ) from None
+    if low is not None:
+        found = torch.where(~inside & (value <= low), 0.0, found)
+    if high is not None:
+        found = torch.where(~inside & (value >= high), 1.0, found)
+    return found
+
+
+def _some_value(fn: Any) -> Tensor:
+    """Of the support of each cell."""
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        found: Tensor = fn.sample()
     return found
 
 

@@ -135,7 +135,7 @@ class Chain(Sequences):
         states = states + torch.where(first, self.spread(self.table("start"), owner), 0.0)
         steps = self.table("transition")
         if self.by_step:
-            steps = steps.squeeze(len(self.draws)).unsqueeze(-3)  # (*draws, rows, 1, K, K)
+            steps = self.steps_by_row().unsqueeze(-3)  # (*draws, rows, 1, K, K)
             return {"states": states, "steps": steps, "ends": steps.new_zeros(*self.draws, 1, 1, self.sizes["K"])}
         if self.second_order:
             second = self.table("second").unsqueeze(-3)
@@ -218,6 +218,14 @@ class Chain(Sequences):
         return ChainPosterior(*self.laid_flat(torch.as_tensor(value)))
 
     # -- transitions that vary by step
+
+    def steps_by_row(self) -> Tensor:  # (*draws, rows, K, K)
+        """The transitions to every row, of a chain that lies flat."""
+        table, lead = self.table("transition"), len(self.draws)  # (*draws, 1 or B, rows, K, K)
+        if table.shape[lead] == 1:
+            return table.squeeze(lead)
+        owner = self.rows.owner.to(table.device)  # examples have tables of their own
+        return table[..., owner, torch.arange(len(owner), device=table.device), :, :]
 
     def _flat_table(self, name: str, batched: bool) -> Tensor:
         table = super()._flat_table(name, batched)

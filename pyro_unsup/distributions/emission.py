@@ -56,7 +56,10 @@ class Joint(TorchDistribution):
         return all(part.has_rsample for part in self.parts)
 
     def split(self, value: Tensor) -> list[Tensor]:  # (..., sum of widths) -> one value a part
-        """The coordinates of each part, in the form of its events."""
+        """The coordinates of each part, in the form of its events.
+
+        :param value: (*batch, sum of widths).
+        """
         pieces = value.split(self.widths, -1)
         return [x if part.event_shape else x.squeeze(-1) for x, part in zip(pieces, self.parts, strict=True)]
 
@@ -145,7 +148,7 @@ def log_density(emission: TorchDistribution, value: Tensor, observed: Tensor | N
     if observed is None:
         return _checked(emission, value.unsqueeze(-1 - event))
     value = torch.where(observed, value, _placeholder(emission, value, observed))
-    return _partial(emission, value.unsqueeze(-1 - event), observed.unsqueeze(-1 - event))
+    return partial_density(emission, value.unsqueeze(-1 - event), observed.unsqueeze(-1 - event))
 
 
 def _checked(emission: TorchDistribution, value: Tensor) -> Tensor:
@@ -180,7 +183,7 @@ def _placeholder(emission: TorchDistribution, value: Tensor, observed: Tensor) -
     return found
 
 
-def _partial(emission: TorchDistribution, value: Tensor, observed: Tensor) -> Tensor:
+def partial_density(emission: TorchDistribution, value: Tensor, observed: Tensor) -> Tensor:
     """Densities of what was observed.
 
     :param value: (*batch, 1, *event) without NaN.
@@ -197,13 +200,13 @@ def _partial(emission: TorchDistribution, value: Tensor, observed: Tensor) -> Te
         return _by_coordinate(emission, value, observed)
     if isinstance(emission, Joint):
         parts = zip(emission.parts, emission.split(value), emission.split(observed), strict=True)
-        total: Tensor = sum(_partial(part, x, seen) for part, x, seen in parts)  # type: ignore[assignment]
+        total: Tensor = sum(partial_density(part, x, seen) for part, x, seen in parts)  # type: ignore[assignment]
         return total
     if isinstance(emission, torch.distributions.MultivariateNormal):
         return _by_pattern(emission, value, observed)
     if isinstance(emission, torch.distributions.MixtureSameFamily):
         inner = emission.component_distribution
-        each = _partial(inner, value.unsqueeze(-1 - event), observed.unsqueeze(-1 - event))
+        each = partial_density(inner, value.unsqueeze(-1 - event), observed.unsqueeze(-1 - event))
         weights = emission.mixture_distribution.logits.log_softmax(-1)
         return torch.logsumexp(each + weights, -1)
     raise StructureError(
@@ -248,6 +251,14 @@ def _by_pattern(emission: Any, value: Tensor, observed: Tensor) -> Tensor:
         )
         total = torch.where(which == i, part.log_prob(x.index_select(-1, place)), total)
     return torch.where(seen.any(-1), total, 0.0)
+
+
+def _check_steps(batch: Size, steps: int) -> None:
+    if len(batch) > 1 and batch[-2] not in (1, steps):
+        raise StructureError(
+            f"the emission has parameters for {batch[-2]} steps, the data have {steps} (batch shape {tuple(batch)}, "
+            "whose last axes are steps and states): are the covariates as long as the data?"
+        )
 
 
 def refused(density: Tensor) -> Tensor:
@@ -304,6 +315,11 @@ class Densities:
         if not value.is_floating_point():
             value = value.to(torch.get_default_dtype())
         own_series = form is None and len(batch) > 2 and batch[-3] > 1
+        if form is not None and len(batch) > 1 and batch[-2] == rows.longest < form[1]:  # padding beyond the last step
+            time, form = len(form[0]), (form[0], rows.longest)
+            value = value.narrow(time, 0, rows.longest)
+            observed = None if observed is None else observed.narrow(time, 0, rows.longest)
+        _check_steps(batch, rows.longest if own_series else rows.size if form is None else form[1])
         if not own_series and (form is None or len(batch) == 1):
             if form is not None:
                 shape, T = form

@@ -109,7 +109,14 @@ class Sequences(Structure):
     def _weights_batch(self) -> Size:
         if self.is_flat:
             return super()._weights_batch()
-        return Size(torch.broadcast_shapes(*self._batches(), self._shape))
+        batches = list(self._batches())
+        try:
+            return Size(torch.broadcast_shapes(*batches, self._shape))
+        except RuntimeError:
+            raise StructureError(
+                f"weights and emissions should have batches that fit the sequences, {tuple(self._shape)}, or 1 in "
+                f"their place; actual batches {[tuple(batch) for batch in batches if batch]}"
+            ) from None
 
     def with_temperature(self: Self, temperature: float) -> Self:
         new = super().with_temperature(temperature)
@@ -144,7 +151,8 @@ class Sequences(Structure):
             bound._unheated = {**new.unheated, "emission": table}
         bound.density, bound.own_words, bound.data = None, True, (self.density, flat)
         bound._event_shape = Size([new.rows.size])
-        bound._measure()
+        bound.table_axes = {**new.table_axes, "emission": ("K", "V")}
+        bound.sizes = {**new.sizes, "V": new.rows.size}  # which may be 0
         bound._weights_batch()
         return bound, torch.arange(new.rows.size, device=value.device)
 
@@ -156,9 +164,12 @@ class Sequences(Structure):
                 f"lengths reach {self.event_shape[0]} and an observation has shape {tuple(self.event_shape[1:])}, "
                 f"actual value of shape {tuple(value.shape)}"
             )
-        shape, T = Size(torch.broadcast_shapes(self._shape, value.shape[:time])), value.shape[time]
-        if shape != value.shape[:time]:
-            raise StructureError(f"{shape.numel()} lengths for {value.shape[:time].numel()} sequences")
+        shape, T = value.shape[:time], value.shape[time]
+        if (
+            any(n not in (1, m) for n, m in zip(self._shape[::-1], shape[::-1], strict=False))
+            or len(self._shape) > time
+        ):
+            raise StructureError(f"{self._shape.numel()} lengths for {shape.numel()} sequences")
         new = copy(self)
         new._shape, new._form = shape, (shape, T)
         batch = Size(torch.broadcast_shapes(*self._batches()))

@@ -17,6 +17,7 @@ from ..kernels.threads import plain_torch
 from .cdf import cdf, steps_up
 from .compiled import by_weights, stacked, weight_sets
 from .emission import observed_cells
+from .gaps import conditional
 from .posterior import Posterior
 from .semiring import LOG
 
@@ -50,17 +51,17 @@ class ChainPosterior(Posterior):
     prior: Chain
 
     @property
-    def smoothed(self) -> Tensor:
+    def smoothed(self) -> Tensor:  # (*draws, rows, K)
         """P(state | all observations)."""
         return self.marginals
 
     @cached_property
-    def filtered(self) -> Tensor:
+    def filtered(self) -> Tensor:  # (*draws, rows, K)
         """P(state | observations up to it)."""
         return self.prior.padded(self._forward[1], len(self.prior.draws), 0.0)
 
     @cached_property
-    def predicted(self) -> Tensor:
+    def predicted(self) -> Tensor:  # (*draws, rows, K)
         """P(state | observations before it)."""
         return self.prior.padded(self._predicted, len(self.prior.draws), 0.0)
 
@@ -103,8 +104,8 @@ class ChainPosterior(Posterior):
             if len(emission.batch_shape) > 1 and emission.batch_shape[-2] > 1:
                 raise StructureError("the emission varies by step: give forecast that of the steps to come, emission=")
         K, lead = dist.sizes["K"], len(dist.draws)
-        last = (dist.rows.offsets[1:] - 1).clamp(min=0)
-        now = self._forward[1].index_select(lead, last.to(self._forward[1].device))  # (*draws, B, K)
+        empty = (dist.rows.lengths == 0).unsqueeze(-1)  # (B, 1)
+        now = self._last_filtered  # (*draws, B, K)
         if transition is None:
             table = dist.table("transition")[..., :K].softmax(-1)  # without the stop event
             moves = [table] * steps
@@ -116,8 +117,9 @@ class ChainPosterior(Posterior):
                 )
             moves = list(table.unbind(-3))
         found = []
-        for move in moves:
-            now = (now.unsqueeze(-2) @ move).squeeze(-2)
+        for i, move in enumerate(moves):
+            moved = (now.unsqueeze(-2) @ move).squeeze(-2)
+            now = moved if i else torch.where(empty.to(now.device), now, moved)  # nothing before: the start itself
             found.append(now)
         states = torch.stack(found, -2)  # (*draws, B, steps, K)
         form = dist._form[0] if dist._form is not None else Size([len(dist.rows)])
@@ -139,12 +141,10 @@ class ChainPosterior(Posterior):
             return dist.padded(value, 0, 0.0)
         states = self._masked(self._decode(True, None))
         drawn = density.draw(states.clamp(min=0), dist.rows, dist._form)
-        emission = density.emission
-        if isinstance(emission, torch.distributions.MultivariateNormal):
-            drawn = _conditional(emission, states, value, seen, drawn)
-        return dist.padded(torch.where(seen, value, drawn.to(value)), 0, torch.nan)
+        drawn = conditional(density.emission, states.clamp(min=0), value, seen, drawn.to(value))
+        return dist.padded(torch.where(seen, value, drawn), 0, torch.nan)
 
-    def residuals(self, randomise: bool = False) -> Tensor:  # form of the data
+    def residuals(self, randomise: bool = False) -> Tensor:  # (rows, *event)
         """Pseudo-residuals: standard normal, if the model is right (forecast residuals of Zucchini and MacDonald).
 
         ``u = P(X < x | the past)``, by the standard normal's quantile function. Whole numbers have an interval of u:
@@ -170,6 +170,20 @@ class ChainPosterior(Posterior):
     # -- how it is found
 
     @property
+    def _last_filtered(self) -> Tensor:  # (*draws, B, K)
+        """Of the last position of every sequence; the start of those that have none."""
+        dist, filtered = self.prior, self._forward[1]
+        lead, empty = len(dist.draws), dist.rows.lengths == 0
+        start = dist.table("start").softmax(-1).expand(*dist.draws, len(dist.rows), filtered.shape[-1])
+        last = dist.rows.offsets[1:][~empty] - 1
+        found: Tensor = start.index_copy(
+            lead,
+            (~empty).nonzero()[:, 0].to(start.device),
+            filtered.index_select(lead, last.to(start.device)).to(start),
+        )
+        return found
+
+    @property
     def _observations(self) -> tuple[Any, Tensor]:
         if self.prior.data is None:
             raise StructureError("this chain emits words by a table: give it a distribution as its emission")
@@ -182,10 +196,7 @@ class ChainPosterior(Posterior):
         if dist.second_order:
             raise StructureError("predicted probabilities are those of a first-order chain")
         owner = dist.rows.owner.to(before.device)
-        if dist.by_step:
-            moves = dist.table("transition").squeeze(lead)
-        else:
-            moves = dist.spread(dist.table("transition"), owner)[..., :K]
+        moves = dist.steps_by_row() if dist.by_step else dist.spread(dist.table("transition"), owner)[..., :K]
         moved = (before.unsqueeze(-2) @ moves.softmax(-1)).squeeze(-2)
         first = (dist.rows.position == 0).to(before.device).unsqueeze(-1)
         return torch.where(first, dist.spread(dist.table("start"), owner).softmax(-1), moved)
@@ -198,7 +209,9 @@ class ChainPosterior(Posterior):
             with plain_torch():
                 found = [kernel.forward(dist, one, self.value) for one in weight_sets(dist)]
             if all(one is not None for one in found):
-                return stacked([one[0] for one in found], dist.draws), stacked([one[1] for one in found], dist.draws)
+                like = next(iter(dist.weights.values()))
+                both = [stacked([one[i] for one in found], dist.draws).to(like) for i in (0, 1)]
+                return both[0], both[1]
         with torch.no_grad():
             messages = torch.stack(list(dist.messages(self.potentials, LOG)), -3)  # (*draws, B, T, A, K)
         whole = messages.flatten(-2).logsumexp(-1)  # (*draws, B, T)
@@ -214,6 +227,13 @@ class Forecast:
 
     :param states: (*batch, steps, K) probabilities.
     :param emission: of batch shape (..., K); None for words, which have no distribution here.
+
+    >>> import torch
+    >>> import pyro.distributions as dist
+    >>> from pyro_unsup.distributions import Forecast
+    >>> found = Forecast(torch.tensor([[0.9, 0.1], [0.5, 0.5]]), dist.Poisson(torch.tensor([2.0, 10.0])))
+    >>> found.mean, found.quantile(0.5)
+    (tensor([2.8000, 6.0000]), tensor([2., 5.]))
     """
 
     states: Tensor
@@ -263,7 +283,7 @@ class Forecast:
             middle = (low + high) / 2
             below = self.cdf(middle) < wide
             low, high = torch.where(below, middle, low), torch.where(below, high, middle)
-        return high.ceil() if steps_up(self.emission) else high
+        return high.round() if steps_up(self.emission) else high  # at a step, up to rounding
 
 
 def _by_step(chain: Chain) -> Chain:
@@ -289,25 +309,3 @@ def _by_step(chain: Chain) -> Chain:
 
 def _mixed(shares: Tensor, each: Tensor, event: int) -> Tensor:  # (rows, K), (rows, K, *event) -> (rows, *event)
     return (shares.reshape(*shares.shape, *(1,) * event) * each).sum(1)
-
-
-def _conditional(emission: Any, states: Tensor, value: Tensor, seen: Tensor, drawn: Tensor) -> Tensor:
-    """Draws of missing coordinates of a normal vector, given those that were observed.
-
-    A draw x' of the whole vector becomes one of the conditional distribution: x' + C (x - x') with the regression C of
-    missing coordinates on observed ones.
-    """
-    cov = emission.covariance_matrix.expand(emission.batch_shape + emission.event_shape * 2)
-    if cov.dim() > 3:
-        raise StructureError("values of a multivariate normal are simulated where its parameters do not vary by step")
-    found = drawn.clone()
-    for pattern in torch.unique(seen, dim=0):
-        have, miss = pattern.nonzero()[:, 0], (~pattern).nonzero()[:, 0]
-        rows = (seen == pattern).all(-1).nonzero()[:, 0]
-        if not len(have) or not len(miss):
-            continue
-        cross = cov[:, miss][:, :, have] @ torch.linalg.inv(cov[:, have][:, :, have])  # (K, missing, seen)
-        away = value[rows][:, have] - drawn[rows][:, have]
-        moved = drawn[rows][:, miss] + (cross[states[rows].clamp(min=0)] @ away.unsqueeze(-1)).squeeze(-1)
-        found[rows.unsqueeze(-1), miss] = moved
-    return found

@@ -21,7 +21,7 @@ from torch.distributions import constraints, transform_to
 from ..distributions import Joint, Structure
 from ..distributions.duration import whole_durations
 from ..distributions.emission import observed_cells
-from ..errors import FitError
+from ..errors import StructureError
 from ..estimate.closed_forms import Cells, NoClosedForm, Observations, closed_form
 
 #: By family of the data and parameter, the prior that keeps its closed form.
@@ -367,18 +367,20 @@ def _allowed(name: str, new: Tensor, old: Tensor, support: Any) -> Tensor:
         if bool((low > 0).all()):
             value = torch.maximum(value, least.expand_as(value))
         elif bool((value <= low).any()):
-            raise FitError(_degenerate(name, int((value <= low).flatten().nonzero()[0])))
+            raise StructureError(_degenerate(name, value <= low))
     ok = support.check(value)
     if not bool(ok.all()):
-        raise FitError(_degenerate(name, int((~ok).flatten().nonzero()[0])))
+        raise StructureError(_degenerate(name, ~ok))
     return value
 
 
-def _degenerate(name: str, state: int) -> str:
+def _degenerate(name: str, wrong: Tensor) -> str:
+    place = wrong.nonzero()[0].tolist()
+    element = f"element {place[0] if len(place) == 1 else tuple(place)} of " if place else ""
     return (
-        f"element {state} of parameter '{name}' has run to the edge of its constraint: a state may have shrunk onto "
-        "one observation, where the likelihood has no limit. Use fewer states, other starts (restarts=10), a prior, or "
-        "a constraint with room, such as constraints.greater_than(0.01)"
+        f"{element}parameter '{name}' has run to the edge of its "
+        "constraint: a state may have shrunk onto one observation, where the likelihood has no limit. Use fewer "
+        "states, other starts (restarts=10), a prior, or a constraint with room, such as constraints.greater_than(0.01)"
     )
 
 

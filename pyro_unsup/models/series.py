@@ -96,7 +96,7 @@ def _numbers(data: Any) -> Tensor:
         values = data.detach()
     else:
         try:
-            values = torch.as_tensor(np.asarray(data, dtype=np.float64))
+            values = torch.as_tensor(np.array(data, dtype=np.float64))  # a copy: a column may be read-only
         except (TypeError, ValueError) as error:
             raise StructureError(f"expected numbers, (N,) or (N, D), actual {type(data).__name__}: {error}") from None
     if values.dim() not in (1, 2) or not len(values):

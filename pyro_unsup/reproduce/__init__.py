@@ -22,6 +22,7 @@ PAPERS: tuple[str, ...] = (
     "liang_klein_2009",
     "berg_kirkpatrick_2010",
     "cohen_smith_2010",
+    "textbook_hmm",
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,9 +11,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from .. import data
+from ..data.opening import open_text
 from ..errors import InputError, UnsupError
 
+ZUCCHINI = "the data of Zucchini & MacDonald (2009)"
+SWITCHING = "the tests of statsmodels"
 PACKED = ("", ".xz", ".gz", ".bz2")  # what a file may be packed as, in the order of looking
 
 
@@ -52,6 +58,19 @@ def _gold(part: str) -> Source:
         "the shared task on word alignment of NAACL 2003",
         lambda path, links: data.read_bitext(path, links=links),
     )
+
+
+def _series(name: str, what: str, origin: str, ending: str = "csv") -> Source:
+    return Source((f"{name}.{ending}",), what, "CSV with a header, a row a time step", origin, read_columns)
+
+
+def read_columns(path: Path) -> Any:
+    """The columns of a CSV file by name, numbers where they are numbers; empty cells are NaN."""
+    return np.genfromtxt(path, delimiter=",", names=True, dtype=None, encoding="utf-8")
+
+
+def _read_notes(path: Path) -> Any:
+    return json.loads("".join(line for _, line in open_text(path)))
 
 
 #: Without punctuation, as grammar induction wants them.
@@ -108,6 +127,29 @@ SOURCES = {
     ),
     "hansards-test": _gold("test"),
     "hansards-trial": _gold("trial"),
+    "earthquakes": _series("earthquakes", "earthquakes of magnitude 7 or more by year", ZUCCHINI),
+    "geyser": _series(
+        "geyser", "Old Faithful: waiting times, durations and how these were noted", "R's MASS, " + ZUCCHINI
+    ),
+    "lamb": _series("lamb", "movements of a fetal lamb", "Leroux & Puterman (1992)"),
+    "soap": _series("soap", "weekly sales of a soap", ZUCCHINI),
+    "seizures": _series("seizures", "epileptic seizures by day", ZUCCHINI),
+    "tinnitus": _series("tinnitus", "scores of arousal by day", "the repository HMM_with_TMB"),
+    "wind": _series("wind", "hourly wind at Koeberg", ZUCCHINI),
+    "speed": _series("speed", "response times and accuracy", "R's depmixS4"),
+    "sp500": _series("sp500", "S&P 500 by month", "R's depmixS4"),
+    "gnp": _series("hamilton_gnp", "growth of GNP by quarter", SWITCHING),
+    "fedfunds": _series("fedfunds", "federal funds rate, output gap, inflation", SWITCHING),
+    "areturns": _series("areturns", "absolute returns on stocks by week", SWITCHING),
+    "mumps": _series("mumps", "cases of mumps by month", SWITCHING),
+    "filardo": _series("filardo", "industrial production and a leading index by month", SWITCHING),
+    "chorales": Source(
+        ("jsb-chorales-quarter.json",),
+        "Bach's chorales in quarter notes",
+        "JSON: by part, chorales of steps of MIDI notes",
+        "JSB chorales, in the split of Boulanger-Lewandowski et al. (2012)",
+        _read_notes,
+    ),
 }
 
 

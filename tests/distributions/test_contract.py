@@ -21,6 +21,7 @@ from .pcfg_case import GRAMMAR
 from .segmentation_case import SEGMENTATION
 from .semimarkov_case import SEMIMARKOV
 from .semimarkov_series_case import SEMIMARKOV_SERIES
+from .series_case import SERIES
 
 
 class TestAlignment(StructureContract):
@@ -57,6 +58,10 @@ class TestMixture(StructureContract):
 
 class TestPCFG(StructureContract):
     case = GRAMMAR
+
+
+class TestSeries(StructureContract):
+    case = SERIES
 
 
 class TestSemiMarkov(StructureContract):

@@ -11,6 +11,8 @@ from torch import Tensor
 
 #: From observations, their weights and the distribution to one number (or block of numbers) a cell.
 Term = Callable[[Tensor, Tensor, Any], Tensor]
+#: Distances below so many roundings of the observations are none.
+ROUNDING = 1e3
 
 
 @dataclass
@@ -92,11 +94,11 @@ class Cells:
         shape = self.shapes[name][: len(self.shapes[name]) - self.blocks.get(name, 0)]  # of elements
         own = shape if index is None else index.shape
         tail = each.shape[each.dim() - block :]
-        each = each.sum_to_size((*(1,) * (each.dim() - block - len(own)), *own, *tail)).reshape(*own, *tail)
+        each = each.sum_to_size((*(1,) * (each.dim() - block - len(own)), *own, *tail)).reshape((*own, *tail))
         if index is None:
             return each
         flat = each.new_zeros(shape.numel(), *tail).index_add(0, index.reshape(-1), each.reshape(-1, *tail))
-        return flat.reshape(*shape, *tail)
+        return flat.reshape((*shape, *tail))
 
     def spread(self, name: str, value: Tensor, site: Observations) -> Tensor:
         """A new value of a parameter, as the distribution of a site would have it."""
@@ -132,3 +134,15 @@ def weighted_sum(x: Tensor, w: Tensor, d: Any) -> Tensor:
 def ratio(above: Tensor, below: Tensor, where: Tensor | float = torch.nan) -> Tensor:
     """A ratio; ``where`` nothing is below."""
     return torch.where(below > 0, above / below.clamp(min=torch.finfo(below.dtype).tiny), where)
+
+
+def spread_or_zero(squares: Tensor, n: Tensor, sizes: Tensor) -> Tensor:
+    """Variances from sums of squared distances; zero where they are nothing but rounding, on one observation.
+
+    :param squares: weighted sums of squared distances from means.
+    :param n: weights.
+    :param sizes: weighted sums of squares of the observations themselves.
+    """
+    least = (ROUNDING * torch.finfo(n.dtype).eps) ** 2
+    variance = ratio(squares, n)
+    return torch.where(variance > least * ratio(sizes, n), variance, torch.where(variance.isnan(), variance, 0.0))

@@ -11,8 +11,11 @@ from torch import Tensor
 
 from ... import kernels
 from ...kernels.normal import moments
-from .cells import Cells, ratio, weighted_sum, weights_of
+from .cells import Cells, ratio, spread_or_zero, weighted_sum, weights_of
 from .registry import register
+
+#: The least variance, as a share of the squares that it is the difference of, that has digits enough.
+DIGITS = 1e-6
 
 
 @register(torch.distributions.Normal)
@@ -31,7 +34,8 @@ def normal(cells: Cells, wanted: Set[str]) -> dict[str, Tensor]:
     if "scale" in wanted:
         loc = cells.now(new, "loc")
         squares = cells.total("scale", lambda x, w, d: w * (x - loc(d)) ** 2)
-        new["scale"] = ratio(squares, cells.total("scale", weights_of)).sqrt()
+        sizes = cells.total("scale", lambda x, w, d: w * x**2)
+        new["scale"] = spread_or_zero(squares, cells.total("scale", weights_of), sizes).sqrt()
     return new
 
 
@@ -52,7 +56,9 @@ def _by_state(cells: Cells) -> dict[str, Tensor] | None:
     data = x.detach().reshape(len(x), -1).contiguous().numpy()
     n, s1, s2 = (torch.from_numpy(m.copy()) for m in moments(data, shares, centre.numpy()))
     away = ratio(s1, n)
-    variance = (ratio(s2, n) - away**2).clamp(min=0.0)
+    variance = ratio(s2, n) - away**2
+    if bool((variance < DIGITS * torch.maximum(away**2, DIGITS * (centre + away) ** 2)).any()):
+        return None  # a difference of large numbers, or a state on one observation: distances from the new mean tell
     return {"loc": (centre + away).reshape(shape), "scale": variance.sqrt().reshape(shape)}
 
 

@@ -19,7 +19,8 @@ def poisson(cells: Cells, wanted: Set[str]) -> dict[str, Tensor]:
     if "rate" in cells.priors:
         prior = cells.priors["rate"]
         above, below = above + prior.concentration - 1, below + prior.rate
-    return {"rate": ratio(above, below)}
+    rate = ratio(above, below)
+    return {"rate": rate.clamp(min=torch.finfo(rate.dtype).tiny)}  # a state of zeros has its best rate at the edge
 
 
 @register(torch.distributions.Bernoulli)

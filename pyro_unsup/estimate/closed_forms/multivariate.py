@@ -7,7 +7,7 @@ from collections.abc import Set
 import torch
 from torch import Tensor
 
-from .cells import Cells, ratio, weights_of
+from .cells import Cells, ratio, spread_or_zero, weights_of
 from .registry import register
 
 
@@ -24,6 +24,12 @@ def multivariate_normal(cells: Cells, wanted: Set[str]) -> dict[str, Tensor]:
     name, loc = next(iter(spread)), cells.now(new, "loc")
     n = cells.total(name, weights_of, block=0)
     covariance = ratio(cells.outer(name, lambda x, d: x - loc(d)), n.unsqueeze(-1).unsqueeze(-1))
+    sizes = cells.total(name, lambda x, w, d: w.unsqueeze(-1) * x**2, block=1)
+    own = covariance.diagonal(dim1=-2, dim2=-1)
+    flat = spread_or_zero(own * n.unsqueeze(-1), n.unsqueeze(-1), sizes) == 0  # (*elements, D)
+    covariance = torch.where(
+        flat.any(-1)[..., None, None], 0.0, covariance
+    )  # on one observation: refused by the caller
     if name == "covariance_matrix":
         new[name] = covariance
     else:

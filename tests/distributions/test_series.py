@@ -1,0 +1,381 @@
+"""Chains that emit anything, against enumeration of all paths in plain loops."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import pyro.distributions as dist
+import pytest
+import torch
+from scipy import integrate, stats
+from torch import Tensor
+
+import pyro_unsup as pu
+from pyro_unsup import Chain
+from pyro_unsup.distributions.ragged import pad
+from pyro_unsup.errors import StructureError
+
+from .series_oracle import KINDS, Enumerated, Kind
+
+K, LENGTHS = 3, [3, 0, 1, 2]
+ROWS, LONGEST = sum(LENGTHS), max(LENGTHS)
+close = {"rtol": 1e-10, "atol": 1e-10}
+#: The shape of the batch of the parameters, for values that lie flat and for padded ones.
+LAYOUTS = {
+    "one": ((K,), (K,)),
+    "by step": ((ROWS, K), (LONGEST, K)),
+    "by series": ((len(LENGTHS), 1, K), (len(LENGTHS), 1, K)),
+    "by series and step": ((len(LENGTHS), LONGEST, K), (len(LENGTHS), LONGEST, K)),
+    "draws": ((2, 1, 1, K), (2, 1, 1, K)),
+    "draws by step": ((2, 1, ROWS, K), (2, 1, LONGEST, K)),
+}
+
+
+@pytest.fixture(params=["kernel", "definition"], autouse=True)
+def _both(request: Any) -> Iterator[None]:
+    with pu.kernels.switched_off() if request.param == "definition" else nullcontext():
+        yield
+
+
+def distributions(*shape: int) -> Tensor:
+    return torch.randn(*shape).log_softmax(-1).requires_grad_()
+
+
+class Tried:
+    """A chain over several series, and all paths of each of them."""
+
+    def __init__(self, kind: Kind, layout: str, flat: bool, gaps: bool = False, by_step: bool = False) -> None:
+        self.parameters = kind.draw(*LAYOUTS[layout][0 if flat else 1])
+        self.start = distributions(K)
+        if by_step:
+            self.transition = distributions(*((ROWS,) if flat else (len(LENGTHS), LONGEST)), K, K)
+        else:
+            self.transition = distributions(K, K)
+        self.flat, self.lengths, self.draws = flat, torch.tensor(LENGTHS), 2 if "draws" in layout else 1
+        self.has_draws = "draws" in layout
+        x = kind.values(ROWS)
+        if gaps:
+            x[[1, 4]] = torch.nan
+        self.value = x if flat else pad(x, self.lengths, fill=x[0].flatten()[0].item())
+        self.chain = Chain(
+            self.start, self.transition, kind.build(**self.parameters), self.lengths, flat=flat, by_step=by_step
+        )
+        self.series = [
+            [self._series(kind, layout, x, d, b, by_step) for b in range(len(LENGTHS))] for d in range(self.draws)
+        ]
+
+    def _series(self, kind: Kind, layout: str, x: Tensor, d: int, b: int, by_step: bool) -> Enumerated:
+        begin, rows = sum(LENGTHS[:b]), []
+        for t in range(LENGTHS[b]):
+            at = begin + t if self.flat and layout != "by series and step" else t
+            seen = not bool(x[begin + t].isnan().any())
+            each = [kind.one(self.parameters, d, b, at, k).log_prob(x[begin + t]) for k in range(K)] if seen else []
+            rows.append(torch.stack(each) if seen else torch.zeros(K))
+        density = torch.stack(rows) if rows else torch.zeros(0, K)
+        if not by_step:
+            steps = self.transition.expand(max(LENGTHS[b], 1), K, K)
+        else:
+            steps = self.transition[begin : begin + LENGTHS[b]] if self.flat else self.transition[b]
+        return Enumerated(self.start, steps, density)
+
+    def laid_out(self, name: str) -> Tensor:
+        """A result of all series end to end, after an axis of draws."""
+        each = [torch.cat([getattr(one, name) for one in row if one.length]) for row in self.series]
+        return torch.stack(each)
+
+    def as_found(self, found: Tensor) -> Tensor:
+        """What the chain found, in the same form."""
+        found = found if self.has_draws else found.unsqueeze(0)
+        if self.flat:
+            return found
+        return torch.stack([torch.cat([one[b, :n] for b, n in enumerate(LENGTHS)]) for one in found])
+
+
+def check(tried: Tried) -> None:
+    """Every query about the states."""
+    total = tried.chain.log_prob(tried.value)
+    expected = torch.stack([torch.stack([one.log_z for one in row]) for row in tried.series])
+    torch.testing.assert_close(total if tried.has_draws else total.unsqueeze(0), expected, **close)
+    leaves = [tried.start, tried.transition, *tried.parameters.values()]
+    found = torch.autograd.grad(total.sum(), leaves)
+    wanted = torch.autograd.grad(expected.sum(), leaves)
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other, **close)
+    posterior = tried.chain.posterior(tried.value)
+    for name in ("filtered", "predicted", "smoothed", "pairwise", "step_log_likelihood"):
+        torch.testing.assert_close(tried.as_found(getattr(posterior, name)), tried.laid_out(name), msg=name, **close)
+    assert torch.equal(tried.as_found(posterior.mode()), tried.laid_out("mode"))
+    assert torch.equal(tried.as_found(posterior.mbr()), tried.laid_out("smoothed").argmax(-1))
+    entropy = torch.stack([torch.stack([one.entropy for one in row]) for row in tried.series])
+    torch.testing.assert_close(
+        posterior.entropy if tried.has_draws else posterior.entropy.unsqueeze(0), entropy, **close
+    )
+    assert posterior.sample().shape == posterior.mode().shape
+
+
+@pytest.mark.parametrize("flat", [True, False], ids=["flat", "padded"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_families(kind: str, flat: bool) -> None:
+    check(Tried(KINDS[kind], "one", flat))
+
+
+@pytest.mark.parametrize("flat", [True, False], ids=["flat", "padded"])
+@pytest.mark.parametrize("kind", ["normal", "multivariate normal", "joint"])
+@pytest.mark.parametrize("layout", list(LAYOUTS)[1:])
+def test_parameters_of_their_own(kind: str, layout: str, flat: bool) -> None:
+    check(Tried(KINDS[kind], layout, flat))
+
+
+@pytest.mark.parametrize("flat", [True, False], ids=["flat", "padded"])
+@pytest.mark.parametrize("layout", ["one", "by step", "by series", "draws"])
+@pytest.mark.parametrize("gaps", [False, True], ids=["whole", "gaps"])
+def test_transitions_by_step(layout: str, gaps: bool, flat: bool) -> None:
+    check(Tried(KINDS["normal"], layout, flat, gaps, by_step=True))
+
+
+@pytest.mark.parametrize("flat", [True, False], ids=["flat", "padded"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_missing_steps(kind: str, flat: bool) -> None:
+    check(Tried(KINDS[kind], "one", flat, gaps=True))
+
+
+def test_padding_may_hold_anything() -> None:
+    rate = torch.rand(LONGEST, K) + 1
+    chain = Chain(distributions(K), distributions(K, K), dist.Poisson(rate), torch.tensor([2, 3]))
+    x = torch.tensor([[1.0, 2.0, 0.0], [0.0, 4.0, 1.0]])
+    expected, states = chain.log_prob(x), chain.posterior(x).smoothed
+    for fill in (torch.nan, -7.0):
+        x[0, 2] = fill
+        torch.testing.assert_close(chain.log_prob(x), expected)
+        torch.testing.assert_close(chain.posterior(x).smoothed, states)
+        torch.testing.assert_close(chain.posterior(torch.nn.functional.pad(x, (0, 2), value=fill)).mode()[:, :3],
+                                   chain.posterior(x).mode())  # fmt: skip
+
+
+@pytest.mark.parametrize("second", [False, True], ids=["first order", "second order"])
+@pytest.mark.parametrize("holes", [False, True], ids=["all", "holes"])
+def test_stop_events_second_order_and_any_weights(second: bool, holes: bool) -> None:
+    loc, x, lengths = torch.randn(K), torch.randn(6), [1, 2, 3]
+
+    def table(*shape: int) -> Tensor:  # not normalised
+        found = 3 * torch.randn(*shape)
+        return found.masked_fill(torch.rand(shape) < 0.2, -torch.inf) if holes else found
+
+    start, first = table(K), table(K, K + 1)
+    later = table(K, K, K + 1) if second else None
+    transition, into = (later, first) if later is not None else (first, None)
+    chain = Chain(start, transition, dist.Normal(loc, 1.0), torch.tensor(lengths), into, flat=True)
+    posterior, total, begin = chain.posterior(x), chain.log_prob(x), 0
+    for b, n in enumerate(lengths):
+        part = slice(begin, begin + n)
+        steps = first[:, :K].expand(n, K, K)
+        more = {} if later is None else {"second": later[..., :K], "stop_second": later[..., K]}
+        density = dist.Normal(loc, 1.0).log_prob(x[part, None])
+        one = Enumerated(start, steps, density, first[:, K], **more)
+        torch.testing.assert_close(total[b], one.log_z, **close)
+        if math.isfinite(float(one.log_z)):
+            torch.testing.assert_close(posterior.smoothed[part], one.smoothed, **close)
+            torch.testing.assert_close(posterior.entropy[b], one.entropy, **close)
+            assert torch.equal(posterior.mode()[part], one.mode)
+            if not second:
+                torch.testing.assert_close(posterior.pairwise[part], one.pairwise, **close)
+        else:
+            assert (posterior.mode()[part] == -1).all()
+        begin += n
+
+
+def test_second_order_filtered() -> None:
+    first, later, loc, x = distributions(K, K), distributions(K, K, K), torch.randn(K), torch.randn(4)
+    start = distributions(K)
+    posterior = Chain(start, later, dist.Normal(loc, 1.0), 4, first).posterior(x)
+    one = Enumerated(start, first.expand(4, K, K), dist.Normal(loc, 1.0).log_prob(x[:, None]), second=later)
+    torch.testing.assert_close(posterior.filtered, one.filtered, **close)
+    torch.testing.assert_close(posterior.step_log_likelihood, one.step_log_likelihood, **close)
+    for ask in (lambda: posterior.pairwise, lambda: posterior.predicted, lambda: posterior.forecast(1)):
+        with pytest.raises(StructureError, match="first-order"):
+            ask()
+
+
+def test_paths_are_drawn_by_their_probability() -> None:
+    start, steps, loc, x = distributions(2), distributions(2, 2), torch.randn(2), torch.randn(3)
+    one = Enumerated(start, steps.expand(3, 2, 2), dist.Normal(loc, 1.0).log_prob(x[:, None]))
+    drawn = Chain(start, steps, dist.Normal(loc, 1.0), 3).posterior(x).sample((1000,))
+    number = (drawn * torch.tensor([4, 2, 1])).sum(-1)
+    counts = torch.bincount(number, minlength=8)
+    assert stats.chisquare(counts.numpy(), 1000 * one.posterior.numpy()).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("by_step", [False, True])
+def test_new_data_follow_the_chain(by_step: bool) -> None:
+    start, steps = torch.tensor([0.8, 0.2]), torch.tensor([[0.9, 0.1], [0.4, 0.6]])
+    moves = (steps.log().expand(5, 2, 2) if by_step else steps.log()).clone()
+    chain = Chain(start.log(), moves, dist.Normal(torch.tensor([-9.0, 9.0]), 1.0), torch.tensor([2, 3]), flat=True,
+                  by_step=by_step)  # fmt: skip
+    states = (chain.sample((800,)) > 0).long()  # (draws, 5): far enough apart to tell
+    for series, weights in ((states[:, :2], [2, 1]), (states[:, 2:], [4, 2, 1])):
+        n = series.shape[1]
+        one = Enumerated(start.log(), steps.log().expand(n, 2, 2), torch.zeros(n, 2))
+        counts = torch.bincount((series * torch.tensor(weights)).sum(-1), minlength=2**n)
+        assert stats.chisquare(counts.numpy(), 800 * one.posterior.numpy()).pvalue > 1e-4
+
+
+# -- forecasts
+
+
+@pytest.mark.parametrize("kind", ["normal", "gamma", "poisson", "student", "mixture", "von Mises", "bernoulli"])
+def test_forecasts(kind: str) -> None:
+    family = KINDS[kind]
+    parameters, x = {name: p.detach() for name, p in family.draw(K).items()}, family.values(3)
+    if "df" in parameters:
+        parameters["df"] += 3  # so that there is a variance
+    start, steps = distributions(K).detach(), distributions(K, K).detach()
+    emission = family.build(**parameters)
+    one = Enumerated(start, steps.expand(3, K, K), emission.log_prob(x[:, None]))
+    found = Chain(start, steps, emission, 3).posterior(x).forecast(4)
+    now = one.filtered[-1]
+    for step in range(4):
+        now = now @ steps.exp()
+        torch.testing.assert_close(found.states[step], now, **close)
+        if kind != "von Mises":
+            mean = (now * emission.mean).sum()
+            torch.testing.assert_close(found.mean[step], mean, **close)
+            square = (now * (emission.variance + emission.mean**2)).sum()
+            torch.testing.assert_close(found.variance[step], square - mean**2, **close)
+    grid = family.values(5).unsqueeze(-1)  # a value for all steps
+    functions = {
+        "normal": lambda k, v: stats.norm.cdf(v, parameters["loc"][k], parameters["scale"][k]),
+        "gamma": lambda k, v: stats.gamma.cdf(v, parameters["concentration"][k], scale=1 / parameters["rate"][k]),
+        "poisson": lambda k, v: stats.poisson.cdf(v, parameters["rate"][k]),
+        "student": lambda k, v: stats.t.cdf(v, parameters["df"][k], parameters["loc"][k], parameters["scale"][k]),
+        "bernoulli": lambda k, v: stats.bernoulli.cdf(v, parameters["probs"][k]),
+        "mixture": lambda k, v: sum(
+            float(w) * stats.norm.cdf(v, m, 0.7)
+            for w, m in zip(parameters["logits"][k].softmax(-1), parameters["loc"][k], strict=True)
+        ),
+        "von Mises": lambda k, v: _angle(v, float(parameters["loc"][k]), float(parameters["concentration"][k])),
+    }
+    each = torch.stack([torch.as_tensor(functions[kind](k, grid.numpy())) for k in range(K)], -1)  # (5, 1, K)
+    torch.testing.assert_close(found.cdf(grid), (each * found.states).sum(-1), rtol=1e-6, atol=1e-6)
+    if kind == "von Mises":
+        return
+    levels = torch.tensor([0.01, 0.1, 0.5, 0.9, 0.999])
+    quantiles = found.quantile(levels)
+    assert quantiles.shape == (5, 4)
+    for level, row in zip(levels, quantiles, strict=True):
+        if kind in ("poisson", "bernoulli"):
+            assert (found.cdf(row) >= level - 1e-9).all()
+            assert (found.cdf(row - 1) < level + 1e-9).all()
+            assert torch.equal(row, row.round())
+        else:
+            torch.testing.assert_close(found.cdf(row), level.expand(4), rtol=1e-9, atol=1e-9)
+
+
+def _angle(v: Any, loc: float, concentration: float) -> Any:
+    """P(-pi < X <= v), by integration."""
+    family = stats.vonmises(concentration, loc)
+    return np.array([[integrate.quad(family.pdf, -math.pi, a)[0]] for a in v.ravel()])
+
+
+def test_forecasts_of_several_series_draws_and_what_varies() -> None:
+    x = torch.randn(5)
+    start, steps, loc = distributions(K).detach(), distributions(K, K).detach(), torch.randn(K)
+    both = Chain(start, steps, dist.Normal(loc, 1.0), torch.tensor([2, 3]), flat=True).posterior(x).forecast(2)
+    assert both.states.shape == (2, 2, K)
+    assert both.mean.shape == (2, 2)
+    alone = Chain(start, steps, dist.Normal(loc, 1.0), 3).posterior(x[2:]).forecast(2)
+    torch.testing.assert_close(both.states[1], alone.states, **close)
+    torch.testing.assert_close(both.quantile(0.3)[1], alone.quantile(0.3), **close)
+    many = Chain(start, steps, dist.Normal(torch.stack([loc, -loc]).reshape(2, 1, 1, K), 1.0), torch.tensor([2, 3]),
+                 flat=True).posterior(x).forecast(2)  # fmt: skip
+    assert many.states.shape == (2, 2, 2, K)
+    torch.testing.assert_close(many.states[0], both.states, **close)
+    torch.testing.assert_close(many.mean[0], both.mean, **close)
+    moves = steps.expand(3, K, K).contiguous()
+    varying = Chain(start, moves, dist.Normal(loc.expand(3, K), 1.0), 3, by_step=True).posterior(x[2:])
+    with pytest.raises(StructureError, match="transition="):
+        varying.forecast(2)
+    with pytest.raises(StructureError, match="emission="):
+        varying.forecast(2, transition=moves[:2])
+    with pytest.raises(StructureError, match=r"shape \(\.\.\., 2, 3, 3\), actual \(3, 3, 3\)"):
+        varying.forecast(2, transition=moves, emission=dist.Normal(loc, 1.0))
+    found = varying.forecast(2, transition=moves[:2], emission=dist.Normal(loc.expand(2, K), 1.0))
+    torch.testing.assert_close(found.mean, alone.mean, **close)
+    with pytest.raises(StructureError, match="at least 1 step, actual 0"):
+        varying.forecast(0)
+
+
+def test_a_series_that_has_not_begun_is_forecast_from_its_start() -> None:
+    start, steps, loc, x = distributions(K).detach(), distributions(K, K).detach(), torch.randn(K), torch.randn(2)
+    for lengths in ([2, 0], [0, 2], [0, 0]):
+        chain = Chain(start, steps, dist.Normal(loc, 1.0), torch.tensor(lengths), flat=True)
+        found = chain.posterior(x[: sum(lengths)]).forecast(2).states[lengths.index(0)]
+        torch.testing.assert_close(found, torch.stack([start.exp(), start.exp() @ steps.exp()]), **close)
+
+
+# -- residuals
+
+
+@pytest.mark.parametrize("kind", ["normal", "gamma", "poisson", "student", "exponential", "geometric",
+                                  "negative binomial", "log normal", "bernoulli"])  # fmt: skip
+def test_residuals(kind: str) -> None:
+    family = KINDS[kind]
+    p, x = {name: p.detach() for name, p in family.draw(2).items()}, family.values(3)
+    start, steps = distributions(2), distributions(2, 2)
+    emission = family.build(**p)
+    one = Enumerated(start, steps.expand(3, 2, 2), emission.log_prob(x[:, None]))
+    rivals = {
+        "normal": lambda k: stats.norm(p["loc"][k], p["scale"][k]),
+        "gamma": lambda k: stats.gamma(p["concentration"][k], scale=1 / p["rate"][k]),
+        "poisson": lambda k: stats.poisson(p["rate"][k]),
+        "student": lambda k: stats.t(p["df"][k], p["loc"][k], p["scale"][k]),
+        "exponential": lambda k: stats.expon(scale=1 / p["rate"][k]),
+        "geometric": lambda k: stats.geom(p["probs"][k], -1),
+        "negative binomial": lambda k: stats.nbinom(p["total_count"][k], 1 - p["probs"][k]),
+        "log normal": lambda k: stats.lognorm(p["scale"][k], scale=p["loc"][k].exp()),
+        "bernoulli": lambda k: stats.bernoulli(p["probs"][k]),
+    }
+    whole = kind in ("poisson", "geometric", "negative binomial", "bernoulli")
+    expected = []
+    for t in range(3):
+        upper = sum(float(one.predicted[t, k]) * rivals[kind](k).cdf(float(x[t])) for k in range(2))
+        lower = sum(float(one.predicted[t, k]) * rivals[kind](k).cdf(float(x[t]) - 1) for k in range(2))
+        expected.append(stats.norm.ppf((upper + lower) / 2 if whole else upper))
+    posterior = Chain(start, steps, emission, 3).posterior(x)
+    torch.testing.assert_close(posterior.residuals(), torch.tensor(expected), rtol=1e-7, atol=1e-7)
+    if whole:
+        assert not torch.equal(posterior.residuals(randomise=True), posterior.residuals())
+
+
+def test_residuals_of_a_right_model_are_standard_normal() -> None:
+    start, steps = torch.tensor([0.5, 0.5]).log(), torch.tensor([[0.9, 0.1], [0.2, 0.8]]).log()
+    chain = Chain(start, steps, dist.Poisson(torch.tensor([2.0, 9.0])), 3000)
+    found = chain.posterior(chain.sample()).residuals(randomise=True)
+    assert stats.kstest(found.numpy(), "norm").pvalue > 1e-3
+
+
+@pytest.mark.parametrize("flat", [True, False], ids=["flat", "padded"])
+def test_residuals_of_vectors_gaps_and_several_series(flat: bool) -> None:
+    x, lengths = torch.randn(5, 2), torch.tensor([2, 3])
+    x[1, 0] = torch.nan
+    start, steps, loc = distributions(2).detach(), distributions(2, 2).detach(), torch.randn(2, 2)
+    chain = Chain(start, steps, dist.Normal(loc, 1.0).to_event(1), lengths, flat=flat)
+    found = chain.posterior(x if flat else pad(x, lengths)).residuals()
+    assert found.shape == ((5, 2) if flat else (2, 3, 2))
+    flat_found = found if flat else torch.cat([found[0, :2], found[1]])
+    assert flat_found.isnan().nonzero().tolist() == [[1, 0]]
+    first = (start.exp()[:, None] * torch.special.ndtr(x[0] - loc)).sum(0)
+    torch.testing.assert_close(flat_found[0], torch.special.ndtri(first), **close)
+
+
+def test_what_words_do_not_have() -> None:
+    posterior = Chain(distributions(2), distributions(2, 2), distributions(2, 4), 3).posterior(torch.tensor([0, 3, 1]))
+    for ask in (posterior.residuals, posterior.simulate):
+        with pytest.raises(StructureError, match="give it a distribution as its emission"):
+            ask()
+    with pytest.raises(StructureError, match="table of words"):
+        _ = posterior.forecast(2).mean
+    assert posterior.filtered.shape == (3, 2)
