@@ -196,10 +196,7 @@ class ChainPosterior(Posterior):
         if dist.second_order:
             raise StructureError("predicted probabilities are those of a first-order chain")
         owner = dist.rows.owner.to(before.device)
-        if dist.by_step:
-            moves = dist.steps_by_row()
-        else:
-            moves = dist.spread(dist.table("transition"), owner)[..., :K]
+        moves = dist.steps_by_row() if dist.by_step else dist.spread(dist.table("transition"), owner)[..., :K]
         moved = (before.unsqueeze(-2) @ moves.softmax(-1)).squeeze(-2)
         first = (dist.rows.position == 0).to(before.device).unsqueeze(-1)
         return torch.where(first, dist.spread(dist.table("start"), owner).softmax(-1), moved)

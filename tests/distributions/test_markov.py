@@ -26,5 +26,5 @@ def test_states_that_are_left_for_good_have_no_share() -> None:
 
 
 def test_chains_that_fall_apart_are_refused() -> None:
-    with pytest.raises(StructureError, match="no single stationary distribution.*groups of states"):
+    with pytest.raises(StructureError, match=r"no single stationary distribution.*groups of states"):
         pu.stationary(torch.eye(2).log())
