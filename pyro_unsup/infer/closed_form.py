@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from inspect import getattr_static
 from itertools import count
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.distributions import constraints, transform_to
+from torch.distributions.utils import lazy_property
 
 from ..distributions import Joint, Structure
 from ..distributions.emission import observed_cells
@@ -226,12 +228,14 @@ def _grouped(uses: dict[str, Use], leaves: list[Leaf]) -> Iterator[dict[str, Use
 
 
 def _arguments(fn: Any) -> Iterator[tuple[str, Tensor]]:
-    """The tensors that a distribution was made of, by name. (A property computes others from them.)"""
+    """The tensors that a distribution was made of, by name, without those that it computed from them."""
     # A log-normal distribution keeps its parameters in the normal one inside.
     inside = fn.base_dist if isinstance(fn, torch.distributions.LogNormal) else fn
+    # Of ways to say the same (probs and logits), the one that was given is there first; others are kept when computed.
+    ways = [name for name in inside.__dict__ if isinstance(getattr_static(type(inside), name, None), lazy_property)]
     for name in fn.arg_constraints:
         x = inside.__dict__.get(name)
-        if isinstance(x, Tensor) and x.is_floating_point():
+        if isinstance(x, Tensor) and x.is_floating_point() and name not in ways[1:]:
             yield name, x
 
 

@@ -121,6 +121,27 @@ def pairs(x: Tensor) -> Tensor:
     return torch.stack([x, -x + torch.randn(len(x))], -1)
 
 
+def flags(x: Tensor) -> Tensor:
+    return (x > 0).double()
+
+
+def whole(x: Tensor) -> Tensor:
+    return x.abs().round()
+
+
+def probs(*size: int) -> Tensor:
+    begin = torch.tensor([0.3, 0.6]).reshape(K, *(1 for _ in size)).expand(K, *size).clone()
+    return pyro.param("probs", begin, constraint=constraints.unit_interval)
+
+
+def mixture_classes(x: Tensor) -> None:
+    share = pu.table("share", K)
+    words = pyro.param("probs", torch.tensor([[0.2, 0.3, 0.5], [0.5, 0.3, 0.2]]), constraint=constraints.simplex)
+    with pyro.plate("data", len(x)):
+        z = pyro.sample("z", pu.Categorical(share))
+        pyro.sample("x", dist.Categorical(words[z]), obs=x)
+
+
 def with_gaps(x: Tensor) -> Tensor:
     x = x.clone()
     x[[3, 17]] = torch.nan
@@ -172,6 +193,12 @@ CASES: dict[str, tuple[Callable[[Tensor], None], Callable[[Tensor], Tensor], set
     "mixture of vectors": (mixture_vectors, pairs, {"loc", "cov"}),
     "two sites": (two_sites, same, {"loc"}),
     "with a prior": (with_prior, same, {"loc", "scale"}),
+    "bernoulli": (chain(lambda x: dist.Bernoulli(probs())), flags, {"probs"}),
+    "bernoulli, logits": (chain(lambda x: dist.Bernoulli(logits=loc())), flags, {"loc"}),
+    "bernoulli, vectors": (chain(lambda x: dist.Bernoulli(probs(2)).to_event(1)), lambda x: flags(pairs(x)), {"probs"}),
+    "geometric": (chain(lambda x: dist.Geometric(probs())), whole, {"probs"}),
+    "negative binomial": (chain(lambda x: dist.NegativeBinomial(4.0, probs())), whole, {"probs"}),
+    "mixture of classes": (mixture_classes, lambda x: whole(x).clamp(max=2).long(), set()),  # divided by its sum
     # and what has none
     "regression": (chain(regression), same, set()),
     "affine": (chain(lambda x: dist.Normal(2 * loc() + 1, 1.0)), same, set()),
