@@ -44,6 +44,7 @@ class _Base:
     :param tol: a gain in log-likelihood below this ends training.
     :param random_state: seed of the start.
     :param init_params: letters of the parameters that ``fit`` chooses a start for; others start at what was set.
+    :param verbose: print the log-likelihood of every iteration.
     """
 
     letters: ClassVar[Mapping[str, str]] = {"s": "startprob_", "t": "transmat_"}
@@ -143,7 +144,12 @@ class _Base:
         return float(found.log_partition.sum()), found.smoothed.numpy()
 
     def decode(self, X: Any, lengths: Any = None, algorithm: str = "viterbi") -> tuple[float, Array]:
-        """The best states, (N,), and their log-probability: of the path (``viterbi``), or state by state (``map``)."""
+        """The best states, (N,), and their log-probability.
+
+        :param X: (N, D) observations, all series end to end.
+        :param lengths: observations of each series.
+        :param algorithm: ``viterbi`` for the best path, ``map`` for the best state of each observation.
+        """
         found = self.posterior(X, lengths)
         if algorithm == "map":
             return float(found.smoothed.max(-1).values.sum()), found.mbr().numpy()
@@ -172,7 +178,7 @@ class _Base:
         return drawn.reshape(n_samples, -1).numpy(), states.numpy()
 
     def get_stationary_distribution(self) -> Array:
-        """Shares of the states in the long run."""
+        """Shares of the states in the long run, (n_components,)."""
         return stationary(torch.as_tensor(self.transmat_, dtype=torch.float64).log()).exp().numpy()
 
     def aic(self, X: Any, lengths: Any = None) -> float:
@@ -211,7 +217,7 @@ class GaussianHMM(_Base):
     >>> X = np.concatenate([rng.normal(-3, 1, (50, 1)), rng.normal(3, 1, (50, 1))])
     >>> model = hmm.GaussianHMM(n_components=2, n_iter=50, random_state=1).fit(X)
     >>> model.means_.round(1).tolist(), model.predict(X)[[0, -1]].tolist()
-    ([[-2.9], [3.1]], [0, 1])
+    ([[-2.9], [3.0]], [0, 1])
     """
 
     letters: ClassVar[Mapping[str, str]] = {**_Base.letters, "m": "means_", "c": "covars_"}

@@ -118,7 +118,7 @@ OWN: Mapping[str, Mapping[str, str]] = {
 
 @runtime_checkable
 class Describable(Protocol):
-    """Something that says how it is built again. Its class has a way back, ``from_settings(plain, tensors)``.
+    """An object that tells its settings. Its class builds it again by ``from_settings(plain, tensors)``.
 
     >>> import pyro_unsup as pu
     >>> plain, tensors = pu.models.Clusterer(clusters=2, vocab=3).settings()

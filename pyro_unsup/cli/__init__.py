@@ -1,7 +1,7 @@
-"""The command line: ``pyro-unsup demo | fit | sample | predict | evaluate | show | reproduce``.
+"""The command line: ``pyro-unsup demo | fit | sample | predict | forecast | evaluate | show | reproduce``.
 
-Results go to standard output and nothing else does, so that output pipes; what is said to the reader goes to standard
-error. Exit codes: 0 done, 2 bad input or usage (one line says what, with file and line), 130 interrupted.
+Only results go to standard output, so that it can be piped. Messages go to standard error. Exit codes: 0 done, 2 bad
+input or usage (one line says what, with file and line), 130 interrupted.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ WRITES_FILES = ("demo", "fit", "sample")  # the commands whose result is not the
 
 
 class _Commands(TyperGroup):
-    """The commands in the order of use, and the one place where errors become a line and an exit code."""
+    """Lists the commands in the order of use, and turns errors into one line and an exit code."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return ["demo", "fit", "sample", "predict", "evaluate", "show", "reproduce"]
+        return ["demo", "fit", "sample", "predict", "forecast", "evaluate", "show", "reproduce"]
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         utf8_stdout()
@@ -56,7 +56,7 @@ class _Commands(TyperGroup):
 
 
 def _silence() -> None:
-    """Send what is still in the buffer of standard output nowhere, so that flushing it at the exit cannot fail."""
+    """Discard what is still in the buffer of standard output, so that flushing it at the exit cannot fail."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
@@ -127,7 +127,7 @@ def main(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
     ] = False,
 ) -> None:
-    """Learn hidden structure from unlabelled text.
+    """Learn hidden structure from unlabelled text and time series.
 
     Start with `pyro-unsup demo`. A file may be plain, gzip, bzip2 or xz; - is standard input.
     """

@@ -1,4 +1,4 @@
-"""A board on which restarts in several processes note how far they are, and from which the screen reads."""
+"""A board for restarts in several processes: each writes its progress there, and the terminal shows it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BAR_WIDTH = 24
 
 @dataclass(frozen=True)
 class Board:
-    """One row a restart, in a file that all processes map; after them a row that tells everyone to stop.
+    """One row for each restart, in a file that all processes map. The last row tells all of them to stop.
 
     :param path: the file.
     :param restarts: rows.
@@ -42,7 +42,7 @@ class Board:
         return np.memmap(self.path, dtype=np.float64, mode="r+", shape=(self.restarts + 1, len(COLUMNS)))
 
     def note(self, restart: int, info: Info) -> bool:
-        """Write down an iteration. True if the run is to stop."""
+        """Write down an iteration. Returns True if the run should stop."""
         beta = np.nan if info.beta is None else info.beta
         self._cells[restart] = info.iteration, info.objective, info.change, beta, RUNNING
         return self.stopped

@@ -19,7 +19,6 @@ from ..errors import InputError
 from ..tasks.option import Given, Option
 from ..tasks.task import Task
 from ..tasks.texts import BY_NUMBER, by_number_only
-from . import options
 
 if TYPE_CHECKING:
     from ..results import Fit, Samples
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 #: What is done with a saved model. Of samples there are only the last two.
 USES = {
     "predict": "Find the hidden structure of new text by a model, and write it out.",
+    "forecast": "Forecast what comes after the end of time series.",
     "evaluate": "Score a model, or samples, on data with gold structure.",
     "show": "Show what a model is and what it has learned, or what samples say.",
 }
@@ -43,18 +43,12 @@ class ByTask(TyperGroup):
         task = tasks.find(cmd_name) if cmd_name in registry.names("tasks") else None
         if task is None or name not in task.commands:
             return None
-        own = task.commands[name]
-        if name == "sample":
-            every = options.sampling(task)
-        else:
-            every = (*options.training(task), *options.algorithm(task), *options.beliefs(task))
-        arguments = [replace(options.FILE, help=own.file), *(one for one in own.options if one.positional)]
-        others = [one for one in own.options if not one.positional]
-        return command(cmd_name, own.help, [*arguments, *others, *every], lambda given: _runner(name)(task, given))
+        words = task.commands[name].help
+        return command(cmd_name, words, task.options(name), lambda given: _runner(name)(task, given))
 
 
 class ByModel(TyperCommand):
-    """A command on a saved model: what it does and takes is up to the model's task, so the model is looked at first.
+    """A command on a saved model. The task of the model decides its options, so the model is read first.
 
     The name of a task in the place of the folder does as well to ask for help.
     """
@@ -81,24 +75,20 @@ class ByModel(TyperCommand):
         if task is None:
             return super().make_context(info_name, args, parent, **extra)
         sampled = found is not None and not hasattr(found, "weights")
-        own = task.commands.get(f"{name}_samples" if sampled else name)
+        use = f"{name}_samples" if sampled else name
+        own = task.commands.get(use)
         if own is None and sampled and name == "predict":
-            raise InputError("holds samples, of which there are evaluate and show, not predict", folder)
+            raise InputError("holds samples; evaluate and show take samples, predict needs a model", folder)
         if own is None:
             kind = task.name if found is None else type(found.model).__name__
-            what, use = (f"samples of a {kind}", "pu.Samples.load") if sampled else (f"a {kind}", "pu.load")
-            raise InputError(f"{what}, for which the command line has no {name}: use {use}", folder)
-        wanted = [options.SAMPLES if sampled else options.FOLDER]
-        wanted += [replace(options.FILE, help=own.file)] if own.file else []
-        wanted += sorted(own.options, key=lambda one: not one.positional)
-        wanted += {"predict": [options.OUT_FILE], "evaluate": [options.SCORES_JSON]}.get(name, [options.JSON])
-        wanted += [options.WHICH] if sampled and name == "evaluate" else []
+            what, instead = (f"samples of a {kind}", "pu.Samples.load") if sampled else (f"a {kind}", "pu.load")
+            raise InputError(f"{what}, for which the command line has no {name}: use {instead}", folder)
 
         def run(given: Given) -> None:
             loaded = found if given.folder == folder else _load(given.folder)
-            _runner(f"{name}_samples" if sampled else name)(task, loaded, given)
+            _runner(use)(task, loaded, given)
 
-        made = command(name, own.help, [replace(one, panel=None) for one in wanted], run)
+        made = command(name, own.help, [replace(one, panel=None) for one in task.options(use)], run)
         return made.make_context(info_name, args, parent, **extra)
 
 
@@ -128,7 +118,7 @@ def _parameter(option: Option) -> inspect.Parameter:
     if option.positional:
         said: Any = typer.Argument(**words, show_default=False)
     else:
-        names = option.spelt.split(",") if option.off is None else [f"{option.spelt}/{option.off}"]
+        names = option.flag.split(",") if option.off is None else [f"{option.flag}/{option.off}"]
         shown = option.shown if option.shown is not None else default is not None
         said = typer.Option(*names, **words, show_default=shown, rich_help_panel=option.panel)
     return inspect.Parameter(

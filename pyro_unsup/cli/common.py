@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 BAD_INPUT, INTERRUPTED = 2, 130  # exit codes
-MAX_SEED = 2**63 - 1 - 1000  # what generators take, less room for restarts to count up from it
 
 
 def console(stderr: bool = False) -> Console:
@@ -30,7 +29,7 @@ def console(stderr: bool = False) -> Console:
 
 
 def folder_of(out: str) -> Path:
-    """The folder that ``--out`` names, with a name of its own that a checkpoint can lie beside."""
+    """The folder that ``--out`` names, as a path with a name, so that a checkpoint folder can lie beside it."""
     return Path(out) if Path(out).name not in ("", "..") else Path(out).resolve()
 
 

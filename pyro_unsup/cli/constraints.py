@@ -141,7 +141,7 @@ def _plain(text: str) -> str:
 
 
 def _look_up(name: str, labels: list[str], vocab: Any) -> None:
-    """Tell which labels a text does not have; refuse, if it has none of them."""
+    """Warn of labels that the text does not have. Refuse if it has none of them."""
     strange = [one for one in dict.fromkeys(labels) if one not in vocab]
     if not vocab or not strange:
         return

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import InputError
+from ..tasks.shared_options import MAX_SEED
 from .board import Board, board_of
-from .common import MAX_SEED, console
+from .common import console
 from .pages import opening, sample, say, scores_page, starts_page, tags_page
 
 if TYPE_CHECKING:
@@ -37,7 +38,10 @@ def demo(
     out: Annotated[
         str, typer.Option("--out", "-o", metavar="DIR", help="Where to put text, model and pictures.")
     ] = "pyro-unsup-demo",
-    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Another seed, another text and other starts.")] = 0,
+    seed: Annotated[
+        int,
+        typer.Option(metavar="NUMBER", min=0, max=MAX_SEED, help="Another seed gives another text and other starts."),
+    ] = 0,
 ) -> None:
     """See it work: draw a text from a small grammar, find its parts of speech, and look at what was found.
 

@@ -18,11 +18,11 @@ from ..infer.init import from_weights, noise
 from ..infer.schedules import Loosen, fixed, geometric
 from ..infer.stepwise import check_power
 from ..tasks.option import Given, spelt
+from ..tasks.shared_options import BATCH_SIZE
 from ..tasks.task import Task
 from ..tasks.texts import belongs, finite, say
 from ..tasks.values import Plan
 from .constraints import component_of
-from .options import BATCH_SIZE
 
 if TYPE_CHECKING:
     from ..infer import Initial
@@ -56,7 +56,8 @@ def check(task: Task, given: Given) -> None:
         belongs(given, "constraint", "free", "evenly")
         for text in given.constraint or ():
             component_of(text, task)
-        _polytope(given)
+        if given.constraint:
+            _polytope(given)
 
 
 def weighing(given: Given) -> list[str]:
@@ -86,7 +87,7 @@ def engine_of(task: Task, model: Any, plan: Plan, given: Given) -> Engine:
             first, factor = task.recipe.betas
             first = first if given.beta_start is None else given.beta_start
             factor = factor if given.beta_factor is None else given.beta_factor
-            # Interchangeable states have to be shaken apart.
+            # Interchangeable states need noise to become different.
             shake: dict[str, Any] = {} if plan.start is None else {"jitter": 0.0}
             return Anneal(model, estimate, start, schedule=geometric(first, factor), toward=plan.toward, **shake)
         model = harden(model) if given.viterbi else model
@@ -110,8 +111,11 @@ def _estimate(plan: Plan, given: Given, fit_start: bool) -> Estimate:
         return plan.estimate or (AddLambda(given.smooth) if given.smooth else Normalise())
     found, kappa = plan.templates(), given.features
     if isinstance(found, Mapping):
-        return {table: LogLinear(own, kappa, fit_start=fit_start) for table, own in found.items()}
-    return LogLinear(found, kappa, fit_start=fit_start)
+        return {
+            table: LogLinear(own, kappa, fit_start=fit_start, begin_with=plan.features.get(table))
+            for table, own in found.items()
+        }
+    return LogLinear(found, kappa, fit_start=fit_start, begin_with=next(iter(plan.features.values()), None))
 
 
 def _polytope(given: Given) -> Loosen:

@@ -14,12 +14,12 @@ from ..infer.init import from_weights
 from ..infer.processes import LostProcess, by_first
 from ..results import Reason, load
 from ..results.storage import may_write
-from ..tasks.option import Given, spelt
+from ..tasks.option import Given
+from ..tasks.shared_options import BATCH_SIZE
 from ..tasks.shown import printable
 from ..tasks.task import Task
 from ..tasks.texts import finite, say
-from ..tasks.values import Plan, Recipe
-from . import options
+from ..tasks.values import Plan
 from .common import INTERRUPTED, folder_of
 from .engines import check, engine_of, weighing
 from .streams import Reading, check_stream, follow
@@ -36,12 +36,14 @@ def fit(task: Task, given: Given) -> None:
     Checkpoint.may_start(Checkpoint.beside(target), given.resume, given.overwrite)
     for name in ("tolerance", "smooth", "noise"):
         finite(name, getattr(given, name))
-    given, recipe = _recommended(task, given)
+    given, recipe = task.recommended(given)
+    if given.tolerance is None:
+        given.tolerance = task.recipe.tolerance
     check(task, given)
     if not task.streams:
         given.vocab_from = None
     if given.vocab_from is not None:
-        check_stream(given)
+        check_stream(task, given)
     task.check(given)
     data, model, tokens, checksums = _read(task, given)
     plan = task.plan(model, data, given)
@@ -106,54 +108,43 @@ def fit(task: Task, given: Given) -> None:
     say(f"saved in {given.out}; see it with: pyro-unsup show {given.out}")
 
 
-def _recommended(task: Task, given: Given) -> tuple[Given, Recipe | None]:
-    """The options with those of the recipe, and the recipe, if no option says how to learn."""
-    how = [one.name for one in [*options.algorithm(task), *options.beliefs(task)] if one.name != "algorithm"]
-    given_values = (getattr(given, name) for name in ["smooth", *how])
-    told = any(value is not None and value is not False for value in given_values)  # 0 is a value
-    if told or given.algorithm == "em" or not task.takes_recipe(given) or not task.recipe.options:
-        return given, None
-    chosen = copy(given)
-    for name, value in task.recipe.options.items():
-        setattr(chosen, name, value)
-    return chosen, task.recipe
-
-
 def _read(task: Task, given: Given) -> tuple[Any, Any, int, dict[str, str]]:
-    """Data, model, how many tokens the data have (0 if that is not known), and what makes the data the same."""
+    """Data, model, number of tokens (0 if unknown), and checksums of the data."""
     if given.vocab_from is None:
         data, model, size = task.prepare(given.file, given)
         say(f"{printable(given.file)}: {size}; {model!r}")
         return data, model, task.tokens(data), {"text": digest(*task.same_data(data))}
     sized = copy(given)
-    sized.batch_size = given.batch_size or options.BATCH_SIZE
+    sized.batch_size = given.batch_size or BATCH_SIZE
     stream = task.stream(sized)
     say(f"{printable(given.vocab_from)}: {stream.model!r}")
     return Reading(given.file, iter(stream.batches)), stream.model, 0, {"vocabulary": digest(*stream.known)}
 
 
 def _further(plan: Plan, model: Any, given: Given) -> Plan:
-    """Start from the weights of a saved model, which has to be the same one."""
+    """Start from the weights of a saved model. It must have the same tables and words."""
     saved = load(given.from_model).unhandled()
-    same = repr(saved.model) == repr(model) and all(
+    before, now = repr(saved.model), repr(model)
+    same_words = before != now or all(
         list(getattr(saved.model, name)) == list(getattr(model, name))
         for name in ("vocab", "source", "target", "tags")
         if hasattr(getattr(model, name, None), "__iter__")
     )
-    if not same:
+    if before != now or not same_words:
+        made = f"make {now:.200}" if same_words else "make such a model with other words"
         raise InputError(
-            f"holds {saved.model!r:.200}, and this text and these options make {model!r:.200} with other words: "
-            "--from needs the same text and options as before", given.from_model
-        )  # fmt: skip
-    return replace(plan, start=from_weights(saved), noise=0.0)
+            f"holds {before:.200}, but this text and these options {made}: --from needs the same text and options as "
+            "before",
+            given.from_model,
+        )
+    features = {table: (names, saved.memory[key]) for key, names in saved.features.items() for table in names.tables}
+    return replace(plan, start=from_weights(saved), noise=0.0, features=features)
 
 
 def _identity(task: Task, model: Any, checksums: dict[str, str], given: Given) -> dict[str, Any]:
     """What makes a run the same run."""
-    how = [one for one in [*options.algorithm(task), *options.beliefs(task)] if one.name != "vocab_from"]
-    every = {spelt(name): getattr(given, name) for name in ["smooth", "noise", "seed", *(one.name for one in how)]}
     own = {name: digest(*parts) for name, parts in task.same_model(model).items()}
-    return {"model": task.name, **task.same_options(given), **every, "--from": given.from_model, **checksums, **own}
+    return {"model": task.name, **task.same_options(given), **checksums, **own}
 
 
 def _remarks(task: Task, found: Fit, data: Any, capped: bool, given: Given) -> Iterator[str]:

@@ -31,9 +31,12 @@ def reproduce(
         list[str] | None, typer.Option("--only", metavar="TABLE", help="This table; may be given several times.")
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option("--seeds", min=1, help="Runs of a row, from seed 0 on; by default as listed.")
+        int | None,
+        typer.Option("--seeds", metavar="NUMBER", min=1, help="Runs of a row, from seed 0 on; by default as listed."),
     ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Runs at a time, each on one thread.")] = 1,
+    jobs: Annotated[
+        int, typer.Option("--jobs", metavar="NUMBER", min=1, help="Runs at a time, each on one thread.")
+    ] = 1,
     small: Annotated[
         bool, typer.Option("--small", help="A little text and few iterations, to see in some minutes that it runs.")
     ] = False,

@@ -12,7 +12,7 @@ from ..infer import CollapsedGibbs
 from ..infer.sampling import Plan
 from ..infer.schedules import Cooling
 from ..results.sample_storage import SAMPLES
-from ..tasks.option import Given, spelt
+from ..tasks.option import Given
 from ..tasks.shown import printable
 from ..tasks.task import Task
 from ..tasks.texts import say
@@ -23,9 +23,6 @@ from .training import Checkpoint, digest, stopping
 
 if TYPE_CHECKING:
     from ..results.samples import Samples
-
-#: Options that make a run the same run. More chains may be asked for when it goes on: each is on its own.
-SAME = ("alpha", "beta", "hyper", "hyperprior", "sweeps", "burn_in", "thin", "seed", "anneal")
 
 
 def sample(task: Task, given: Given) -> None:
@@ -39,9 +36,8 @@ def sample(task: Task, given: Given) -> None:
     data, model, size = task.prepare(given.file, given, sampled=True)
     say(f"{printable(given.file)}: {size}; {model!r}")
     kernel = _kernel(model, given)
-    options = {spelt(name): getattr(given, name) for name in SAME} | {"--how": _how(given)} | task.same_options(given)
     checksums = {name: digest(*parts) for name, parts in task.same_model(model).items()}
-    identity = {**options, "text": digest(*task.same_data(data)), **checksums}
+    identity = {**task.same_options(given, "sample"), "text": digest(*task.same_data(data)), **checksums}
     checkpoint = Checkpoint(beside, {"model": f"samples of a {task.name}", **identity})
     resumed = checkpoint.open(given.resume)
     if resumed:

@@ -17,15 +17,22 @@ if TYPE_CHECKING:
     from ..infer.loop import Info
     from ..results import Fit
     from ..tasks.batches import Batches
+    from ..tasks.task import Task
 
 
-def check_stream(given: Given) -> None:
+def check_stream(task: Task, given: Given) -> None:
     """Refuse options that a stream has no use for."""
     if not given.stepwise:
         raise UnsupError("--vocab-from belongs to --stepwise; add that, or leave it out")
     if given.vocab_from == given.file:
         raise UnsupError("--vocab-from is FILE itself; leave it out, or name another text that has the same words")
-    usual = {"max_iterations": None, "jobs": None, "order_seed": None, "restarts": 1, "tolerance": 1e-6}
+    usual = {
+        "max_iterations": None,
+        "jobs": None,
+        "order_seed": None,
+        "restarts": 1,
+        "tolerance": task.recipe.tolerance,
+    }
     usual["from_model"] = None
     asked = [name for name, value in usual.items() if getattr(given, name) != value]
     if asked:
@@ -66,7 +73,7 @@ class Reading:
         return batch
 
     def stop(self) -> None:
-        """End, after the mini-batch that is being learned from; at once if none is, for the next may never come."""
+        """Stop after the current mini-batch. If none is being learned from, stop at once: the next may never come."""
         self.stopped = True
         if self._waiting:
             raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""A run of training that may be interrupted: checkpoints beside the output, and going on from them."""
+"""Training that may be interrupted: checkpoints beside the output, and how a run resumes from them."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def _threads(number: int) -> Iterator[None]:
 
 @contextmanager
 def _no_workers_left() -> Iterator[None]:
-    """End the processes that restarts ran in; by themselves they would wait for more, and hold up the exit."""
+    """End the processes that restarts ran in. Otherwise they would wait for more work and delay the exit."""
     from joblib.externals.loky import get_reusable_executor  # joblib is slow to import, and one start does without
 
     try:

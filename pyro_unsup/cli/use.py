@@ -1,4 +1,4 @@
-"""What is done with a saved model, or with samples: ``predict``, ``evaluate`` and ``show``."""
+"""What is done with a saved model, or with samples: ``predict``, ``forecast``, ``evaluate`` and ``show``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..data import files
 from ..errors import InputError
 from ..tasks.option import Given
 from ..tasks.task import Task
@@ -31,6 +32,13 @@ def predict(task: Task, fit: Fit, given: Given) -> None:
     sys.stdout.flush()
     if decoded is not None and not warned:
         _say_unknown(task, text, decoded)
+
+
+def forecast(task: Task, fit: Fit, given: Given) -> None:
+    """Write what comes after the end of the data."""
+    data = task.read_new(fit, given)
+    with files.write_text(given.out) as stream:
+        stream.writelines(f"{line}\n" for line in task.forecast(fit, data, given))
 
 
 def evaluate(task: Task, fit: Fit, given: Given) -> None:

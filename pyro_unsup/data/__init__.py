@@ -119,7 +119,7 @@ def read(
 def _opened(
     path: str | os.PathLike[str], lowercase: bool = False, min_count: int = 1, vocab: Vocab | None = None, **others: Any
 ) -> Corpus:
-    """A corpus on disk. What readers do to words has been done when it was written."""
+    """A corpus on disk. Options of readers, such as lower case, had to be given when it was written."""
     if lowercase or min_count > 1:
         which = "lowercase" if lowercase else "min_count"
         raise InputError(f"a saved corpus cannot be changed while it is read; leave out {which}", path)

@@ -24,6 +24,7 @@ def write_brackets(
     brackets: Any,  # (brackets, 3)
     out: str | os.PathLike[str] | TextIO,
     label: str = LABEL,
+    space: str | None = None,
 ) -> None:
     """Write one tree a line: ``(X (DT the) (X (NN dog) (VBZ barks)))``. A file appears only when it is complete.
 
@@ -34,6 +35,8 @@ def write_brackets(
     :param brackets: rows (sentence, start, end), such as a parser predicts; None for the corpus's own.
     :param out: a path, ``-`` for standard output, or an open text stream.
     :param label: what the constituents are called.
+    :param space: what to write for white space inside a word, such as ``_``. By default it is an error, for trees could
+        not be read back.
 
     >>> import sys
     >>> from pyro_unsup.data import Corpus, Vocab, write_brackets
@@ -43,13 +46,18 @@ def write_brackets(
     """
     rows = _rows(corpus, brackets)
     names = [] if corpus.tags is None or corpus.tagset is None else corpus.tagset.decode(np.unique(corpus.tags))
-    for one in (label, *names, *corpus.vocab.decode(np.unique(corpus.words))):
+    used = corpus.vocab.decode(np.unique(corpus.words))
+    for one in (label, *names, *(used if space is None else (space.join(word.split()) for word in used))):
         if one.split() != [one] or "\0" in one:
             raise InputError(f"{show(one)} cannot be written in brackets, expected text without white space; rename it")
+
+    def spelt(word: str) -> str:
+        return (word if space is None else space.join(word.split())).translate(_ESCAPES)
+
     with write_text(out) as stream:
         for words, tags, opening, closing in _sentences(corpus, rows):
             pieces = (
-                f"({label} " * before + f"({tag.translate(_ESCAPES)} {word.translate(_ESCAPES)})" + ")" * after
+                f"({label} " * before + f"({tag.translate(_ESCAPES)} {spelt(word)})" + ")" * after
                 for word, tag, before, after in zip(words, tags, opening, closing, strict=True)
             )
             stream.write(" ".join(pieces) + "\n")

@@ -83,7 +83,7 @@ def read_conllu(
 
 
 def word_cells(lines: Iterable[str], column: int) -> list[str]:
-    """A column of a CoNLL-U file that has been read before, word by word: ranges and empty nodes have no place in it.
+    """A column of a CoNLL-U file that has been checked before, word by word, without ranges and empty nodes.
 
     >>> from pyro_unsup.data.conllu import FORM, word_cells
     >>> word_cells(["# a comment", "1-2\\tdes" + "\\t_" * 8, "1\\tde" + "\\t_" * 8, "2\\tles" + "\\t_" * 8, ""], FORM)

@@ -10,15 +10,17 @@ from typing import Any, Literal, TextIO
 import numpy as np
 
 from pyro_unsup.data.arrays import IntArray, check_length
-from pyro_unsup.data.conllu import DEPREL, DEPS, HEAD, ID, UPOS, XPOS, read_conllu
+from pyro_unsup.data.conllu import DEPREL, DEPS, HEAD, ID, UPOS, XPOS, read_conllu, word_cells
 from pyro_unsup.data.corpus import Corpus
 from pyro_unsup.data.files import write_text
 from pyro_unsup.data.lines import check_cell
 from pyro_unsup.data.opening import open_text
 from pyro_unsup.errors import InputError
 
-#: Relations: of the root, of any other word, and of one whose head is not known.
-ROOT, OTHER, UNKNOWN = "root", "dep", "_"
+#: Relations: of the root, of punctuation, of any other word, and of one whose head is not known.
+ROOT, PUNCTUATION, OTHER, UNKNOWN = "root", "punct", "dep", "_"
+#: The universal tag of punctuation. Universal Dependencies wants the relation ``punct`` for it.
+PUNCT = "PUNCT"
 
 
 def write_conllu(
@@ -29,7 +31,8 @@ def write_conllu(
 ) -> None:
     """Write words, tags and heads. A file appears only when it is complete; :func:`.read_conllu` reads it back.
 
-    The relation of the root is ``root``, that of other words ``dep``. A sentence without words is left out.
+    The relation of the root is ``root``, that of words with the universal tag ``PUNCT`` is ``punct``, that of others
+    ``dep``. A sentence without words is left out.
 
     :param heads: such as a parser predicts, 0 for the root and -1 (written ``_``) where not known: one root a
         sentence and no cycles. None for the corpus's own.
@@ -67,8 +70,9 @@ def write_heads(
 ) -> None:
     """Write a CoNLL-U file again with other heads: all else stays, comments, ranges and empty nodes too.
 
-    HEAD, DEPREL and DEPS of every word change. The relation of the root is ``root``, that of other words ``dep``. DEPS
-    says the same where the sentence had enhanced dependencies or empty nodes, and is ``_`` elsewhere.
+    HEAD, DEPREL and DEPS of every word change. The relation of the root is ``root``, that of words with the universal
+    tag ``PUNCT`` is ``punct``, that of others ``dep``. DEPS says the same where the sentence had enhanced dependencies
+    or empty nodes, and is ``_`` elsewhere.
 
     :param source: the file, or its lines. It may be overwritten: it is read to its end before anything is written.
     :param heads: one a word of the file, 0 for the root and -1 (written ``_``) where not known: one root a sentence
@@ -85,7 +89,8 @@ def write_heads(
     2  sleep  _  VBP  _  _  0  root  _  _
     """
     lines, text = _source(source)
-    arcs = [_arc(head) for head in _checked(text, heads).tolist()]
+    pairs = zip(_checked(text, heads).tolist(), word_cells(lines, UPOS), strict=True)
+    arcs = [_arc(head, tag == PUNCT) for head, tag in pairs]
     enhanced = np.repeat(_enhanced(lines), text.lengths).tolist()
     deps = [f"{head}:{relation}" if yes else UNKNOWN for (head, relation), yes in zip(arcs, enhanced, strict=True)]
     cells = [(*arc, more if arc[0] != UNKNOWN else UNKNOWN) for arc, more in zip(arcs, deps, strict=True)]
@@ -167,11 +172,15 @@ def _changed(lines: Sequence[str], columns: tuple[int, ...], cells: Sequence[tup
 def row_of(number: int, word: str, tag: str, head: int, column: str) -> str:
     """The line of a word, of which no more is known than its tag, by its column, and perhaps its head."""
     both = f"{tag}\t_" if column == "upos" else f"_\t{tag}"
-    return "\t".join((str(number), word, "_", both, "_", *_arc(head), "_", "_")) + "\n"
+    arc = _arc(head, column == "upos" and tag == PUNCT)
+    return "\t".join((str(number), word, "_", both, "_", *arc, "_", "_")) + "\n"
 
 
-def _arc(head: int) -> tuple[str, str]:
-    return (UNKNOWN, UNKNOWN) if head < 0 else (str(head), OTHER if head else ROOT)
+def _arc(head: int, punctuation: bool = False) -> tuple[str, str]:
+    """HEAD and DEPREL of a word."""
+    if head < 0:
+        return UNKNOWN, UNKNOWN
+    return str(head), (PUNCTUATION if punctuation else OTHER) if head else ROOT
 
 
 def _checked(corpus: Corpus, heads: Any) -> IntArray:

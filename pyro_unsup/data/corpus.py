@@ -194,7 +194,7 @@ class Corpus:
         return self.tags, self.tagset
 
     def _with(self, **changes: Any) -> Corpus:
-        """A copy with some fields changed that are right by construction: it skips the checks."""
+        """A copy with some fields changed. The new values are known to be right, so nothing is checked."""
         made = object.__new__(Corpus)
         for field in fields(self):
             object.__setattr__(made, field.name, changes.get(field.name, getattr(self, field.name)))

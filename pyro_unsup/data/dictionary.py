@@ -216,7 +216,7 @@ class TagDictionary:
 
 
 def _empty(tags: int, words: int) -> npt.NDArray[np.bool_]:
-    """A table in which nothing is allowed yet; an error if a file of that many tags must be something else."""
+    """A table in which nothing is allowed yet. Raise if there are so many tags that the file is no dictionary."""
     if tags * words > MOST_CELLS:
         raise InputError(f"{tags:,} tags for {words:,} words are too many, expected a few tags; is this a dictionary?")
     return np.zeros((tags, words), dtype=np.bool_)

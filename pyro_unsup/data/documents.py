@@ -276,7 +276,7 @@ class Documents:
         return opened(cls, folder, "documents", _VOCABS, _ARRAYS, mmap)
 
     def _with(self, **changes: Any) -> Documents:
-        """A copy with some fields changed that are right by construction: it skips the checks."""
+        """A copy with some fields changed. The new values are known to be right, so nothing is checked."""
         made = object.__new__(Documents)
         for field in fields(self):
             object.__setattr__(made, field.name, changes.get(field.name, getattr(self, field.name)))

@@ -28,7 +28,7 @@ MAX_HEAD = 2 << 30  # bytes of a description, which holds a vocabulary
 
 
 class _Text(TextIOWrapper):
-    """A text that may begin with what looks like a byte order mark: readers drop one, so it is written twice."""
+    """A text that may begin with a byte order mark. Readers drop one, so it is written twice."""
 
     _begun = False
 

@@ -69,7 +69,7 @@ def _check(piece: Corpus, head: dict[str, Any], first: dict[str, Any], names: An
 
 
 class _Growing:
-    """A ``.npy`` file that grows at its end. How long it is, is put in its header when it is finished."""
+    """A ``.npy`` file that grows at its end. Its header gets the length when the file is finished."""
 
     def __init__(self, stream: BinaryIO, like: npt.NDArray[Any], offsets: bool) -> None:
         self._stream, self._offsets = stream, offsets

@@ -35,7 +35,7 @@ def opened(
     arrays: Mapping[str, str],
     mmap: bool,
 ) -> T:
-    """A collection that was written by its vocabularies and arrays, checked as one that is made anew.
+    """A saved collection, built again from its vocabularies and arrays, with all checks.
 
     :param arrays: the dtype of each array that may be there.
     :param mmap: leave them on disk.

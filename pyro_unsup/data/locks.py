@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager, suppress
 
 @contextmanager
 def locked(folder: str | os.PathLike[str], wait: bool = True) -> Iterator[bool | None]:
-    """Keep others that ask for the same out of a folder. The lock ends with the process, however that ends.
+    """Lock a folder against other processes that lock it. The lock ends with the process, also if it is killed.
 
     The answer tells whether this process has it now. Where the system does not lock folders (Windows, some network
     drives) nobody is kept out, and it is None.

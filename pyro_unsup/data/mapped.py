@@ -22,7 +22,7 @@ def mapping_of(array: npt.NDArray[Any] | None) -> mmap.mmap | None:
 
 
 def release(*arrays: npt.NDArray[Any] | None) -> None:
-    """Give back the memory that mapped arrays have taken so far. The file has it all still.
+    """Free the memory that mapped arrays use. Their content stays in the file.
 
     (Whatever had been written into them would be lost; arrays of a corpus are never written into.)
     """

@@ -1,4 +1,4 @@
-"""A text a few examples at a time: for streams, which may be long, or without an end."""
+"""A text, a few examples at a time: for long or endless streams."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from .bracketing import Bracketing
 from .categorical import Categorical
 from .chain import Chain
 from .dependency import Dependency
+from .duration import duration_table, survivor
 from .emission import Joint
 from .headed_bracketing import HeadedBracketing
 from .hidden import Hidden
@@ -41,5 +42,7 @@ __all__ = [
     "Segmentation",
     "SemiMarkov",
     "Structure",
+    "duration_table",
     "stationary",
+    "survivor",
 ]

@@ -1,4 +1,4 @@
-"""A Categorical that leaves its weights alone, so that gradients are counts."""
+"""A Categorical that does not normalise its weights, so that gradients are counts."""
 
 from __future__ import annotations
 

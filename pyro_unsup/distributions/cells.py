@@ -136,7 +136,7 @@ def crossing(some: Tensor) -> Tensor:  # (*batch, N + 1, N + 1) bool -> the same
 
 
 def by_first(chart: Tensor | None, row: Tensor, size: int, axis: int = -1) -> Tensor:
-    """A chart (*batch, size, widths, *rest) by first word, with what is one word wider than all in it so far.
+    """A chart (*batch, size, widths, *rest) by first word, with the spans of the next width added.
 
     One tensor that grows costs less than a list of its rows: each step of a recursion then is a few operations.
 

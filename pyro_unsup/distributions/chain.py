@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import torch
 from pyro.distributions import TorchDistribution
-from torch import Size, Tensor
+from torch import Tensor
 
 from ..errors import StructureError
 from ..kernels.threads import TOKENS_A_THREAD
@@ -187,10 +187,8 @@ class Chain(Sequences):
         return gain.argmax(-1)  # without steps, every position is on its own
 
     def parts(self, value: Tensor) -> States:
-        dist, words = self.laid_flat(value)
-        words = words if dist.data is None else dist.data[1]
-        shape = None if self.is_flat else value.shape[: value.dim() - len(self.event_shape) + 1]
-        return States(words, dist.rows.lengths, self.sizes["K"], shape)
+        words, lengths, form = self.described(value)
+        return States(words, lengths, self.sizes["K"], form)
 
     def check_structure(self, structure: Tensor) -> None:
         K = self.sizes["K"]
@@ -218,23 +216,6 @@ class Chain(Sequences):
     def posterior(self, value: Tensor) -> ChainPosterior:
         """Everything about the states of ``value``: filtered, predicted and smoothed, with forecasts and residuals."""
         return ChainPosterior(*self.laid_flat(torch.as_tensor(value)))
-
-    def draw_states(self) -> Tensor:  # (*draws, rows)
-        # Summing the observations out of every position leaves a chain over states alone, with one "word".
-        K = self.sizes["K"]
-        weights = {name: w.detach() for name, w in self.weights.items()}
-        if self.density is None:
-            mass = torch.logsumexp(weights.pop("emission"), -1, keepdim=True)  # (*batch, K, 1)
-        else:
-            batch = self.density.emission.batch_shape[:-2]
-            mass = weights["start"].new_zeros(*(1 for _ in batch), K, 1).expand(*batch, K, 1)
-        start, transition, second = weights["start"], weights["transition"], weights.get("second")
-        blanks = Chain(start, transition, mass, self.lengths, second, self.is_flat, by_step=self.by_step)
-        dist, words = blanks.laid_flat(torch.zeros(blanks._blank_shape(), dtype=torch.long, device=mass.device))
-        return ChainPosterior(dist, words)._decode(True, None)
-
-    def _blank_shape(self) -> Size:
-        return Size([self.event_shape[0]]) if self.is_flat else Size([*self._shape, self.event_shape[0]])
 
     # -- transitions that vary by step
 

@@ -33,7 +33,7 @@ class ChainStretch:
         scale: float,
         floor: float,
     ) -> tuple[Array, float]:
-        """Go through these sequences as far as possible: log-likelihood of each mini-batch, and the scale then."""
+        """Learn from these sequences as far as possible. Returns log-likelihoods by mini-batch, and the last scale."""
         from ..kernels.chain_stepwise import stepwise_pass  # numba loads when it is first needed
 
         start, transition, emission = (tables[name] for name in ("start", "transition", "emission"))

@@ -56,7 +56,10 @@ class Joint(TorchDistribution):
         return all(part.has_rsample for part in self.parts)
 
     def split(self, value: Tensor) -> list[Tensor]:  # (..., sum of widths) -> one value a part
-        """The coordinates of each part, in the form of its events."""
+        """The coordinates of each part, in the form of its events.
+
+        :param value: (*batch, sum of widths).
+        """
         pieces = value.split(self.widths, -1)
         return [x if part.event_shape else x.squeeze(-1) for x, part in zip(pieces, self.parts, strict=True)]
 

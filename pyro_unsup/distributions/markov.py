@@ -25,10 +25,10 @@ def stationary(transition: Tensor) -> Tensor:  # (*batch, K, K) -> (*batch, K)
     # pi (I - P + 1) = 1, where all entries of 1 are one: pi P = pi, and the shares add up to one.
     try:
         found = torch.linalg.solve((eye - rows + ones).mT, torch.ones_like(rows[..., 0]))
-    except RuntimeError:
+    except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
         raise StructureError(
             "these transitions have no single stationary distribution: expected a way from every state to every other, "
-            "actual groups of states that are never left. Use another start, or make moves between the groups possible"
+            "actual groups of states that are never left. Use another start, or make moves between groups possible"
         ) from None
     logs: Tensor = found.clamp(min=torch.finfo(rows.dtype).tiny).log()
     return logs

@@ -29,7 +29,7 @@ def normal_density(emission: Any, value: Tensor, observed: Tensor | None) -> Ten
         return None
     if observed is not None:
         value = torch.where(observed, value, torch.nan)
-    found: Tensor = _NormalDensity.apply(value.reshape(len(value), -1), inside.loc, inside.scale)
+    found: Tensor = _NormalDensity.apply(value if event else value.unsqueeze(-1), inside.loc, inside.scale)
     return found
 
 

@@ -3,38 +3,57 @@
 from __future__ import annotations
 
 import torch
-from torch import Size, Tensor
+from pyro.distributions import TorchDistribution
+from torch import Tensor
 from torch.nn.functional import one_hot, pad
 
 from ..errors import StructureError
-from .dependency import check_sentences
+from ..kernels.threads import plain_torch
+from .duration import check_duration, duration_table, longer, survivor
 from .parts import Stretches
 from .semiring import Sum
-from .structure import Potentials, Structure
+from .sequences import Sequences
+from .structure import Potentials
 
 
-class SemiMarkov(Structure):
-    """Words emitted by stretches of states, the states and their durations summed out.
+class SemiMarkov(Sequences):
+    """Observations emitted by stretches of states, the states and their durations summed out.
 
     The story, for a sequence of length n: draw a state from ``start``, then one after the other from ``transition``
-    given the state before. Each state lasts for 1 to D words, drawn from ``duration``, and draws these from
-    ``emission``.
-    The last one ends with the sequence. Weights are logs of anything, and
+    given the state before. Each state lasts for 1 to D positions, drawn from ``duration``, and draws their observations
+    from ``emission``. The last one ends with the sequence; or, if it is ``censored``, the end of the sequence cuts it
+    off, and it would have lasted for at least so long. Weights are logs of anything, and
 
     .. math:: \\log p(x) = \\log \\sum_{z, d} w(z_1) \\prod_{s > 1} w(z_s \\mid z_{s-1})
-              \\prod_s w(d_s \\mid z_s) \\prod_{t \\in s} w(x_t \\mid z_s).
+              \\prod_s w(d_s \\mid z_s) \\prod_{t \\in s} w(x_t \\mid z_s),
+
+    where the last duration has the weight of all that are at least as long, if it is censored. With -inf on the
+    diagonal of ``transition`` a state never follows itself, and the durations say all about how long it lasts.
 
     With weights of durations that are powers, :math:`w(d \\mid z) = a_z^{d - 1}`, and transitions to other states only,
-    it is a :class:`.Chain` that stays in z with weight :math:`a_z`. O(n K (K + D)).
+    it is a :class:`.Chain` that stays in z with weight :math:`a_z`. O(n K (K + D)). On CPU a compiled kernel does the
+    work.
 
-    A value is the words of all sequences, end to end. A structure is (tokens, 2): the state of each word, and 1 where
-    its stretch ends, else 0. Its parts are stretches, (tokens, D, K), by their last word, duration and state.
+    A structure is (rows, 2): the state of each position, and 1 where its stretch ends, else 0. The last stretch ends
+    with its sequence, censored or not. Its parts are stretches, (rows, D, K), by their last position, duration and
+    state. Durations of censored stretches are a table of their own among the weights, ``last``. It is computed from the
+    durations, so that gradients find their way back: to counts of how long a stretch would have lasted.
 
     :param start: (*batch, K).
     :param transition: (*batch, K, K) axes (old, new).
-    :param duration: (*batch, K, D) of lasting for 1 to D words.
-    :param emission: (*batch, K, V).
-    :param lengths: (B,) words in each sequence. A sequence of length 0 is skipped: probability 1, no counts.
+    :param duration: (*batch, K, D) log-weights of lasting for 1 to D positions; or a distribution over 0, 1, 2, ... of
+        batch shape (*batch, K), such as ``NegativeBinomial``, ``Poisson`` or ``Geometric``: a state then lasts for one
+        more than it draws.
+    :param emission: (*batch, K, V) log-weights of words; or a distribution of batch shape (..., K), as in
+        :class:`.Chain`.
+    :param lengths: () or (B,). A sequence of length 0 is skipped: probability 1, no counts.
+    :param flat: True: values lie end to end, ``(sum of lengths, *event)``. False: values are padded,
+        ``(*B, T, *event)``. A single length () is one sequence, which is both.
+    :param mask: which values were observed, of the shape of a value or of its steps. NaN is missing without a mask.
+        What is missing is integrated out.
+    :param censored: whether the last stretch is cut off by the end of its sequence.
+    :param longest: D, if the durations are a distribution. No stretch is longer; a censored one would be, perhaps.
+    :param renormalise: whether the weights of the D durations of a distribution shall sum to one.
 
     Example, all weights 1, so that p(x) counts structures, of stretches of at most two words::
 
@@ -44,40 +63,87 @@ class SemiMarkov(Structure):
         >>> SemiMarkov(zeros(2), zeros(2, 2), zeros(2, 2), zeros(2, 1), lengths).log_prob(zeros(6).long()).exp().round()
         tensor([ 2.,  6., 16.])
 
-    **References:** [1] S.-Z. Yu (2010) "Hidden semi-Markov models".
+    A series of measurements, whose states last for about five steps::
+
+        >>> import pyro.distributions as dist
+        >>> other = torch.tensor([[0.0, 1.0], [1.0, 0.0]]).log()
+        >>> normal, poisson = dist.Normal(torch.tensor([-1.0, 1.0]), 1.0), dist.Poisson(torch.tensor([4.0, 4.0]))
+        >>> series = torch.tensor([-1.2, -0.8, 0.3, -1.1, torch.nan, 1.1, -0.1, 0.9, 1.3])
+        >>> model = SemiMarkov(zeros(2), other, poisson, normal, len(series), censored=True, longest=20)
+        >>> model.posterior(series).mode()[:, 0]
+        tensor([0, 0, 0, 0, 0, 1, 1, 1, 1])
+
+    **References:**
+
+    [1] S.-Z. Yu (2010) "Hidden semi-Markov models".
+    [2] Y. Guédon (2003) "Estimating hidden semi-Markov chains from discrete sequences" (the censored last stretch).
     """
 
-    axes = {"start": "K", "transition": "K K", "duration": "K D", "emission": "K V"}  # noqa: RUF012
+    axes = {"start": "K", "transition": "K K", "duration": "K D", "emission": "K V", "last": "K D"}  # noqa: RUF012
     part = "stretches"
+    part_axes = ("D", "K")
+    structure_dim = 1
     shared_groups = ("steps",)
+    kernel = "pyro_unsup.kernels.semimarkov"
 
     def __init__(
         self,
         start: Tensor,
         transition: Tensor,
-        duration: Tensor,
-        emission: Tensor,
-        lengths: Tensor,
+        duration: Tensor | TorchDistribution,
+        emission: Tensor | TorchDistribution,
+        lengths: Tensor | int,
         validate_args: bool | None = None,
+        *,
+        flat: bool = True,
+        mask: Tensor | None = None,
+        censored: bool = False,
+        longest: int | None = None,
+        renormalise: bool = False,
     ) -> None:
-        lengths = check_sentences(lengths)
-        weights = {"start": start, "transition": transition, "duration": duration, "emission": emission}
-        super().__init__(weights, lengths, Size([int(lengths.sum())]), validate_args=validate_args)
+        lengths, beyond = torch.as_tensor(lengths), None
+        #: The distribution of durations, less one; None if they are a table, or renormalised.
+        self.lasting: TorchDistribution | None = None
+        if isinstance(duration, torch.distributions.Distribution):
+            if longest is None:
+                raise StructureError(
+                    f"durations that are a {type(duration).__name__} need longest=D, the longest stretch to sum over"
+                )
+            check_duration(duration, torch.as_tensor(start).shape[-1])
+            self.lasting = None if renormalise else duration
+            with plain_torch():
+                beyond = longer(duration, longest) if censored and not renormalise else None
+                duration = duration_table(duration, longest, renormalise)
+        elif longest is not None or renormalise:
+            raise StructureError("longest and renormalise are for durations that are a distribution; these are a table")
+        last, duration = None, torch.as_tensor(duration)
+        if censored:  # on a copy, so that the gradient in the durations does not count last ones as well
+            last, duration = survivor(duration, beyond), duration.clone()
+        weights = {"start": start, "transition": transition, "duration": duration, "emission": None, "last": last}
+        super().__init__(weights, emission, lengths, flat and lengths.dim() > 0, self.axes, mask, validate_args)
+
+    @property
+    def censored(self) -> bool:
+        """Whether the last stretch of a sequence is cut off by its end, and has weights of its own."""
+        return "last" in self.weights
 
     def potentials(self, value: Tensor) -> Potentials:
-        """Stretches with all their words, (*draws, tokens, D, K); and the steps between them."""
+        """Stretches with all their observations, (*draws, rows, D, K); and the steps between them."""
         device, rows, D = value.device, self.rows, self.sizes["D"]
         owner, position = rows.owner.to(device), rows.position.to(device)
-        emitted = self.look_up(self.table("emission").mT, owner, value.long())  # (*draws, tokens, K)
+        emitted = self.look_up(self.table("emission").mT, owner, value.long())  # (*draws, rows, K)
         window, windows = torch.zeros_like(emitted), []
-        for d in range(min(D, rows.longest)):  # the words from d words ago to here
+        for d in range(min(D, rows.longest)):  # the observations from d positions ago to here
             earlier = emitted.roll(d, -2).masked_fill((position < d).unsqueeze(-1), -torch.inf)
             window = window + earlier
             windows.append(window)
         words = pad(torch.stack(windows, -2), (0, 0, 0, D - len(windows)), value=-torch.inf)
-        first = (position.unsqueeze(-1) == torch.arange(D, device=device)).unsqueeze(-1)  # (tokens, D, 1)
+        first = (position.unsqueeze(-1) == torch.arange(D, device=device)).unsqueeze(-1)  # (rows, D, 1)
         start = self.spread(self.table("start"), owner).unsqueeze(-2)
-        duration = self.spread(self.table("duration").mT, owner)  # (*draws, 1 or tokens, D, K)
+        duration = self.spread(self.table("duration").mT, owner)  # (*draws, 1 or rows, D, K)
+        if self.censored:
+            last = (rows.position == rows.lengths[rows.owner] - 1).to(device)[:, None, None]
+            duration = torch.where(last, self.spread(self.table("last").mT, owner), duration)
         return {"stretches": words + duration + torch.where(first, start, 0.0), "steps": self.table("transition")}
 
     def total(self, potentials: Potentials, sum_: Sum) -> Tensor:
@@ -119,9 +185,6 @@ class SemiMarkov(Structure):
         lasts = (number - before).unsqueeze(-1) == torch.arange(1, self.sizes["D"] + 1, device=ends.device)
         return (ends.unsqueeze(-1) & lasts).unsqueeze(-1) & one_hot(state, self.sizes["K"]).bool().unsqueeze(-2)
 
-    def check_value(self, value: Tensor) -> None:
-        self.check_integers(value, self.sizes["V"])
-
     def check_structure(self, structure: Tensor) -> None:
         K, D = self.sizes["K"], self.sizes["D"]
         if structure.shape != (self.rows.size, 2):
@@ -146,4 +209,8 @@ class SemiMarkov(Structure):
             )
 
     def parts(self, value: Tensor) -> Stretches:
-        return Stretches(value, self.rows.lengths, self.sizes["D"], self.sizes["K"])
+        words, lengths, form = self.described(value)
+        return Stretches(words, lengths, self.sizes["D"], self.sizes["K"], form)
+
+    def draw_states(self) -> Tensor:  # (*draws, rows)
+        return self.draw_structure()[..., 0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import copy
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from pyro.distributions import TorchDistribution
@@ -36,6 +36,10 @@ class Sequences(Structure):
 
     #: Whether every observation has a column of its own in the emission table.
     own_words = False
+    #: Axes of the parts at a position, by their letters.
+    part_axes: ClassVar[tuple[str, ...]] = ("K",)
+    #: How many axes the structure of a position has.
+    structure_dim: ClassVar[int] = 0
 
     def __init__(
         self,
@@ -176,16 +180,16 @@ class Sequences(Structure):
         new._weights_batch()
         flat = new._flatten(value)
         new._event_shape = flat.shape
-        if "states" in self.extra:
-            whole = (*value.shape[: time + 1], self.sizes["K"])
+        if self.part in self.extra:
+            whole = (*value.shape[: time + 1], *(self.sizes[axis] for axis in self.part_axes))
             try:
-                wide = self.extra["states"].expand(whole)
+                wide = self.extra[self.part].expand(whole)
             except RuntimeError:
                 raise StructureError(
-                    f"there are states of shape {whole}, which do not fit potentials of shape "
-                    f"{tuple(self.extra['states'].shape)}"
+                    f"there are {self.part} of shape {whole}, which do not fit potentials of shape "
+                    f"{tuple(self.extra[self.part].shape)}"
                 ) from None
-            new.extra = {**self.extra, "states": new._flatten(wide)}
+            new.extra = {**self.extra, self.part: new._flatten(wide)}
         return new, flat
 
     def _flat_table(self, name: str, batched: bool) -> Tensor:
@@ -210,17 +214,29 @@ class Sequences(Structure):
     def shaped(self, flat: Tensor, fill: float) -> Tensor:  # (*draws, rows, *rest) -> (*draws, *examples, T, *rest)
         if self._form is None:
             return flat
-        lead = flat.dim() - 2 if flat.is_floating_point() else flat.dim() - 1  # marginals have states, structures not
-        return self.padded(flat, lead, fill)
+        own = len(self.part_axes) if flat.is_floating_point() else self.structure_dim  # marginals, or structures
+        return self.padded(flat, flat.dim() - own - 1, fill)
 
     def padded(self, flat: Tensor, lead: int, fill: float) -> Tensor:
-        """What lies flat, in the form of the value: (*lead, rows, *rest) -> (*lead, *examples, T, *rest)."""
+        """What lies flat, in the form of the value: (*lead, rows, *rest) -> (*lead, *examples, T, *rest).
+
+        :param flat: (*lead, rows, *rest).
+        :param lead: how many axes come before the rows.
+        :param fill: what stands where there is nothing.
+        """
         if self._form is None:
             return flat
         shape, T = self._form
         padded = flat.new_full((*flat.shape[:lead], len(self.rows) * T, *flat.shape[lead + 1 :]), fill)
         place = (self.rows.owner * T + self.rows.position).to(flat.device)
         return padded.index_copy(lead, place, flat).reshape(*flat.shape[:lead], *shape, T, *flat.shape[lead + 1 :])
+
+    def described(self, value: Tensor) -> tuple[Tensor, Tensor, Size | None]:
+        """Observations end to end, (rows, *event), the length of each sequence, and the form of a padded value."""
+        dist, words = self.laid_flat(value)
+        words = words if dist.data is None else dist.data[1]
+        form = None if self.is_flat else value.shape[: value.dim() - len(self.event_shape) + 1]
+        return words, dist.rows.lengths, form
 
     def by_example(self, total: Tensor) -> Tensor:
         return super().by_example(total if self._form is None else total.reshape((*total.shape[:-1], *self._form[0])))
@@ -235,6 +251,8 @@ class Sequences(Structure):
                 drawn = [self.sample() for _ in range(shape.numel())]
                 return torch.stack(drawn).reshape(*shape, *drawn[0].shape)
             states = self.draw_states()  # (*draws, rows)
+            if bool((states < 0).any()):
+                raise StructureError("no sequence of states has one of the given lengths: its weights are all -inf")
             lead = states.dim() - 1
             if self.density is not None:
                 form = None if self.is_flat else (self._shape, self.event_shape[0])
@@ -249,7 +267,23 @@ class Sequences(Structure):
 
     def draw_states(self) -> Tensor:  # (*draws, rows)
         """States of sequences of the given lengths, without data."""
-        raise StructureError(f"{type(self).__name__} cannot draw new data")
+        return self.draw_structure()
+
+    def draw_structure(self) -> Tensor:  # (*draws, rows, ...)
+        """A structure of the given lengths, without data."""
+        # Summing the observations out of every position leaves states alone, with one "word".
+        blanks = copy(self)
+        blanks.weights, blanks.extra = {name: w.detach() for name, w in self.weights.items()}, {}
+        if self.density is None:
+            mass = torch.logsumexp(blanks.weights["emission"], -1, keepdim=True)  # (*batch, K, 1)
+        else:
+            mass = blanks.weights["start"].new_zeros(*self.density.emission.batch_shape[:-2], self.sizes["K"], 1)
+        blanks.weights["emission"] = mass
+        blanks.density, blanks._unheated, blanks._event_shape = None, None, self.event_shape[:1]
+        blanks._measure()
+        blanks._weights_batch()
+        shape = self.event_shape[:1] if self.is_flat else (*self._shape, self.event_shape[0])
+        return blanks.posterior(torch.zeros(shape, dtype=torch.long, device=mass.device))._decode(True, None)
 
     def _draw_words(self, states: Tensor) -> Tensor:  # (*draws, rows)
         emission = self.weights["emission"]

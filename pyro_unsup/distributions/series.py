@@ -51,17 +51,17 @@ class ChainPosterior(Posterior):
     prior: Chain
 
     @property
-    def smoothed(self) -> Tensor:
+    def smoothed(self) -> Tensor:  # (*draws, rows, K)
         """P(state | all observations)."""
         return self.marginals
 
     @cached_property
-    def filtered(self) -> Tensor:
+    def filtered(self) -> Tensor:  # (*draws, rows, K)
         """P(state | observations up to it)."""
         return self.prior.padded(self._forward[1], len(self.prior.draws), 0.0)
 
     @cached_property
-    def predicted(self) -> Tensor:
+    def predicted(self) -> Tensor:  # (*draws, rows, K)
         """P(state | observations before it)."""
         return self.prior.padded(self._predicted, len(self.prior.draws), 0.0)
 
@@ -144,7 +144,7 @@ class ChainPosterior(Posterior):
         drawn = conditional(density.emission, states.clamp(min=0), value, seen, drawn.to(value))
         return dist.padded(torch.where(seen, value, drawn), 0, torch.nan)
 
-    def residuals(self, randomise: bool = False) -> Tensor:  # form of the data
+    def residuals(self, randomise: bool = False) -> Tensor:  # (rows, *event)
         """Pseudo-residuals: standard normal, if the model is right (forecast residuals of Zucchini and MacDonald).
 
         ``u = P(X < x | the past)``, by the standard normal's quantile function. Whole numbers have an interval of u:
@@ -209,7 +209,9 @@ class ChainPosterior(Posterior):
             with plain_torch():
                 found = [kernel.forward(dist, one, self.value) for one in weight_sets(dist)]
             if all(one is not None for one in found):
-                return stacked([one[0] for one in found], dist.draws), stacked([one[1] for one in found], dist.draws)
+                like = next(iter(dist.weights.values()))
+                both = [stacked([one[i] for one in found], dist.draws).to(like) for i in (0, 1)]
+                return both[0], both[1]
         with torch.no_grad():
             messages = torch.stack(list(dist.messages(self.potentials, LOG)), -3)  # (*draws, B, T, A, K)
         whole = messages.flatten(-2).logsumexp(-1)  # (*draws, B, T)
@@ -225,6 +227,13 @@ class Forecast:
 
     :param states: (*batch, steps, K) probabilities.
     :param emission: of batch shape (..., K); None for words, which have no distribution here.
+
+    >>> import torch
+    >>> import pyro.distributions as dist
+    >>> from pyro_unsup.distributions import Forecast
+    >>> found = Forecast(torch.tensor([[0.9, 0.1], [0.5, 0.5]]), dist.Poisson(torch.tensor([2.0, 10.0])))
+    >>> found.mean, found.quantile(0.5)
+    (tensor([2.8000, 6.0000]), tensor([2., 5.]))
     """
 
     states: Tensor

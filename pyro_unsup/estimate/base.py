@@ -128,7 +128,7 @@ class Parametric(ABC):
         """What this estimator adds to the log-likelihood, so that the sum is what it maximises."""
 
     def refine(self, declarations: Declarations, counts: Tensors, memory: Tensors) -> dict[str, Tensor]:
-        """A short way towards :meth:`update`, after each mini-batch. By default all of it."""
+        """A cheaper form of :meth:`update`, called after each mini-batch. By default the same."""
         return self.update(declarations, counts, memory)
 
     def perturbed(
@@ -180,9 +180,8 @@ def normalise_rows(declaration: Declaration, counts: Tensor, old: Tensor) -> Ten
     :raises TableError: naming the table and its first empty row.
     """
     layout = declaration.layout
-    totals = layout.row_sum(counts)
+    weights, totals = layout.as_shares(counts)
     empty = ~(totals > 0)
-    weights = layout.log_shares(counts, totals)
     if not bool(empty.any()):
         return weights
     if declaration.unvisited == "error":

@@ -148,7 +148,7 @@ def sign_test_heads(
 
 
 def chain_to_next(lengths: Array) -> Ids:  # (sentences,) -> (words,)
-    """Every word hangs on the next one, and the last is the root: hard to beat for English.
+    """Every word's head is the next word, and the last word is the root. For English this is hard to beat.
 
     >>> from pyro_unsup.evaluate import chain_to_next
     >>> chain_to_next([3, 1]).tolist()

@@ -20,7 +20,7 @@ _P = ParamSpec("_P")
 
 
 class Named:
-    """A component with a name and values: plain ones, as JSON has them, but for pairs in place of mappings.
+    """A component with a name and plain values, as in JSON; mappings are stored as pairs.
 
     :param maker: the function that made it, which :func:`component` returned.
     """

@@ -22,7 +22,7 @@ PATIENCE = 1000
 
 
 class Constrained(Wrapped):
-    """A structured distribution with weighed parts; as it is for examples in which nothing would be left.
+    """A structured distribution with weights on its parts. Examples that would lose all structures stay unchanged.
 
     :param factors: log-weights of the parts of the data.
     :param example: the example that each part belongs to, of so many examples.
@@ -109,7 +109,7 @@ class ConstrainMessenger(PartsMessenger):
 
     @property
     def fallbacks(self) -> int:
-        """Examples in which the component left nothing, so that it did not count; of the data it had last."""
+        """Number of examples of the last data in which the component allowed nothing, and was ignored."""
         return sum(int(fallen.sum()) for fallen in self._fallen.values())
 
     def __enter__(self) -> ConstrainMessenger:
@@ -137,7 +137,7 @@ class ConstrainMessenger(PartsMessenger):
         return Constrained(fn, made.factors.to(like), made.example, made.examples, fell)
 
     def _check(self, made: _Made, fallen: Tensor) -> None:
-        """Raise if there is no sign that anything is ever left. One small mini-batch is no such sign, yet."""
+        """Raise if the component seems to allow nothing in any example. One small mini-batch is not enough for that."""
         if not bool(fallen.all()) or self._in_vain < 0:
             self._in_vain = -1
             return
@@ -184,7 +184,7 @@ class _Made:
         return self.factors.requires_grad
 
     def look_again(self, fn: Structure, value: Tensor) -> None:
-        """Find out, when data come again, which examples never have anything left: they need not be tried again."""
+        """When data come again, find the examples in which nothing is ever left. They need not be tried again."""
         if self._known or not bool(self.dead.any()):
             return
         with torch.no_grad():
@@ -213,7 +213,7 @@ class ConstrainedModel(Handled):
 
     @property
     def fallbacks(self) -> int:
-        """Examples in which the component left nothing, so that it did not count; of the data it had last."""
+        """Number of examples of the last data in which the component allowed nothing, and was ignored."""
         return self.handler.fallbacks
 
 

@@ -21,8 +21,9 @@ from torch.distributions import constraints, transform_to
 from torch.distributions.utils import lazy_property
 
 from ..distributions import Joint, Structure
+from ..distributions.duration import whole_durations
 from ..distributions.emission import observed_cells
-from ..errors import FitError
+from ..errors import StructureError
 from ..estimate.closed_forms import Cells, NoClosedForm, Observations, closed_form
 
 #: By family of the data and parameter, the prior that keeps its closed form.
@@ -32,6 +33,12 @@ CONJUGATE: dict[tuple[type, str], type] = {
     (torch.distributions.Exponential, "rate"): torch.distributions.Gamma,
     (torch.distributions.Bernoulli, "probs"): torch.distributions.Beta,
     (torch.distributions.Categorical, "probs"): torch.distributions.Dirichlet,
+}
+#: Parameters of families with a closed form that have none themselves.
+CLIMBS = {
+    (torch.distributions.NegativeBinomial, "total_count"),
+    (torch.distributions.Binomial, "total_count"),
+    (torch.distributions.Laplace, "loc"),
 }
 #: Axes of a parameter that belong together.
 BLOCKS = {
@@ -105,25 +112,40 @@ def leaves_of(
     for name, site in trace.nodes.items():
         if site["type"] != "sample" or name in points:
             continue
-        fn = site["fn"]
-        if isinstance(fn, Structure):
-            density = getattr(_inside(fn), "density", None)
-            if density is None or (name, "emission") not in factors:
-                continue
-            weight = factors[name, "emission"]
-            if weight.dim() != 2:
-                continue
-            value = _flat(fn, site["value"])
-            observed = observed_cells(value, density.emission.event_shape, density.mask)
-            here, key = observed_leaves(density.emission, value, weight, observed), "emission"
+        if isinstance(site["fn"], Structure):
+            groups = [*_emitted(name, site, factors), *_lasting(name, site, factors)]
         elif (name, "") in factors:
-            here, key = list(_leaves(fn, site["value"], factors[name, ""], None)), ""
+            groups = [(list(_leaves(site["fn"], site["value"], factors[name, ""], None)), {(name, "")})]
         else:
             continue
-        if all(closed_form(type(leaf.dist)) is not None for leaf in here):
-            found += here
-            known.add((name, key))
+        for here, keys in groups:
+            if all(closed_form(type(leaf.dist)) is not None for leaf in here):
+                found += here
+                known |= keys
     return found, known
+
+
+#: Leaves, and the factors that consist of nothing else.
+Group = tuple[list[Leaf], set[tuple[str, str]]]
+
+
+def _emitted(name: str, site: Any, factors: Mapping[tuple[str, str], Tensor]) -> Iterator[Group]:
+    """The emission of a structure, with the posterior of the states of its observations."""
+    density, weight = getattr(_inside(site["fn"]), "density", None), factors.get((name, "emission"))
+    if density is not None and weight is not None and weight.dim() == 2:
+        value = _flat(site["fn"], site["value"])
+        observed = observed_cells(value, density.emission.event_shape, density.mask)
+        yield observed_leaves(density.emission, value, weight, observed), {(name, "emission")}
+
+
+def _lasting(name: str, site: Any, factors: Mapping[tuple[str, str], Tensor]) -> Iterator[Group]:
+    """The durations of a structure whose states last, with how often each is expected."""
+    duration, inside = getattr(_inside(site["fn"]), "lasting", None), factors.get((name, "duration"))
+    if duration is None or inside is None or inside.dim() != 2:
+        return
+    found = whole_durations(duration, inside, factors.get((name, "last")))
+    if found is not None:
+        yield [Leaf(duration, *found)], {(name, "duration"), (name, "last")}
 
 
 def _inside(fn: Any) -> Any:
@@ -202,6 +224,8 @@ def make_plan(
             continue
         (family, argument), places = next(iter(kinds)), []
         if closed_form(family) is None or not _prior_fits(priors.get(name), family, argument):
+            continue
+        if (family, argument) in CLIMBS:
             continue
         block = _block(family, argument)
         for i, _, x in where:
@@ -355,17 +379,18 @@ def _allowed(name: str, new: Tensor, old: Tensor, support: Any) -> Tensor:
         if bool((low > 0).all()):
             value = torch.maximum(value, least.expand_as(value))
         elif bool((value <= low).any()):
-            raise FitError(_degenerate(name, value <= low))
+            raise StructureError(_degenerate(name, value <= low))
     ok = support.check(value)
     if not bool(ok.all()):
-        raise FitError(_degenerate(name, ~ok))
+        raise StructureError(_degenerate(name, ~ok))
     return value
 
 
 def _degenerate(name: str, wrong: Tensor) -> str:
     place = wrong.nonzero()[0].tolist()
+    element = f"element {place[0] if len(place) == 1 else tuple(place)} of " if place else ""
     return (
-        f"element {place[0] if len(place) == 1 else tuple(place)} of parameter '{name}' has run to the edge of its "
+        f"{element}parameter '{name}' has run to the edge of its "
         "constraint: a state may have shrunk onto one observation, where the likelihood has no limit. Use fewer "
         "states, other starts (restarts=10), a prior, or a constraint with room, such as constraints.greater_than(0.01)"
     )

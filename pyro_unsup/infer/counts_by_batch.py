@@ -34,7 +34,7 @@ class CountsByBatch:
 
     @staticmethod
     def size(declaration: Declaration, dtype: torch.dtype) -> int:
-        """Bytes that the counts of a mini-batch take which declares a table so."""
+        """Bytes that the counts of a mini-batch take if it declares the table like this."""
         touched, layout = declaration.touched, declaration.layout
         columns = layout.shape[-1] if touched is None else len(touched)
         rows = layout.rows.numel() if layout.row_lengths is None else 1
@@ -126,7 +126,7 @@ def check_columns(touched: Tensor, columns: int) -> None:
 
 
 def product(parts: BatchCounts, weights: Mapping[str, Tensor | LazyTable]) -> float:
-    """Counts times log-weights. What has no count may be impossible."""
+    """Counts times log-weights. A weight without counts may be -inf."""
     total = 0.0
     for name, (touched, counts) in parts.items():
         table = weights[name]

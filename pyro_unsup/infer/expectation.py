@@ -89,16 +89,16 @@ def at_iteration(iteration: int, has_parameters: bool = False) -> Iterator[None]
         raise
     except ValueError as error:  # the library's own errors are ValueErrors too
         original = _as_raised(error)
-        # Of an error of the user's own, Pyro's table of shapes is the best part.
-        lines = [line for line in str(error).splitlines() if line.strip()]
-        said = lines[:2] if isinstance(original, UnsupError) or len(lines) < 3 else ["\n".join(lines)]
-        hint = ""
+        said = [line for line in str(original).splitlines() if line.strip()][:2]
+        hint, ours = "", isinstance(original, UnsupError) or isinstance(original.__cause__, UnsupError)
         if has_parameters and not isinstance(original, UnsupError):
             hint = (
                 " (a parameter that runs to the edge of its constraint needs a prior, or a constraint with room: "
                 "constraints.greater_than(1e-3) for a scale)"
             )
-        raise FitError(f"iteration {iteration}: {' '.join(said)}{hint}") from error
+        # Of an error in the user's own program, the shapes of all sites tell most.
+        shapes = [] if ours else [line for line in str(error).splitlines() if line.strip()][len(said) :]
+        raise FitError("\n".join([f"iteration {iteration}: {' '.join(said)}{hint}", *shapes])) from error
 
 
 def _as_raised(error: ValueError) -> ValueError:

@@ -186,7 +186,7 @@ class Hyperparameters:
             self.alpha[:] = self.alpha[0]
 
     def check_start(self) -> None:
-        """Refuse a start that the prior holds impossible: no proposal would ever be compared with it."""
+        """Refuse a start of prior probability zero: no proposal could be compared with it."""
         if not math.isfinite(self.log_prior()):
             raise FitError(
                 f"alpha = {self.alpha[0]:g} and beta = {np.unique(self.beta)!s:.80} have no density under "

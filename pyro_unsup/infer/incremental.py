@@ -146,7 +146,7 @@ class IncrementalEM(Online):
         return -self.e_step(state)[0].objective
 
     def _count(self, state: IncrementalState) -> None:
-        """Evaluate every mini-batch under the initial weights, if there is room for what that finds."""
+        """Evaluate every mini-batch under the initial weights, if the result fits into memory."""
         if len(state.by_batch):
             return
         examples = self.examples_of(state)

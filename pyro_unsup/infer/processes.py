@@ -71,7 +71,7 @@ def gathered(value: Any) -> list[Any]:
 
 
 def fail_together(failure: Exception | None) -> None:
-    """Raise what has failed here, or else what has failed in another process. All must come here."""
+    """Raise the error of this process, or else that of another process. Every process must call this."""
     said = gathered(None if failure is None else " ".join(str(failure).split()))
     if failure is not None:
         raise failure

@@ -124,7 +124,7 @@ class ChainCheckpoint:
         self._kept, self._last = None, time.perf_counter()
 
     def resume(self, walk: GibbsChain, trace: ChainDraws) -> None:
-        """Take the chain to where it was, if there is one; refuse one that is of something else."""
+        """Restore a saved chain, if there is one. Refuse the chain of another run."""
         if not (self.folder / sample_storage.RECORD).is_file():
             return
         record, arrays = sample_storage.read(self.folder, sample_storage.CHAIN)

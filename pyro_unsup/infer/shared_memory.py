@@ -79,7 +79,7 @@ def _meet(n: int) -> SharedSum | None:
 
 
 def _made(nbytes: int, secret: bytes) -> str:
-    """A file with so much room, in memory where there is a place for such, that begins with a secret."""
+    """A file of this size that begins with a secret, in shared memory where the system has it."""
     folder = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     handle, path = tempfile.mkstemp(prefix="pyro_unsup_", dir=folder)
     try:
@@ -94,7 +94,7 @@ def _made(nbytes: int, secret: bytes) -> str:
 
 
 def _mapped(path: str, secret: bytes, nbytes: int) -> Tensor:
-    """The file's room as numbers, if it is the file that was meant: another machine may have one of that name."""
+    """The content of the file as numbers, if its secret is right: another machine may have a file of that name."""
     with open(path, "r+b") as file:
         room = mmap.mmap(file.fileno(), nbytes)
     if room[: len(secret)] != secret:

@@ -111,7 +111,7 @@ class Share:
 
 
 def cut(offsets: Array, parts: int) -> list[tuple[int, int]]:  # (n + 1,)
-    """Cut examples into runs of about the same size, each with something in it; so there may be fewer.
+    """Cut examples into parts of about the same size. No part is empty, so there may be fewer than asked for.
 
     :param offsets: where each example begins, and where the last one ends.
 
@@ -133,7 +133,7 @@ def same_data(one: Data, other: Data) -> bool:
 
 
 def glimpse(value: Any) -> int:
-    """A checksum of some of the numbers in data, evenly spaced: the same data have the same one, others hardly ever.
+    """A checksum of some numbers of the data, evenly spaced. Different data almost never have the same one.
 
     Only some, so that a corpus on disk is not read for it.
 

@@ -65,7 +65,7 @@ class Shortcut:
     def advance(
         self, tables: Mapping[str, LazyTable], order: Array, step_size: Callable[[int], float], updates: int
     ) -> tuple[float, int]:
-        """As many mini-batches of these examples as compiled code can do: their log-likelihood, and how many."""
+        """Run as many mini-batches as compiled code can. Returns their log-likelihood and their number."""
         m, total, done = self.batch_size, 0.0, 0
         mine = {own: tables[name] for own, name in self.names.items()}
         running = {own: counts for own, table in mine.items() if (counts := _running(table)) is not None}

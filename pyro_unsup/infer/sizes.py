@@ -44,6 +44,8 @@ def compare_sizes(
     :param folds: how many parts are held out in turn; 0 for none.
     :param block: how many observations in a row are held out together; if it is not given, about a twentieth of a fold.
     :param restarts: random starts of every fit.
+    :param seed: of the starts, and of the choice of blocks.
+    :param progress: show a bar; by default where there is a terminal.
     :param run: further options of ``engine.run``.
 
     >>> import torch

@@ -98,7 +98,7 @@ class Statistics:
         return {f"{name}.{key}": x for name, table in self.tables.items() for key, x in table.tensors().items()}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from :meth:`tensors`, the weights given being those that the counts stand for."""
+        """Go on from :meth:`tensors`. The weights have to be those that the counts stand for."""
         for name, table in self.tables.items():
             prefix = f"{name}."
             try:
@@ -108,7 +108,7 @@ class Statistics:
         self._read_tables()
 
     def fill(self, totals: Mapping[str, Tensor]) -> None:
-        """Put these counts in place of the others. A row without any keeps the proportions of its weights."""
+        """Replace all counts. A row without counts keeps the proportions of its weights."""
         for name, declaration in self.declarations.items():
             layout, counts = declaration.layout, totals[name]
             empty = layout.row_sum(counts) == 0

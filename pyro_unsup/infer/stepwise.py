@@ -270,7 +270,7 @@ class SlowForgetting(UserWarning):
 
 
 def check_power(power: float) -> None:
-    """Raise unless step sizes that fall by this power lead somewhere."""
+    """Raise unless step sizes with this power can converge."""
     if isinstance(power, bool) or not isinstance(power, int | float):
         raise FitError(f"power must be a number in (0.5, 1], actual {power!r:.80}")
     if not 0.5 <= power <= 1:

@@ -31,7 +31,7 @@ def follow(
     checkpoint: str | PathLike[str] | None,
     resume: Fit | None,
 ) -> Fit:
-    """Take every mini-batch once, as it comes. Nothing is kept of it, and rows come ever more rarely."""
+    """Learn from every mini-batch once, as it comes. None is kept. The history gets rows more and more rarely."""
     rows: list[Info] = [] if resume is None else [Info.of(row) for row in resume.rows]
     began = time.perf_counter() - (rows[-1].seconds if rows else 0.0)
     state: Any = None

@@ -43,7 +43,7 @@ class Pairs:
         return Pairs(examples, rows, offsets, cuts, own + begin)
 
     def tables(self, values: Array, others: Tensor, first: int, last: int) -> Tensor:  # (last - first, *others.shape)
-        """Tables of some examples: the values of their pairs and, in rows that they do not use, some others."""
+        """Tables of some examples: the values of the rows that they use, and placeholders in the other rows."""
         found = others.expand(last - first, *others.shape).clone()
         mine, places = self._of(first, last, others.numel())
         found.view(-1)[places] = torch.from_numpy(values[mine]).to(others.dtype)

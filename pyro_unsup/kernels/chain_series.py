@@ -123,7 +123,7 @@ def count_series(
     limit,
     ahead,
     norm,
-    tops,  # in the end the sums of the products of both messages
+    tops,
     back,  # in the end the posterior of the states
     log_z,
     trouble,  # series that had trouble are left alone, and those that get into it here are marked
@@ -132,23 +132,19 @@ def count_series(
     n_stop,  # (K,) added to
 ):
     K, varies = emit.shape[1], len(n_trans) > 1
-    reach = np.empty(K, emit.dtype)
+    reach, own = np.empty(K, emit.dtype), np.empty((K, K))
     for s in range(first, last):
         a, b = max(offsets[s], begin), min(offsets[s + 1], end)
         if trouble[s] or a >= b:
             continue
-        for t in range(a, b):  # before anything is counted: what is done again in logs must not count twice
+        own[:] = 0.0  # apart from those of other series, until it is known that there is no trouble
+        for t in range(b - 1, a - 1, -1):
             whole = emit.dtype.type(0.0)
             for k in range(K):
                 whole += ahead[t, k] * back[t, k]
             if not (whole * min(norm[t], tops[t]) > 1 / limit):
                 trouble[s] = True
                 break
-            tops[t] = whole
-        if trouble[s]:
-            continue
-        for t in range(b - 1, a - 1, -1):
-            whole = tops[t]
             if t == offsets[s + 1] - 1:
                 total = emit.dtype.type(0.0)
                 for k in range(K):
@@ -159,19 +155,23 @@ def count_series(
                 factor = shrink / norm[t]
                 for c in range(K):
                     reach[c] = emit[t, c] * back[t, c] * factor
-                steps = n_trans[t if varies else 0]
+                steps = n_trans[t] if varies else own
                 for i in range(K):
                     mass = ahead[t - 1, i]
                     for c in range(K):
                         steps[i, c] += mass * reach[c]
             for k in range(K):
                 back[t, k] *= ahead[t, k] * shrink
-            if t == offsets[s]:
-                for k in range(K):
-                    n_start[k] += back[t, k]
-            if t == offsets[s + 1] - 1:
-                for k in range(K):
-                    n_stop[k] += back[t, k]
+        if trouble[s]:
+            continue
+        for k in range(K):
+            if a == offsets[s]:
+                n_start[k] += back[a, k]
+            if b == offsets[s + 1]:
+                n_stop[k] += back[b - 1, k]
+            if not varies:
+                for c in range(K):
+                    n_trans[0, k, c] += own[k, c]
 
 
 @compiled

@@ -54,7 +54,7 @@ class Sentences:
 
     @staticmethod
     def of_potentials(dist: Any, potentials: Tables) -> Sentences:
-        """All words share one tag without weights; arcs have theirs, and every word decides by a row of its own."""
+        """All words have one tag, without weights. Arcs have weights, and every word has its own row of decisions."""
         arcs, cells, tokens = as_array(potentials["arcs"]), dist.arc_cells, dist.rows.size
         if "decisions" not in potentials:  # all of them are alike
             stop, types = np.zeros((1, 2, 2, 2)), np.zeros(tokens, np.int64)
@@ -76,7 +76,7 @@ class Sentences:
 
     @property
     def cost(self) -> Array:  # (B,)
-        """A sentence takes about as long as its pairs of words and what lies between them are many."""
+        """About how long each sentence takes: its pairs of words times the words between them."""
         found: Array = self.lengths * self.lengths * (self.lengths + 10)
         return found
 

@@ -97,7 +97,7 @@ def digamma(x: float) -> float:
 
 @njit(cache=True, nogil=True)
 def trigamma(x: float) -> float:
-    """Of a positive number, the same way, to ten digits: Newton's method needs no more of a slope."""
+    """The trigamma function of a positive number, to ten digits, computed as above. Newton's method needs no more."""
     found = 0.0
     while x < 8:
         found += 1 / (x * x)

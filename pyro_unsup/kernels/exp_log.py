@@ -40,7 +40,7 @@ BIAS = 1023.0
 
 
 def _fitted(series: Array, low: float, high: float, size: int) -> tuple[float, ...]:
-    """Coefficients, constant first, of a polynomial that is as good as a power series between two numbers."""
+    """Coefficients, constant first, of a polynomial that replaces a power series between two numbers."""
     power = np.polynomial.Polynomial(series)
     found = np.polynomial.Chebyshev.interpolate(power, size - 1, [low, high]).convert(kind=np.polynomial.Polynomial)
     return tuple(float(c) for c in found.coef)
@@ -121,7 +121,7 @@ def scaled_rows(x: Array, out: Array, top: Array, positive: Array) -> None:  # (
 
 @njit(**_settings)
 def log_shares_across(x: Array, totals: Array, out: Array) -> None:  # (n, rows), (rows,) -> (n, rows)
-    """:func:`log_shares` of a table of which a row lies across: its cells are a column here."""
+    """:func:`log_shares` of a table that is stored by columns: the cells of a row are a column here."""
     whole, plain = np.log(totals), True
     for k in range(len(totals)):
         plain = plain and totals[k] < np.inf

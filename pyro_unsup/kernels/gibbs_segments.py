@@ -45,7 +45,7 @@ def log_odds(
     alpha: float,
     beta: float,
 ) -> float:
-    """Log odds of a cut. The penalties are small enough to vanish, so they stay logs."""
+    """Log odds of a cut. Penalties may underflow, so they stay in logs."""
     if whole < 0:
         return inf
     cut = (n[left] + beta) * (n[right] + (1 if left == right else 0) + beta) / (total + 1 + len(n) * beta)

@@ -45,7 +45,7 @@ def onward(
 
 @njit(cache=True, nogil=True)
 def choose(weights: Array, size: int, power: float, uniform: float) -> int:
-    """A place among the first ``size``, by weights to a power. The weights are used up."""
+    """Draw one of the first ``size`` places, by weights to a power. The weights are overwritten."""
     if power != 1.0:
         top = 0.0
         for j in range(size):

@@ -37,7 +37,7 @@ def _shift(keys: Array) -> int:
 
 @njit(cache=True, nogil=True)
 def table_of(pairs: Array, size: int, symbols: int) -> tuple[Array, Array, int]:  # (N, 2)
-    """A table of the first ``size`` nodes, with room for as many more; and the first that is there twice, or -1."""
+    """A hash table of the first ``size`` nodes, with space for as many more; and the first duplicate, or -1."""
     slots = SMALL
     while slots < 4 * size:
         slots *= 2

@@ -1,4 +1,4 @@
-"""Room for large tables that comes back when they are gone.
+"""A pool of memory for large tables, which is used again when they are gone.
 
 A system hands out fresh memory page by page, each of them cleared first. For tables of megabytes that are made anew in
 every iteration this takes longer than the arithmetic on them.
@@ -15,17 +15,17 @@ from pyro_unsup.array import Array
 
 from .threads import in_parts
 
-#: Smaller arrays (bytes) come and go as usual.
+#: Smaller arrays (in bytes) do not use the pool.
 LARGE = 1 << 20
 
-#: So many pieces wait for the next table; the one that has waited longest gives way.
+#: How many free pieces are kept; the oldest is dropped first.
 WAITING = 8
 
 _waiting: deque[Array] = deque(maxlen=WAITING)
 
 
 def room(size: int, dtype: Any = np.float64) -> Array:  # -> (size,)
-    """An array of anything, as ``np.empty``; its memory waits for another one when no view of it is left.
+    """An uninitialised array, as ``np.empty``. Its memory is used again when no view of it is left.
 
     >>> from pyro_unsup.kernels.room import room
     >>> room(3).shape
@@ -60,7 +60,7 @@ def _piece(size: int) -> Array:  # -> (size,) bytes
 
 
 class _Loan:
-    """What an array is made from. All its views refer to it, and the last one to go lets it go."""
+    """The memory of an array. All views refer to it; when the last view dies, the memory returns to the pool."""
 
     def __init__(self, piece: Array, size: int, dtype: Any) -> None:
         self._piece, self._wait = piece, _waiting.append

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import cache
 from typing import TypeVar
@@ -42,17 +42,18 @@ def threads_for(tokens: int) -> int:
     return max(1, min(_given.get() or torch.get_num_threads(), tokens // TOKENS_A_THREAD))
 
 
-@contextmanager
-def plain_torch() -> Iterator[None]:
+def plain_torch() -> AbstractContextManager[None]:
     """Let torch work on one thread: for operations on tables, too small to gain from more.
 
     On a busy machine they would lose much: a parallel region ends when its last thread has had its turn. Kernels keep
     their threads, which do not wait for each other.
     """
     threads = torch.get_num_threads()
-    if threads == 1:
-        yield
-        return
+    return nullcontext() if threads == 1 else _on_one_thread(threads)
+
+
+@contextmanager
+def _on_one_thread(threads: int) -> Iterator[None]:
     token = _given.set(_given.get() or threads)
     torch.set_num_threads(1)
     try:

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from ..distributions import Mixture
 from ..errors import StructureError
-from ..tables import Axis, Declaration, Layout, declare
-from .base import Examples, Model, check_settings, concentrations, plain_names, size_of
+from ..tables import declare, dense_tables
+from .base import Examples, Model, check_settings, plain_names, size_of
 from .sentences import as_flat, check_vocab
 
 if TYPE_CHECKING:
@@ -62,19 +62,9 @@ class Clusterer(Model):
         self.clusters, self.vocab = clusters, vocab
         self.states = clusters
         self.words = size_of(vocab)
-        shapes = {"cluster": (clusters,), "words": (clusters, self.words)}
-        alpha = concentrations(prior, shapes, "this clusterer")
-        axes = (Axis("cluster", clusters), Axis("word", vocab))
-        self._tables = {
-            name: Declaration(
-                name,
-                Layout.dense(*shape),
-                alpha[name],
-                "keep" if name == "words" else "error",
-                axes=axes[: len(shape)],
-            )
-            for name, shape in shapes.items()
-        }
+        axes: dict[str, dict[str, int | Sized]]
+        axes = {"cluster": {"cluster": clusters}, "words": {"cluster": clusters, "word": vocab}}
+        self._tables = dense_tables("this clusterer", axes, prior, keep=["words"])
 
     def __call__(self, documents: Any = None, lengths: Any = None) -> Tensor:
         """The model. Without documents it draws words, as many as ``lengths`` says for each document."""

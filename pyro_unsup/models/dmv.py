@@ -13,8 +13,8 @@ from torch import Tensor
 from ..distributions import Dependency
 from ..distributions.ragged import check_lengths, offsets_of
 from ..errors import StructureError
-from ..tables import Axis, Declaration, Layout, declare
-from .base import Model, check_settings, concentrations, plain_names, size_of
+from ..tables import Declaration, Layout, declare, dense_tables
+from .base import Model, check_settings, plain_names, size_of
 from .harmonic import READINGS
 from .sentences import Sentences, as_flat, as_parsed, vocab_of
 
@@ -26,6 +26,7 @@ _AXES = {
     "attach": ("head", "direction", "child"),
     "stop": ("head", "direction", "adjacency", "decision"),
 }
+_LABELS = {"direction": ("left", "right"), "adjacency": ("adjacent", "beyond"), "decision": ("stop", "continue")}
 
 
 class DMV(Model):
@@ -58,25 +59,11 @@ class DMV(Model):
 
     def __init__(self, tags: int | Sized, prior: float | Mapping[str, float] = 1.0) -> None:
         self.tags = tags
-        self.symbols = K = size_of(tags)
-        alpha = concentrations(prior, _AXES, "a DMV")
-        axes = {name: Axis(name, tags) for name in ("head", "child")}
-        axes |= {
-            "direction": Axis("direction", ("left", "right")),
-            "adjacency": Axis("adjacency", ("adjacent", "beyond")),
-            "decision": Axis("decision", ("stop", "continue")),
-        }
+        self.symbols = size_of(tags)
+        labels: dict[str, int | Sized] = {"head": tags, "child": tags, **_LABELS}
+        axes = {name: {axis: labels[axis] for axis in names} for name, names in _AXES.items()}
         # A tag that is always last never has children to its right, and the like.
-        self._tables = {
-            name: Declaration(
-                name,
-                Layout.dense(*(K if axis in ("head", "child") else 2 for axis in names)),
-                alpha[name],
-                "error" if name == "root" else "keep",
-                axes=tuple(axes[axis] for axis in names),
-            )
-            for name, names in _AXES.items()
-        }
+        self._tables = dense_tables("a DMV", axes, prior, keep=["attach", "stop"])
 
     @classmethod
     def of(cls, sentences: Any, prior: float | Mapping[str, float] = 1.0) -> DMV:

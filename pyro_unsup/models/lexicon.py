@@ -135,7 +135,7 @@ class Lexicon:
         return Pairs(Grid(source_lengths, target_lengths, pair, place, torch.from_numpy(cuts)), torch.from_numpy(cells))
 
     def renumber(self, pairs: Pairs) -> tuple[Pairs, Tensor, Tensor, Tensor]:
-        """A few pairs by numbers of their own: as many as they use, in time that goes with them, not with the lexicon.
+        """A few pairs, with cells numbered anew. The time depends on these pairs, not on the size of the lexicon.
 
         :return: the pairs; the numbers here of what they use: two words, target words that meet the null word, and
             source words that do.
@@ -160,7 +160,7 @@ class Lexicon:
 
 
 class _Permuted(torch.autograd.Function):
-    """A large table in another order. The gradient goes the other way, without a sum over repeats: there are none."""
+    """A large table in another order. No cell is repeated, so the gradient is reordered back without any sum."""
 
     @staticmethod
     def forward(ctx: Any, table: Tensor, order: Array, inverse: Array) -> Tensor:

@@ -12,20 +12,12 @@ from torch import Tensor
 from ..distributions import Chain
 from ..distributions.ragged import offsets_of
 from ..errors import StructureError
-from ..tables import Axis, Declaration, Layout, declare
-from .base import Model, concentrations, plain_names, size_of
+from ..tables import declare, dense_tables
+from .base import Model, plain_names, size_of
 from .sentences import Sentences, as_flat, check_numbers, check_vocab
 
 if TYPE_CHECKING:
     from .gibbs_tags import TagState
-
-#: What the axes of each table are called; a bigram has no tag before the previous one.
-_AXES = {
-    "start": ("tag",),
-    "transition": ("previous2", "previous", "next"),
-    "second": ("previous", "next"),
-    "emission": ("tag", "word"),
-}
 
 
 class Tagger(Model):
@@ -85,26 +77,18 @@ class Tagger(Model):
         self.states, self.words = K, V
         if not isinstance(stop, bool):
             raise StructureError(f"stop must be True or False, actual = {stop!r:.80}")
-        emission = Layout.dense(K, V, support=_mask(dictionary, tags, vocab, K, V))
-        # A dictionary or a trigram context can leave rows that no sentence of this corpus visits.
-        unvisited = "keep" if order == 2 or emission.support is not None else "error"
-        shapes: dict[str, tuple[int, ...]] = {"start": (K,), "transition": (*[K] * order, K + stop), "emission": (K, V)}
-        if order == 2:
-            shapes["second"] = (K, K + stop)
-        alpha = concentrations(prior, shapes, "this tagger")
+        mask = _mask(dictionary, tags, vocab, K, V)
         ending: Any = [*(range(K) if isinstance(tags, int) else tags), "stop"] if stop else tags  # type: ignore[misc]
-        axes = {"tag": Axis("tag", tags), "next": Axis("tag", ending), "word": Axis("word", vocab)}
-        axes |= {name: Axis(name, tags) for name in ("previous", "previous2")}
-        self._tables = {
-            name: Declaration(
-                name,
-                emission if name == "emission" else Layout.dense(*shape),
-                alpha[name],
-                unvisited,  # type: ignore[arg-type]
-                axes=tuple(axes[axis] for axis in _AXES[name][-len(shape) :]),
-            )
-            for name, shape in shapes.items()
-        }
+        second: dict[str, int | Sized] = {"previous": tags, "tag": ending}
+        transition = second if order == 1 else {"previous2": tags, **second}
+        axes = {"start": {"tag": tags}, "transition": transition, "emission": {"tag": tags, "word": vocab}}
+        if order == 2:
+            axes["second"] = second
+        # A dictionary or a trigram context can leave rows that no sentence of this corpus visits.
+        some_unvisited = order == 2 or (mask is not None and not bool(mask.all()))
+        self._tables = dense_tables(
+            "this tagger", axes, prior, axes if some_unvisited else (), {} if mask is None else {"emission": mask}
+        )
 
     def __call__(self, sentences: Any = None, lengths: Any = None) -> Tensor:
         """The model. Without sentences it draws words of the given lengths; both lie flat (:func:`.as_flat`)."""

@@ -73,7 +73,7 @@ def _attributes(given: dict[str, object]) -> str:
 
 
 def clean(text: str) -> str:
-    """A text as XML spells it; what it cannot hold becomes a replacement character.
+    """A text, escaped for XML. Characters that XML does not allow are replaced.
 
     >>> from pyro_unsup.plot.svg import clean
     >>> clean("a < b" + chr(27))

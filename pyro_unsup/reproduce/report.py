@@ -50,7 +50,7 @@ def found_in(state: Finished, table: Table) -> dict[str, dict[int, Found]]:
 
 
 def mean_and_deviation(values: Sequence[Any]) -> Published | None:
-    """Of numbers, their mean and the standard deviation of a sample; one number, or a text, stays what it is.
+    """Mean and sample standard deviation of numbers. One number, or a text, stays as it is.
 
     >>> from pyro_unsup.reproduce.report import mean_and_deviation
     >>> mean_and_deviation([1.0, 3.0]), mean_and_deviation([2]), mean_and_deviation(["inf", "inf"])

@@ -167,7 +167,7 @@ def _own(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_results(path: Path) -> dict[str, Found]:
-    """Earlier runs by their identity. A last line that was being written when the process died is cut off."""
+    """Earlier runs by their identity. An incomplete last line, left by a killed process, is dropped."""
     text = path.read_bytes()
     whole = text.rfind(b"\n") + 1
     if whole < len(text):

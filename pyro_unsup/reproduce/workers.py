@@ -26,7 +26,7 @@ class Killed(UnsupError):
 
 @contextmanager
 def workers(processes: int) -> Iterator[Submit]:
-    """A function that takes work with its arguments, and gives a future of what comes of it.
+    """A function that starts work with these arguments, and returns a future of its result.
 
     With one process the work is done here, and at once. Others are ended when the block ends, whatever they do.
     """

@@ -42,7 +42,7 @@ def task_of(model: object) -> Any:
 
 
 def relabelled(fit: Fit, gold: Any, how: str) -> Fit:
-    """A copy whose states carry the names of the gold labels they go with; states without one keep their numbers."""
+    """A copy whose states have the names of the gold labels they match best; other states keep their numbers."""
     inner = fit.unhandled()
     model: Any = inner.model
     task = own_task(model)

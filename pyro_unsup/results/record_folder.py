@@ -53,7 +53,7 @@ class Contents:
         return re.fullmatch(rf"{_TENSORS}|\.({_TENSORS}|{re.escape(self.record)})\.[0-9a-f]{{12}}", name) is not None
 
     def may_write(self, folder: str | os.PathLike[str], overwrite: bool) -> None:
-        """Raise if nothing must be put there: an existing one is replaced only if asked to, anything else never."""
+        """Raise if this folder may not be written. A saved folder is replaced only on request, anything else never."""
         target = Path(folder)
         try:
             if not os.path.lexists(target) or (target.is_dir() and all(self.is_ours(x) for x in os.listdir(target))):

@@ -46,7 +46,7 @@ def restore(record: Mapping[str, Any], arrays: Mapping[str, Array]) -> Samples:
 
 
 def check(samples: Samples) -> None:
-    """Raise unless the arrays are those of chains of this model, of one length, with labels that there are."""
+    """Raise unless the arrays are chains of this model, of one length, with valid labels."""
     labels, config = samples.labels, samples.config
     if labels.ndim != 3 or 0 in labels.shape[:2]:
         raise UnsupError(f"expected labels of shape (chains, draws, units), actual {labels.shape}")

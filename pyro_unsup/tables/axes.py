@@ -73,7 +73,7 @@ def as_axes(axes: Mapping[str, Labels] | Sequence[Axis] | None) -> tuple[Axis, .
 
 
 def check_axes(table: str, layout: Layout, axes: Sequence[Axis]) -> None:
-    """Raise unless the axes go with the layout, as far as that can be said without making labels.
+    """Raise unless the axes fit the layout. Labels that are made later are not checked.
 
     :raises TableError: naming the table.
     """

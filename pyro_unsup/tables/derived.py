@@ -21,7 +21,7 @@ class Derivation:
 
 
 def derived(function: Callable[..., Any], *inputs: Any) -> Any:
-    """Call a function of tables, and let what it gives say where it comes from (:func:`derivation_of`).
+    """Call a function of tables. Its result remembers how it was computed (:func:`derivation_of`).
 
     A model that does so computes its weights where others can see it, and EM need not run it again for the same data.
 

@@ -105,6 +105,11 @@ class Layout:
             return torch.from_numpy(np.repeat(x.numpy(), self.row_lengths.numpy()))
         return x.repeat_interleave(self.row_lengths)
 
+    def as_shares(self, x: Tensor) -> tuple[Tensor, Tensor]:  # shape -> shape, rows
+        """log of each cell's share of its row, and the sum of each row."""
+        totals = self.row_sum(x)
+        return self.log_shares(x, totals), totals
+
     def log_shares(self, x: Tensor, totals: Tensor) -> Tensor:  # shape, rows -> shape
         """log of each cell's share of its row."""
         if x.shape != self.shape or x.device.type != "cpu" or x.requires_grad or x.numel() < self.SMALL:

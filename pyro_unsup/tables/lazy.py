@@ -149,7 +149,7 @@ class LazyTable:
                 self.row_sums.index_add_(0, self._rows_of(touched), fresh)
 
     def _fold(self, scale: float, visited: Tensor) -> None:  # visited: layout.rows
-        """Shrink every cell by ``scale``, but no row to nothing. A scale of 0 empties the rows that are visited."""
+        """Multiply every cell by ``scale``. No row becomes empty, unless the scale is 0 and the row is visited."""
         factor = (self.floor / self.row_sums).clamp(min=scale)
         factor = factor.where(~(visited & bool(scale == 0)) & (self.row_sums > 0), 0)
         self.unscaled *= self.layout.spread(factor)

@@ -44,7 +44,7 @@ def corpora(file: str, format: str, size: int, **options: Any) -> Batches:
 
 
 def format_of_stream(file: str, vocab_from: str, format: str) -> str:
-    """The format of sentences: as given, or as the name tells; standard input has none, but the other text may."""
+    """The format of sentences: as given, or by the file name. For standard input the other text may decide."""
     return format_of(vocab_from if file == "-" and not Path(vocab_from).is_dir() else file, format)
 
 

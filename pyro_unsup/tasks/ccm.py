@@ -93,8 +93,8 @@ class CCMTask(GrammarTask):
         ),
         "predict": Command(
             "Parse a text, and write a tree a line in brackets.\n\n"
-            "Words stay with their tags. Punctuation is left out, as it was in training; a sentence of nothing else is "
-            "a blank line.",
+            "Words stay with their tags; white space inside a word becomes _. Punctuation is left out, as it was in "
+            "training; a sentence of nothing else is a blank line.",
             UNPARSED,
             (format_option(), COLUMN_AS_TRAINED, HOW),
         ),
@@ -126,7 +126,7 @@ class CCMTask(GrammarTask):
         return without(read(given.file, given.format, column_of(fit, given)), dropped_by(fit))
 
     def write(self, fit: Fit, data: Corpus, decoded: Any, given: Given) -> None:
-        pu.data.write_brackets(data, decoded.brackets, given.out)
+        pu.data.write_brackets(data, decoded.brackets, given.out, space="_")
 
     def scores(self, fit: Fit, gold: Corpus, decoded: Any) -> dict[str, float]:
         """``recall``, ``precision``, ``f1``, ``crossing`` and ``sentences`` of :func:`.bracket_scores`, without whole

@@ -16,7 +16,7 @@ from .option import MODEL, TEXT, Given, choice, flag, number, text, under
 from .shown import Shown, Table, commonest, likeliest, listed
 from .tagger import STATE_SCORES, commonest_id
 from .task import Task
-from .texts import LOWERCASE, check_memory, saved_model, setting, top_option
+from .texts import LOWERCASE, check_memory, saved_model, say, setting, top_option
 from .values import Baseline, Command, Recipe, Score, Stream
 
 if TYPE_CHECKING:
@@ -38,7 +38,12 @@ READING = (
         metavar="FORMAT",
     ),
     text("split", "NAME", "With newsgroups, only this split."),
-    choice("encoding", ("utf-8", "latin-1"), "The encoding of files in folders.", "utf-8"),
+    choice(
+        "encoding",
+        ("auto", "utf-8", "latin-1"),
+        "The encoding of files in folders. auto reads each file as UTF-8, or as Latin-1 if it is not UTF-8.",
+        "auto",
+    ),
 )
 SKIP_EMPTY = flag("skip_empty", "Leave out documents without words.")
 OPTIONS = (
@@ -67,8 +72,8 @@ class ClustererTask(Task):
     recipe = Recipe(
         noise=NOISE,
         noise_shown=f"{NOISE:g}",
-        options={"anneal": True, "beta_factor": 2.0},
-        words="deterministic annealing (--anneal --beta-factor 2)",
+        options={"anneal": True, "beta_start": 0.02, "beta_factor": 2.0, "tolerance": 1e-5},
+        words="deterministic annealing (--anneal --beta-start 0.02 --beta-factor 2 --tolerance 1e-05)",
     )
     streams = True
     likelihood = "loglik_per_token"
@@ -123,7 +128,7 @@ class ClustererTask(Task):
 
     def size(self, data: Documents) -> str:
         left_out = f" ({data.left_out:,} have none of these words and are left out)" if data.left_out else ""
-        return super().size(data) + left_out
+        return super().size(data) + left_out + (f"; {_recoded(data)}" if data.recoded else "")
 
     def build(self, data: Documents, given: Given) -> Clusterer:
         return self._model(given.clusters, data.vocab)
@@ -156,7 +161,7 @@ class ClustererTask(Task):
             raise InputError(f"not one word of it is known to the model; {self.all_unknown}") from error
 
     def read_new(self, fit: Fit, given: Given) -> Documents:
-        return _read(given.file, given, "keep" if given.keep_empty else "error", option="--keep-empty")
+        return _said(_read(given.file, given, "keep" if given.keep_empty else "error", option="--keep-empty"))
 
     def lines(self, fit: Fit, data: Documents, decoded: Any, given: Given) -> Iterable[str]:
         columns = [pu.data.document_files.document_names(given.file)] if _in_folders(given) else []
@@ -167,7 +172,7 @@ class ClustererTask(Task):
         return map("\t".join, zip(*columns, strict=True))
 
     def read_gold(self, fit: Fit, given: Given) -> Documents:
-        gold = _read(given.file, given, "drop" if given.skip_empty else "error")
+        gold = _said(_read(given.file, given, "drop" if given.skip_empty else "error"))
         return _labelled(gold, given.file)
 
     def gold_labels(self, gold: Documents) -> Any:
@@ -257,6 +262,18 @@ def _read(
     except InputError as error:
         what = error.what.replace("read with empty='drop' or empty='keep'", f"add {option}")
         raise InputError(what, error.path, error.line) from error
+
+
+def _recoded(data: Documents) -> str:
+    files = "file is" if data.recoded == 1 else "files are"
+    return f"{data.recoded:,} {files} not UTF-8 and read as Latin-1 (--encoding utf-8 refuses that)"
+
+
+def _said(data: Documents) -> Documents:
+    """The same documents. Files in another encoding are reported."""
+    if data.recoded:
+        say(_recoded(data))
+    return data
 
 
 def _labelled(gold: Documents, file: str) -> Documents:

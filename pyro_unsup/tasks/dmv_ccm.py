@@ -120,7 +120,7 @@ class DMVCCMTask(HeadsTask):
     def write(self, fit: Fit, data: Unparsed, decoded: Any, given: Given) -> None:
         if given.brackets:
             rows = np.zeros((0, 3), np.int64) if decoded is None else decoded.brackets
-            pu.data.write_brackets(data.text, rows, given.out)
+            pu.data.write_brackets(data.text, rows, given.out, space="_")
         else:
             super().write(fit, data, decoded, given)
 

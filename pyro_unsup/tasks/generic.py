@@ -1,4 +1,4 @@
-"""Registered models that describe no task: they are decoded on data that they take as they are, and shown."""
+"""For registered models without a task of their own: they decode the data that they take, and can be shown."""
 
 from __future__ import annotations
 

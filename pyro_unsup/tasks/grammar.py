@@ -120,7 +120,7 @@ class GrammarTask(Task):
         return data, model, size + given.left_out
 
     def read_tags(self, file: str, format: str, column: str, dropped: list[str], **options: Any) -> Corpus:
-        """A text with tags; of CoNLL-U without the words that go by their UPOS, whatever column the tags are in."""
+        """A text with tags. From CoNLL-U, words are dropped by their UPOS, whichever column the tags are in."""
         if not self.drop_by_upos or format_of(file, format) != "conllu":
             return read(file, format, column, **options)
         text = read(file, format, column, drop_upos=dropped, **options)
@@ -130,7 +130,7 @@ class GrammarTask(Task):
         return text
 
     def read_gold(self, fit: Fit, given: Given) -> Corpus:
-        """Gold sentences as those of training were: without punctuation, and short ones, unless told how long."""
+        """Gold sentences prepared as in training: without punctuation, and up to the same length if none is given."""
         dropped = dropped_by(fit)
         gold = self.read_tags(given.file, given.format, column_of(fit, given), dropped)
         if all(getattr(gold, name) is None for name in self.gold):
@@ -153,7 +153,7 @@ class GrammarTask(Task):
 
 
 def punctuation() -> list[str]:
-    """Tags that are left out, if nobody says which: those of the Penn Treebank and of Universal Dependencies."""
+    """Tags of punctuation that are left out by default: those of the Penn Treebank and of Universal Dependencies."""
     return [*pu.data.brackets.PUNCTUATION, "PUNCT"]
 
 

@@ -86,7 +86,7 @@ class HMMTask(Task):
     likelihood = "log_likelihood"
     smoothing_helps = False
     main = ("bic",)
-    recipe = Recipe(max_iterations="1000", words="EM")
+    recipe = Recipe(max_iterations="1000", tolerance=1e-9, words="EM")
     scores_known = (
         Score("log_likelihood", "natural logarithm; higher is better", ".4f"),
         Score("per_observation", "the same, of an observation", ".4f"),

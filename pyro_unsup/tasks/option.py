@@ -35,7 +35,7 @@ class Option:
     :param shown: the default in words, if the value does not say it.
     :param many: whether it may be repeated.
     :param required: whether it must be given.
-    :param flag: how it is spelt on the command line.
+    :param flag: how it is spelt on the command line; by default the name with hyphens.
     :param off: how its opposite is spelt.
     :param identity: whether another value makes another run, so that an interrupted run cannot go on with it. By
         default, every option but those of the text: another text is noticed as such.
@@ -43,7 +43,7 @@ class Option:
     :param positional: an argument, not an option.
 
     >>> import pyro_unsup as pu
-    >>> pu.tasks.Option("max_length", "Leave longer sentences out.", 10, int).spelt
+    >>> pu.tasks.Option("max_length", "Leave longer sentences out.", 10, int).flag
     '--max-length'
     """
 
@@ -59,16 +59,15 @@ class Option:
     shown: str | None = None
     many: bool = False
     required: bool = False
-    flag: str | None = None
+    flag: str = ""
     off: str | None = None
     identity: bool | None = None
     remember: bool = False
     positional: bool = False
 
-    @property
-    def spelt(self) -> str:
-        """The option as it is typed."""
-        return self.flag or spelt(self.name)
+    def __post_init__(self) -> None:
+        if not self.flag:
+            object.__setattr__(self, "flag", spelt(self.name))
 
     @property
     def makes_another_run(self) -> bool:

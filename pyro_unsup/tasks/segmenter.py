@@ -150,8 +150,8 @@ class SegmenterTask(Task):
             raise UnsupError("--logistic-normal gives every segment some weight, and --vocab-from gives none to those "
                              "that are not known; give one of them")  # fmt: skip
 
-    def same_options(self, given: Given) -> dict[str, Any]:
-        return {**super().same_options(given), "--penalty": None if given.no_penalty else given.penalty}
+    def same_options(self, given: Given, command: str = "fit") -> dict[str, Any]:
+        return {**super().same_options(given, command), "--penalty": None if given.no_penalty else given.penalty}
 
     def read(self, file: Any, given: Given, **options: Any) -> Segmented:
         options = {"symbols": given.symbols, "lowercase": given.lowercase, **options}

@@ -163,7 +163,7 @@ class TaggerTask(Task):
         return data, dictionary.model_of(data.vocab, given, known), size
 
     def stream(self, given: Given) -> Stream:
-        """By the words of a text or a model; of a text, words that are not in it become one."""
+        """The vocabulary comes from a text or a model. Words that are not in that text become one unknown word."""
         from .batches import corpora, format_of_stream
 
         format, source = format_of_stream(given.file, given.vocab_from, given.format), given.vocab_from
@@ -303,7 +303,7 @@ def unknown_tags(model: Any, gold: Corpus) -> dict[str, int]:
 def _report(
     model: Any, tags: Any, gold: Corpus, predicted: Any, ambiguous: Any, total: float | None = None
 ) -> dict[str, float]:
-    """Scores; gold tags by the numbers of the model, if its tags have names. Others get numbers of their own."""
+    """Scores. If the tags of the model have names, gold tags are matched by name; unknown ones get new numbers."""
     named = not isinstance(model.tags, int)
     if named and gold.tagset is not None:
         number = {name: k for k, name in enumerate(model.tags)}

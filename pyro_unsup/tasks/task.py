@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -10,7 +11,8 @@ import pyro_unsup as pu
 
 from ..errors import InputError, UnsupError
 from . import frames
-from .option import Given
+from .option import ALGORITHM, BELIEFS, Given, Option
+from .shared_options import options_of
 from .shown import Shown, of_fit, of_samples
 from .values import Baseline, Command, Plan, Recipe, Score, Stream
 
@@ -68,11 +70,34 @@ class Task:
     #: Where the function is that decodes, as an entry point.
     decoder: ClassVar[str] = "pyro_unsup.tasks.decoding:decode"
 
+    def options(self, command: str) -> list[Option]:
+        """Every option of a command: arguments, this model's own options, and those that all models have.
+
+        :param command: one of ``commands``.
+
+        >>> import pyro_unsup as pu
+        >>> [option.flag for option in pu.tasks.find("tagger").options("show")]
+        ['--folder', '--words', '--json']
+        """
+        return options_of(self, command)
+
     # -- training
 
     def takes_recipe(self, given: Given) -> bool:
         """Whether the options of the recipe suit these others."""
         return True
+
+    def recommended(self, given: Given) -> tuple[Given, Recipe | None]:
+        """The options of ``fit`` with those of the recipe, and the recipe, if no option says how to learn."""
+        how = [one.name for one in self.options("fit") if one.panel in (ALGORITHM, BELIEFS) or one.name == "smooth"]
+        told = any(_told(getattr(given, name)) for name in how if name != "algorithm")
+        if told or given.algorithm == "em" or not self.takes_recipe(given) or not self.recipe.options:
+            return given, None
+        chosen = copy(given)
+        for name, value in self.recipe.options.items():
+            if not _told(getattr(chosen, name)):  # a tolerance may have been given
+                setattr(chosen, name, value)
+        return chosen, self.recipe
 
     def check(self, given: Given) -> None:
         """Refuse options that do not go together, before anything is read."""
@@ -121,10 +146,9 @@ class Task:
         """The same of a model, by name, where its options do not say it all."""
         return {}
 
-    def same_options(self, given: Given) -> dict[str, Any]:
-        """Values of options that make a run the same run."""
-        own = self.commands["fit"].options
-        return {one.spelt: getattr(given, one.name) for one in own if one.makes_another_run}
+    def same_options(self, given: Given, command: str = "fit") -> dict[str, Any]:
+        """Values of options that make a run of this command the same run."""
+        return {one.flag: getattr(given, one.name) for one in self.options(command) if one.makes_another_run}
 
     def remembered(self, given: Given) -> dict[str, Any]:
         """Settings that predictions need."""
@@ -188,7 +212,7 @@ class Task:
         return {}
 
     def further(self, gold: Any, given: Given) -> dict[str, Any]:
-        """Other gold data to score besides, by their names in JSON: such as sentences longer than those of training."""
+        """More gold data to score, by their names in JSON, such as sentences longer than those of training."""
         return {}
 
     def sizes(self, fit: Fit, gold: Any, decoded: Any) -> dict[str, Any]:
@@ -210,6 +234,10 @@ class Task:
         advice = ["--min-count 2"] if unseen and fit.config.get("min_count") == 1 else []
         advice += ["--smooth 0.1"] if self.smoothing_helps and not smoothed else []
         return f"train with {' '.join(advice)} for text like this" if advice else ""
+
+    def forecast(self, fit: Fit, data: Any, given: Given) -> Iterable[str]:
+        """What comes after the end of the data, as lines of text."""
+        raise UnsupError(f"the task {self.name} forecasts nothing")
 
     def show(self, fit: Fit, *args: Any, **options: Any) -> Shown:
         """What the model has learned."""
@@ -257,3 +285,8 @@ class Task:
     def page_of_samples(self, samples: Any, **options: Any) -> Shown:
         """All that ``show`` shows of samples."""
         return of_samples(samples, self.labelled, self.show_samples(samples, **options))
+
+
+def _told(value: Any) -> bool:
+    """Whether an option was given. 0 is a value."""
+    return value is not None and value is not False

@@ -85,6 +85,10 @@ def format_of(path: Any, format: str, option: str = "--format") -> str:
 def read_gold(path: str, format: str, column: str, option: str = "--format", **options: Any) -> Corpus:
     """Read a corpus that must have tags."""
     corpus = read(path, format, column, option, **options)
+    if corpus.tags is None and not os.path.isdir(path) and format_of(path, format) == "conllu":
+        raise InputError(
+            f"no tags in its column {column}; take another with --column {COLUMNS[column == 'xpos']}", path
+        )
     if corpus.tags is None:
         raise InputError(f"no tags in it, expected a tagged text; is {option} right, and with CoNLL-U --column?", path)
     return corpus

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 from .option import Option
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ..estimate import FeatureNames
     from ..infer import Initial
     from ..infer.estimation import Estimate
 
@@ -83,22 +86,23 @@ class Recipe:
     :param noise_shown: the same in words.
     :param smooth: in words, what is added to expected counts.
     :param max_iterations: in words, of plain EM.
+    :param tolerance: the relative change of the objective that ends plain EM.
     :param betas: the first beta of annealing, and the factor by which it grows.
     :param options: of ``fit``, that are taken if no option says how to learn. They are what our own tables show best
-        without labels. They cost more than plain EM: about five times as much for taggers, ten
-        times for clusterers.
+        without labels. They cost about four times as much as plain EM for clusterers, and five times for taggers.
     :param iterations: for these options; None for those of the engine.
     :param words: the same for people.
 
     >>> import pyro_unsup as pu
     >>> pu.tasks.find("clusterer").recipe.options
-    {'anneal': True, 'beta_factor': 2.0}
+    {'anneal': True, 'beta_start': 0.02, 'beta_factor': 2.0, 'tolerance': 1e-05}
     """
 
     noise: float | None = None
     noise_shown: str = "0"
     smooth: str = "0"
     max_iterations: str = "100"
+    tolerance: float = 1e-6
     betas: tuple[float, float] = (1e-4, 1.2)
     options: Mapping[str, Any] = field(default_factory=dict)
     iterations: int | None = None
@@ -113,6 +117,7 @@ class Plan:
     :param noise: on that start; None for that of the recipe.
     :param estimate: how counts become weights, if ``--smooth`` does not say it all.
     :param templates: makes the templates of the features that tables may have; others have a feature for each cell.
+    :param features: by table, the names and weights of features to start with (``LogLinear(begin_with=...)``).
     :param toward: what skewed annealing starts from.
     :param max_iterations: None for those of the engine.
 
@@ -125,6 +130,7 @@ class Plan:
     noise: float | None = None
     estimate: Estimate | None = None
     templates: Callable[[], Any] = list
+    features: Mapping[str, tuple[FeatureNames, Tensor]] = field(default_factory=dict)
     toward: str | None = None
     max_iterations: int | None = None
 

@@ -496,7 +496,7 @@ class StructureContract:
         close(wide.log_prob(instance.value), instance.dist.log_prob(instance.value).expand(wide.batch_shape), 1e-12)
 
     def test_the_definition_runs_on_any_device(self, way: str) -> None:
-        """Forward, on fake tensors of another device: whoever mixes it up with the CPU fails here, without a GPU.
+        """Run the forward pass on fake tensors of another device. Code that mixes devices fails here, without a GPU.
 
         The other device is ``meta``. Fake tensors on ``cuda`` cannot be sliced where torch is built without it.
         """
@@ -525,7 +525,7 @@ class StructureContract:
 
 
 def tables(seed: int, uneven: bool) -> Table:
-    """Random log-weights; if they are uneven, some so large or small that scaled sums may not hold them."""
+    """Random log-weights. Uneven ones have values so large or small that scaled sums may underflow."""
     g = torch.Generator().manual_seed(seed)
 
     def table(*shape: int) -> Tensor:

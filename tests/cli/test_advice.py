@@ -93,6 +93,26 @@ def test_every_model_trains_further(tmp_path: Path, zoo: Path, run: Run, kind: s
     assert pu.load(tmp_path / "m").rows[0]["objective"] == pytest.approx(pu.load(zoo / kind).objective)
 
 
+@pytest.mark.parametrize("how", [("--features", 1), ("--features", 1, "--gradient")])
+@pytest.mark.parametrize("kind", TEXTS)
+def test_features_go_on_from_where_they_were(
+    tmp_path: Path, zoo: Path, run: Run, kind: str, how: tuple[object, ...]
+) -> None:
+    text, *options = TEXTS[kind]
+    if "--smooth" in options:  # another way to make weights of counts
+        at = options.index("--smooth")
+        options = [*options[:at], *options[at + 2 :]]
+    if kind == "aligner" and "--gradient" in how:
+        options += ["--agreement", "2008"]  # products have no gradient
+    fit = ("fit", kind, zoo / str(text), *options, *how, "--max-iterations", 2)
+    first = run(*fit, "--out", tmp_path / "a")
+    assert first.exit_code == 0, first.stderr
+    again = run(*fit, "--from", tmp_path / "a", "--out", tmp_path / "b")
+    assert again.exit_code == 0, again.stderr
+    one, two = pu.load(tmp_path / "a"), pu.load(tmp_path / "b")
+    assert two.rows[0]["objective"] == pytest.approx(one.objective, rel=1e-12)
+
+
 def test_advice_fits_model_estimator_and_text(tmp_path: Path, world: Path, zoo: Path, run: Run) -> None:
     (tmp_path / "new.tagged").write_text("the DET\nzebra NOUN\ndog NOUN\n")
     impossible = "1 of 1 sentences have probability zero, so bits_per_word is infinite"

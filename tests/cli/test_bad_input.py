@@ -112,6 +112,9 @@ def test_gold_tags_that_the_model_does_not_have_are_wrong(tmp_path: Path, world:
     assert "1 of 3 words have gold tags that the model does not have, and count as wrong: PUNCTISH\n" in said.stderr
     untagged = refusal(run("evaluate", world / "named", world / "plain.txt"))
     assert untagged.startswith(f"{world / 'plain.txt'}: no tags in it, expected a tagged text; is --format right")
+    (tmp_path / "x.conllu").write_text("1\tdog\t_\tNOUN\t_\t_\t0\troot\t_\t_\n\n")
+    other = refusal(run("evaluate", world / "named", tmp_path / "x.conllu"))
+    assert other == f"{tmp_path / 'x.conllu'}: no tags in its column xpos; take another with --column upos"
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ def test_nothing_but_punctuation(tmp_path: Path, grammar: Path, run: Run) -> Non
     text = "1\t.\t_\tPUNCT\t_\t_\t_\t_\t_\t_\n2\t.\t_\tPUNCT\t_\t_\t_\t_\t_\t_\n\n"
     result = run("predict", grammar / "dmv", "-", "--format", "conllu", stdin=text)
     assert (result.exit_code, result.stderr) == (0, "")
-    assert [line.split("\t")[6:8] for line in result.stdout.splitlines()[:2]] == [["0", "root"], ["1", "dep"]]
+    assert [line.split("\t")[6:8] for line in result.stdout.splitlines()[:2]] == [["0", "root"], ["1", "punct"]]
 
 
 def test_scores(grammar: Path, run: Run) -> None:

@@ -59,7 +59,7 @@ def test_options_have_one_meaning(run: Run) -> None:
     for name in tasks.names():
         for command in tasks.find(name).commands.values():
             for one in command.options:
-                kinds.setdefault(one.spelt, set()).add(one.type)
+                kinds.setdefault(one.flag, set()).add(one.type)
     assert {name: found for name, found in kinds.items() if len(found) > 1} == {"--order": {int, str}}
 
 

@@ -157,3 +157,23 @@ def test_stepwise_from_standard_input(tmp_path: Path, zoo: Path, run: Run, kind:
         stdin = (zoo / str(text)).read_bytes()
         assert run("fit", kind, file, *options, *how, "--out", tmp_path / out, stdin=stdin).exit_code == 0
     assert tensors(tmp_path / "file") == tensors(tmp_path / "stdin")
+
+
+def test_files_of_mixed_encodings(tmp_path: Path, run: Run) -> None:
+    for name, content in (("a/1", "the dog barks"), ("a/2", "the dog sleeps"), ("b/1", "un café crème")):
+        (tmp_path / "docs" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "docs" / name).write_text(content, encoding="utf-8")
+    (tmp_path / "docs" / "b" / "2").write_bytes("du café crème".encode("latin-1"))
+    said = "1 file is not UTF-8 and read as Latin-1 (--encoding utf-8 refuses that)"
+    few = ("--clusters", 2, "--min-count", 1, "--drop-frequent", 0)
+    result = run("fit", "clusterer", tmp_path / "docs", *few, "--out", tmp_path / "m")
+    assert result.exit_code == 0, result.stderr
+    assert said in result.stderr
+    assert {"café", "crème"} <= set(pu.load(tmp_path / "m").model.vocab)
+    for command in ("predict", "evaluate"):
+        result = run(command, tmp_path / "m", tmp_path / "docs")
+        assert result.exit_code == 0, result.stderr
+        assert result.stderr.splitlines()[0] == said
+    refused = run("fit", "clusterer", tmp_path / "docs", *few, "--encoding", "utf-8", "--out", tmp_path / "n")
+    assert refused.exit_code == 2
+    assert "byte 0xe9 is not UTF-8" in refused.stderr

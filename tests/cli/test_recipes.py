@@ -53,6 +53,15 @@ def test_a_clusterer_is_annealed(tmp_path: Path, zoo: Path, run: Run) -> None:
     fit, said = trained(run, tmp_path / "m", "clusterer", zoo / "documents.txt", "--clusters", 3)
     assert SAID in said
     assert fit.config["engine"] == "Anneal"
+    assert fit.config["schedule"] == pu.schedules.geometric(0.02, 2)
+    assert fit.config["tolerance"] == 1e-5
+    for given in (1e-6, 0):  # what is given counts
+        told = ("--clusters", 3, "--tolerance", given, "--max-iterations", 300)
+        fit, _ = trained(run, tmp_path / f"told-{given}", "clusterer", zoo / "documents.txt", *told)
+        assert fit.config["engine"] == "Anneal"
+        assert fit.config["tolerance"] == given
+    plain, _ = trained(run, tmp_path / "plain", "clusterer", zoo / "documents.txt", "--algorithm", "em")
+    assert plain.config["tolerance"] == 1e-6
 
 
 def test_the_penalty_suits_the_script(tmp_path: Path, run: Run) -> None:

@@ -319,7 +319,7 @@ def test_one_tag_for_most_words_is_said(tmp_path: Path, world: Path, run: Run) -
 def test_samples_do_not_predict(world: Path, run: Run, sampled: Path) -> None:
     result = run("predict", sampled, world / "new.txt")
     assert result.exit_code == 2
-    assert result.stderr == f"error: {sampled}: holds samples, of which there are evaluate and show, not predict\n"
+    assert result.stderr == f"error: {sampled}: holds samples; evaluate and show take samples, predict needs a model\n"
 
 
 def test_samples_that_the_command_line_does_not_know(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

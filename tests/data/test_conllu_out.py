@@ -53,9 +53,9 @@ def test_a_file_again_with_other_heads() -> None:
 4\tel\tel\tDET\tD\t_\t5\tdep\t5:dep\t_
 5\tmar\tmar\tNOUN\tN\t_\t2\tdep\t2:dep\t_
 
-1\t¡\t¡\tPUNCT\tF\t_\t2\tdep\t_\t_
+1\t¡\t¡\tPUNCT\tF\t_\t2\tpunct\t_\t_
 2\tMar\tmar\tNOUN\tN\t_\t0\troot\t_\t_
-3\t!\t!\tPUNCT\tF\t_\t2\tdep\t_\t_
+3\t!\t!\tPUNCT\tF\t_\t2\tpunct\t_\t_
 
 """
     )

@@ -8,6 +8,7 @@ import time
 
 import pytest
 import torch
+from pyro.distributions import Normal
 from scipy import stats
 from torch import Tensor
 
@@ -65,6 +66,17 @@ def test_weights_of_one_and_of_1e_minus_300_side_by_side(dtype: torch.dtype) -> 
         atol=tight,
     )
     assert (posterior.mode() == words).all()
+
+
+def test_a_series_that_has_to_be_done_again_is_counted_once() -> None:
+    """A switch at a price of 1e-300. Scaled sums are refused at the switch, when later positions were counted."""
+    x = torch.tensor([-1.0] * 20 + [1.0] * 20)
+    steps = torch.tensor([[0.0, -690.0], [-690.0, 0.0]])
+    chain = Chain(torch.zeros(2), steps, Normal(torch.tensor([-1.0, 1.0]), 0.1), torch.tensor([40]), flat=True)
+    counts = chain.posterior(x).counts
+    torch.testing.assert_close(counts["transition"], torch.tensor([[19.0, 1.0], [0.0, 19.0]]))
+    torch.testing.assert_close(counts["start"], torch.tensor([1.0, 0.0]))
+    torch.testing.assert_close(counts["emission"].sum(), torch.tensor(40.0))
 
 
 @pytest.mark.parametrize(("order", "stop", "zeros"), [(1, False, 0.0), (1, True, 0.0), (1, True, 0.7), (2, True, 0.5)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pyro_unsup.kernels import bracketing, chain, dependency, headed_bracketing, segmentation
+from pyro_unsup.kernels import bracketing, chain, dependency, headed_bracketing, segmentation, semimarkov
 from pyro_unsup.kernels.alignment import hmm, model1
 from pyro_unsup.kernels.limits import LIMIT
 from pyro_unsup.testing import StructureContract
@@ -20,6 +20,7 @@ from .mixture_case import MIXTURE
 from .pcfg_case import GRAMMAR
 from .segmentation_case import SEGMENTATION
 from .semimarkov_case import SEMIMARKOV
+from .semimarkov_series_case import SEMIMARKOV_SERIES
 from .series_case import SERIES
 
 
@@ -67,6 +68,10 @@ class TestSemiMarkov(StructureContract):
     case = SEMIMARKOV
 
 
+class TestSemiMarkovSeries(StructureContract):
+    case = SEMIMARKOV_SERIES
+
+
 SCALED = {
     "alignment": (TestAlignment, model1),
     "alignment_hmm": (TestAlignmentHMM, hmm),
@@ -75,6 +80,7 @@ SCALED = {
     "bracketing": (TestBracketing, bracketing),
     "headed_bracketing": (TestHeadedBracketing, headed_bracketing),
     "segmentation": (TestSegmentation, segmentation),
+    "semimarkov": (TestSemiMarkov, semimarkov),
 }
 
 

@@ -50,8 +50,9 @@ def test_an_error_of_a_model_is_not_taken_for_that() -> None:
         if float(share.detach().exp().max()) > 0.500001:  # in the first E step, not in the first look at the model
             raise ValueError("no such thing")
 
-    with pytest.raises(FitError, match=r"^iteration 0: no such thing$"):
+    with pytest.raises(FitError, match=r"^iteration 0: no such thing\n") as told:
         EM(model).session().step(torch.tensor(0))
+    assert "Sample Sites:" in str(told.value)  # Pyro's table of shapes, for the user's own error
 
 
 def test_errors_lose_the_shapes_that_pyro_adds() -> None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from pyro_unsup import Chain, kernels
-from pyro_unsup.distributions import AlignmentHMM, Segmentation, Structure
+from pyro_unsup.distributions import AlignmentHMM, Segmentation, SemiMarkov, Structure
 from pyro_unsup.distributions.alignment.grid import Grid
 from pyro_unsup.testing import Case
 
@@ -67,6 +67,14 @@ def test_an_island_of_a_chain(order: int, sparse: bool) -> None:
     chain, words = chain_island(order, sparse)
     same_as_defined(chain, words)
     assert float(chain.log_prob(words)) == pytest.approx(-400.0 * (STEPS + 3))
+
+
+@pytest.mark.parametrize("longest", [1, 2])
+def test_an_island_of_stretches(longest: int) -> None:
+    """The same, of a semi-Markov chain whose stretches have one word, or as well two."""
+    chain, words = chain_island(1, True)
+    w, duration = chain.weights, torch.zeros(4, longest, dtype=torch.float64)
+    same_as_defined(SemiMarkov(w["start"], w["transition"], duration, w["emission"], chain.lengths), words)
 
 
 @pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="math.ldexp raises where compiled code overflows")

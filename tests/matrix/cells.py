@@ -45,17 +45,17 @@ NO_REFERENCE = Refusal(
 NO_PARTS = Refusal(
     pu.StructureError,
     r"found no structured distribution .* What is enumerated can be weighed in the model itself, by pyro\.factor",
-    "weighs the parts of a structured distribution; what is enumerated is weighed in the model, by `pyro.factor`",
+    "needs the parts of a structured distribution. For enumerated variables put a `pyro.factor` into the model",
 )
 NO_SAMPLER = Refusal(
     pu.FitError,
     r"Gibbs sampling needs a model that can integrate its tables out .*: sample .* with pyro\.infer\.NUTS",
-    "integrates tables out, which is worked out model by model; NUTS samples the tables of any",
+    "needs a sampler that was written for the model. NUTS samples the tables of any model",
 )
 ONE_BY_ONE = Refusal(
     pu.FitError,
     r"are drawn how = 'pointwise', actual 'blocked': no other way is worked out for it",
-    "a document has one label, so there are no blocks of them",
+    "a document has one label only, so there is no block to draw",
 )
 
 OWN = [name for name, model in MODELS.items() if model.hidden]

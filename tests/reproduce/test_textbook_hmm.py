@@ -52,7 +52,8 @@ def test_published_figures(real_data: Path, table: str, row: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "row", ["GNP, AR(4), switching mean", "fedfunds, constant", "areturns, lag, variance switching"]
+    "row",
+    ["GNP, AR(4), switching mean", "fedfunds, constant", "mumps, lag without constant, variance switching"],
 )
 def test_published_values_are_the_maximum(real_data: Path, row: str) -> None:
     found = run("switching", row, real_data, small=False)

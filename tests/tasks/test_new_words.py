@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
 import pyro_unsup as pu
 from pyro_unsup.data import Corpus, TagDictionary, Vocab
-from pyro_unsup.tasks.decoding.new_words import BACKED_OFF, SENTENCE, emissions, visits
+from pyro_unsup.tasks.decoding.new_words import BACKED_OFF, SENTENCE, by_features, emissions, visits
 
 KNOWN = ["the", "a", ".", "jumping", "sleeping", "Anna", "Bill", "cats", "dogs", "9-10"]
 TABLES = {
@@ -54,6 +56,27 @@ def test_weights_are_what_is_documented(word: str) -> None:
         expected = (posterior[same].sum(0) + BACKED_OFF * expected) / (len(same) + BACKED_OFF)
     found = emissions(KNOWN, weights, 1, ["other", word])[:, 1].exp().numpy()
     np.testing.assert_allclose(found, expected / tags, rtol=1e-6)
+
+
+@pytest.mark.parametrize("word", ["running", "Will", "qqq"])
+def test_the_unknown_symbol_and_the_look_of_a_word_decide_together(word: str) -> None:
+    weights = {name: table.double().log() for name, table in TABLES.items()}
+    joint = TABLES["emission"].double().numpy() * visits(weights, 1)[:, None]
+    posterior = joint / joint.sum(0)
+    alone = emissions(KNOWN, weights, 1, [word]).exp().numpy()[:, 0]
+    expected = alone * posterior[:, KNOWN.index("9-10")] / posterior.mean(1)
+    expected /= (expected * visits(weights, 1)).sum()
+    np.testing.assert_allclose(emissions(KNOWN, weights, 1, [word], "9-10").exp().numpy()[:, 0], expected, rtol=1e-6)
+    np.testing.assert_allclose(emissions(KNOWN, weights, 1, [word], "<unk>").exp().numpy()[:, 0], alone)
+
+
+def test_a_tagger_without_a_dictionary_asks_its_unknown_symbol() -> None:
+    vocab = Vocab([*KNOWN, "<unk>"], unknown="<unk>")
+    text = Corpus.of([["the", "odd", "cats", "."], ["a", "quick", "Anna", "."], ["the", "tired", "dogs", "."]] * 4)
+    fit = pu.EM(pu.models.Tagger(3, vocab)).run(text.with_vocab(vocab), iterations=1, progress=False)
+    new = emissions(list(vocab), fit.weights, 1, ["zebra"], "<unk>")[:, 0]
+    expected = (fit.weights["start"] + new).softmax(-1)
+    torch.testing.assert_close(fit.decode(Corpus.of([["zebra"]])).posterior.marginals[0], expected)
 
 
 def small() -> tuple[pu.Fit, Corpus]:
@@ -110,3 +133,57 @@ def test_the_unknown_symbol_does_not_decide() -> None:
     decoded = fit.decode(Corpus.of([["the", "bakers", "were", "baking", "."]]))
     assert [fit.labels[int(k)] for k in decoded.structure] == ["DT", "NNS", "VBD", "VBG", "."]  # type: ignore[index]
     assert torch.isfinite(decoded.log_likelihood).all() or decoded.unseen == 2
+
+
+def with_features(templates: list[pu.Template] | None = None) -> pu.Fit:
+    _, corpus = small()
+    model = pu.models.Tagger(5, corpus.vocab)
+    estimate = pu.LogLinear(pu.templates.tagging() if templates is None else templates, 0.1)
+    return pu.Gradient(model, estimate).run(corpus, iterations=30, progress=False)
+
+
+@pytest.mark.parametrize("ngram", ["suffix", "any", None])
+def test_features_give_new_words_the_weights_that_features_would(ngram: str | None) -> None:
+    fit = with_features(pu.templates.tagging(ngram=ngram))  # type: ignore[arg-type]
+    (names, w), known = (fit.features["features"], fit.memory["features"]), list(fit.model.vocab)  # type: ignore[attr-defined]
+    new = ["bakers", "Baking", "9-11", ""]
+    found = by_features(names, w, fit.weights["emission"], range(5), known, new)
+    wider = pu.models.Tagger(5, Vocab([*known, *new]))
+    features = pu.Features(wider.declarations(), pu.templates.tagging(ngram=ngram))  # type: ignore[arg-type]
+    by_name = {}
+    for family in names.families:
+        for number in range(family.size):
+            by_name[family.table, family.template, family.values(number)] = float(w[family.at(number)])
+    same = torch.zeros(len(features), dtype=torch.float64)
+    for family in features.names.families:
+        for number in range(family.size):
+            key = (family.table, family.template, family.values(number))
+            same[family.at(number)] = by_name.get(key, 0.0)  # what was never seen has no weight
+    table = features.log_weights(same)["emission"]
+    shift = (table[:, : len(known)] - fit.weights["emission"])[:, :1]  # new words take their share of each row
+    assert found is not None
+    torch.testing.assert_close(found, table[:, len(known) :] - shift)
+
+
+def test_features_of_your_own_leave_it_to_words_that_look_the_same() -> None:
+    mine = pu.Template("emission", "suffix", tag=pu.same, word=lambda word: word[:1])  # not what the name says
+    fit = with_features([mine])
+    known = list(fit.model.vocab)  # type: ignore[attr-defined]
+    assert (
+        by_features(fit.features["features"], fit.memory["features"], fit.weights["emission"], range(5), known, ["x"])
+        is None
+    )
+    other = with_features([pu.Template("emission", "first", tag=pu.same, word=lambda word: word[:1])])
+    names = other.features["features"]
+    assert by_features(names, other.memory["features"], other.weights["emission"], range(5), known, ["x"]) is None
+    assert len(other.predict(Corpus.of([["bakers", "were"]]))) == 2
+
+
+def test_new_words_of_a_tagger_with_features_are_tagged_by_them(tmp_path: Path) -> None:
+    fit = with_features()
+    fit.save(tmp_path / "fit")
+    for one in (fit, pu.load(tmp_path / "fit")):
+        found = one.predict(
+            Corpus.of([["the", "bakers", "were", "baking", "."], ["the", "walkers", "were", "walking", "."]])
+        )
+        assert found[:5].tolist() == found[5:].tolist()

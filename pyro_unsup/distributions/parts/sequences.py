@@ -51,9 +51,7 @@ class States(InSentences):
         return self._shaped(self.words.long())
 
     def _shaped(self, flat: Tensor) -> Tensor:
-        if self.padded is not None:
-            flat = pad(flat, self.lengths, -1, self.padded[-1]).reshape(self.padded)
-        return flat.unsqueeze(-1)
+        return _in_form(flat, self.lengths, self.padded).unsqueeze(-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +89,10 @@ class Pieces(InSentences):
 
 @dataclass(frozen=True, eq=False)
 class Stretches(InSentences):
-    """Of semi-Markov chains: (tokens, D, K), by the last word of a stretch, its duration and its state."""
+    """Of semi-Markov chains: (tokens, D, K), by the last word of a stretch, its duration and its state.
+
+    If words are padded, (*batch, T, D, K), and -1 where there are none.
+    """
 
     AXES = {"state": "state", "last_word": "word"}  # noqa: RUF012
 
@@ -99,20 +100,21 @@ class Stretches(InSentences):
     lengths: Tensor  # (B,)
     longest: int
     states: int
+    padded: Size | None = None
 
     @property
     def shape(self) -> Size:
-        return Size([len(self.words), self.longest, self.states])
+        return Size([*((len(self.words),) if self.padded is None else self.padded), self.longest, self.states])
 
     @cached_property
     def sentence(self) -> Tensor:  # (tokens, 1, 1)
-        return row_index(self.lengths)[:, None, None]
+        return self._shaped(row_index(self.lengths))
 
     @cached_property
     def end(self) -> Tensor:  # (tokens, 1, 1)
         """The word after the last one of the stretch, from 0."""
-        rows = self.sentence[:, 0, 0]
-        return (torch.arange(len(rows)) - offsets_of(self.lengths)[rows] + 1)[:, None, None]
+        rows = row_index(self.lengths)
+        return self._shaped(torch.arange(len(rows)) - offsets_of(self.lengths)[rows] + 1)
 
     @cached_property
     def duration(self) -> Tensor:  # (D, 1)
@@ -129,4 +131,12 @@ class Stretches(InSentences):
 
     @cached_property
     def last_word(self) -> Tensor:  # (tokens, 1, 1)
-        return self.words[:, None, None]
+        return self._shaped(self.words)
+
+    def _shaped(self, flat: Tensor) -> Tensor:
+        return _in_form(flat, self.lengths, self.padded)[..., None, None]
+
+
+def _in_form(flat: Tensor, lengths: Tensor, padded: Size | None) -> Tensor:
+    """One number a word: (tokens,), or (*batch, T) if words are padded, and -1 where there are none."""
+    return flat if padded is None else pad(flat, lengths, -1, padded[-1]).reshape(padded)

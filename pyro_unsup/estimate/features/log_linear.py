@@ -50,6 +50,8 @@ class LogLinear(Differentiable):
     :param start_kappa: the prior of that fit, against one count a row. Larger, weights start smaller, and tables nearer
         to uniform: where the direct gradient ends may depend on it.
     :param max_gib: most memory that the feature matrices may need, see :class:`.Features`.
+    :param begin_with: the names and weights to begin with, such as those of another fit with the same templates,
+        ``(fit.features["features"], fit.memory["features"])``. Then ``start`` and ``fit_start`` make no difference.
 
         >>> import pyro_unsup as pu
         >>> words = ["dog", "dogs", "cat", "cats"]
@@ -72,6 +74,7 @@ class LogLinear(Differentiable):
         fit_start: bool = False,
         start_kappa: float = 1e-6,
         max_gib: float | None = None,
+        begin_with: tuple[FeatureNames, Tensor] | None = None,
     ) -> None:
         if isinstance(templates, Template) or not all(isinstance(one, Template) for one in templates):
             raise TableError(f"LogLinear: templates must be a list of Template, actual {templates!r:.80}")
@@ -84,6 +87,7 @@ class LogLinear(Differentiable):
             )
         self.templates, self.kappa, self.lbfgs_iterations = list(templates), float(kappa), lbfgs_iterations
         self.start, self.fit_start, self.start_kappa, self.max_gib = start, fit_start, start_kappa, max_gib
+        self.begin_with = begin_with
         self._built: tuple[list[Declaration], Features] | None = None
 
     def features(self, declarations: Declarations) -> Features:
@@ -100,8 +104,13 @@ class LogLinear(Differentiable):
     # -- what engines call
 
     def begin(self, declarations: Declarations, weights: Tensors, generator: torch.Generator) -> dict[str, Tensor]:
-        """Small random weights; or those that come closest to the initial tables."""
+        """The weights that were given; or those that come closest to the initial tables; or small random ones."""
         features = self.features(declarations)
+        if self.begin_with is not None:
+            names, given = self.begin_with
+            if (difference := names.differs(features.names)) is not None:
+                raise TableError(f"LogLinear: begin_with has weights of other features: {difference}")
+            return {MEMORY: given.detach().double().clone()}
         if not self.fit_start:
             drawn = torch.randn(len(features), dtype=torch.float64, generator=generator)
             return {MEMORY: self.start * drawn}

@@ -28,7 +28,7 @@ JITTER = 1e-6
 
 @dataclass(frozen=True)
 class RowPriors:
-    """A Gaussian for every row of a table. Rows with one outcome have no choice, and are not among them.
+    """A Gaussian for every row of a table with two outcomes or more.
 
     :param rows: where the cells of each row lie in the table.
     :param mean: (cells,)

@@ -67,7 +67,7 @@ class TablePrior:
         return replace(self.rows, mean=self.rows.mean + expert)
 
     def log_prior(self, posterior: Posterior, rows: NormalRows) -> float:
-        """Minus the divergence of the posterior from the prior, the rows around some experts."""
+        """Minus the divergence of the posterior from the prior, with these experts as the means of its rows."""
         cost = 0.0 if self.sharing is None else self.sharing.cost(rows.mean - self.rows.mean, self.rows)
         return -float(divergence(rows, posterior).sum()) - cost
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 from ...errors import TableError
 from ..features.template import Template, same
@@ -25,11 +26,31 @@ def tagging(
     """
     if ngram not in ("suffix", "any", None):
         raise TableError(f"ngram must be 'suffix', 'any' or None, actual {ngram!r:.80}")
-    kinds = {"basic": same, "digit": has_digit, "hyphen": has_hyphen, "capital": is_capital}
+    wanted = ["basic", "digit", "hyphen", "capital"]
     if ngram is not None:
-        find = suffixes if ngram == "suffix" else ngrams
-        kinds["suffix" if ngram == "suffix" else "n-gram"] = lambda word: find(word, longest)
-    return [Template(table, name, tag=same, word=function) for name, function in kinds.items()]
+        wanted.append("suffix" if ngram == "suffix" else "n-gram")
+    found = {name: word_function(name, longest) for name in wanted}
+    return [Template(table, name, tag=same, word=one) for name, one in found.items() if one is not None]
+
+
+def word_function(template: str, longest: int) -> Callable[[str], Any] | None:
+    """What a template of :func:`tagging` looks at in a word; None if there is no template of this name.
+
+    :param longest: the most characters in an n-gram.
+
+    >>> from pyro_unsup.estimate.templates.tagging import word_function
+    >>> word_function("suffix", 2)("dogs"), word_function("capital", 2)("dogs")
+    (['s', 'gs'], False)
+    """
+    known: dict[str, Callable[[str], Any]] = {
+        "basic": same,
+        "digit": has_digit,
+        "hyphen": has_hyphen,
+        "capital": is_capital,
+        "suffix": lambda word: suffixes(word, longest),
+        "n-gram": lambda word: ngrams(word, longest),
+    }
+    return known.get(template)
 
 
 def has_digit(word: str) -> bool:

@@ -137,7 +137,7 @@ class Summed:
         self.log_z = torch.from_numpy(self._found.log_z)
 
     def counts(self, scale: Tensor) -> Tables:  # (B,)
-        """Expected uses of each weight; of those by pair only if they are wanted, which is seldom."""
+        """Expected uses of each weight. Those of single pairs are computed only on request."""
         one, real, found = self._direction, self._real, self._found
         rows, weigh = one.where.rows, np.where(found.log_z > -np.inf, scale.numpy(), 0.0)
         table, hard = table_counts(real, one.cells, rows, one.turned, found, weigh), found.trouble

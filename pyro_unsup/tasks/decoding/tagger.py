@@ -1,7 +1,8 @@
 """A tagger on text that it was not trained on: words that it never met, and sentences that it holds impossible.
 
-A new word gets the tags of known words that look like it (:mod:`.new_words`), and its neighbours choose among them. An
-impossible sentence gets the tags that break fewest rules. A dictionary's zeros stay zeros.
+A new word gets the weights of its features, if the tagger was trained with features. If not, it gets the tags of known
+words that look like it (:mod:`.new_words`). Its neighbours choose among these tags. An impossible sentence gets the
+tags that break fewest rules. A dictionary's zeros stay zeros.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ...errors import UnsupError
 from ...models import Tagger
 from ...results import Fit
 from . import FLOOR, Decoded, check_how
-from .new_words import emissions
+from .new_words import by_features, emissions
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def decode(fit: Fit, text: Corpus, how: str = "viterbi") -> Tagged:
 
 
 def with_new_words(fit: Fit, text: Corpus, known: object) -> tuple[Fit, Any]:
-    """The fit with the words of a text that it has never met, which get the tags of words that look like them; and the
+    """The fit with the new words of a text added, which get weights by their features or looks; and the
     words of the text by its vocabulary. Nothing changes if there are none.
 
     A word that a dictionary lists and training has not met keeps the tags of the dictionary.
@@ -81,7 +82,7 @@ def with_new_words(fit: Fit, text: Corpus, known: object) -> tuple[Fit, Any]:
     vocab = Vocab(dict.fromkeys([*words, *new]), unknown=model.vocab.unknown)
     extra, columns = len(vocab) - len(words), vocab.encode(new)
     wide = torch.nn.functional.pad(emission.double(), (0, extra), value=-torch.inf)
-    wide[:, torch.from_numpy(columns)] = emissions(words, fit.weights, model.order, new)
+    wide[:, torch.from_numpy(columns)] = _new_emissions(fit, words, new)
     if mask is not None:
         mask = torch.nn.functional.pad(mask, (0, extra), value=True)  # a word that no dictionary lists is open
         wide = wide.where(mask, -torch.inf)
@@ -91,6 +92,20 @@ def with_new_words(fit: Fit, text: Corpus, known: object) -> tuple[Fit, Any]:
     ids = np.zeros(len(text.vocab), np.int64)
     ids[types] = vocab.encode(list(forms.values()))
     return wider, ids[text.words]
+
+
+def _new_emissions(fit: Fit, words: Sequence[str], new: Sequence[str]) -> torch.Tensor:  # (tags, new words)
+    """Log-weights of new words: by their features if the fit has learned weights of these, else by known words that
+    look like them."""
+    model: Any = fit.model
+    tags = range(model.tags) if isinstance(model.tags, int) else list(model.tags)
+    for key, names in fit.features.items():
+        if "emission" in names.tables and key in fit.memory:
+            found = by_features(names, fit.memory[key], fit.weights["emission"], tags, words, new)
+            if found is not None:
+                return found
+    restricted = model.declarations()["emission"].layout.support is not None
+    return emissions(words, fit.weights, model.order, new, None if restricted else model.vocab.unknown)
 
 
 def with_unknown(fit: Fit) -> Fit:

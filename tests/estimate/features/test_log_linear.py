@@ -91,6 +91,20 @@ def test_it_starts_small_and_random_or_from_initial_tables() -> None:
                        strong.begin(tables, initial, generator)["features"])  # fmt: skip
 
 
+@cases
+def test_it_begins_with_the_weights_that_it_is_given(templates: list[Template]) -> None:
+    tables = tables_of(templates)
+    names = Features(tables, templates).names
+    given = torch.randn(len(names), dtype=torch.float64)
+    how = LogLinear(templates, begin_with=(names, given), fit_start=True)
+    memory = how.begin(tables, {name: d.layout.uniform() for name, d in tables.items()}, torch.Generator())
+    assert torch.equal(memory["features"], given)
+    assert memory["features"] is not given
+    other = LogLinear([Template("emission", "others", tag=same, word=last)], begin_with=(names, given))
+    with pytest.raises(TableError, match="begin_with has weights of other features: "):
+        other.begin(tables_of([Template("emission", "others", tag=same, word=last)]), {}, torch.Generator())
+
+
 def test_coarse_features_tie_what_they_do_not_tell_apart() -> None:
     tables = {"emission": TABLES["emission"]}
     how = LogLinear([Template("emission", "last", tag=same, word=last)])

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from ..tasks.option import ALGORITHM, BELIEFS, TEXT, TRAINING, Option, choice, flag, number, real, text, under
-from ..tasks.task import Task
-from .common import MAX_SEED
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from .option import ALGORITHM, BELIEFS, TEXT, TRAINING, Option, choice, flag, number, real, text, under
+
+if TYPE_CHECKING:
+    from .task import Task
 
 BATCH_SIZE = 100
+MAX_SEED = 2**63 - 1 - 1000  # the largest that generators take, less room for restarts to count up from it
 PRIOR, CHAINS = "Concentrations", "Chains"
 
-FILE = text("file", "FILE", "", required=True, positional=True)
+FILE = text("file", "FILE", "", required=True, positional=True, identity=False)
 FOLDER = text("folder", "DIR", "A model that `pyro-unsup fit` wrote.", required=True, positional=True)
 SAMPLES = text("folder", "DIR", "Samples that `pyro-unsup sample` wrote.", required=True, positional=True)
 OUT_FILE = text(
@@ -22,6 +27,25 @@ WHICH = choice(
 )
 
 
+def options_of(task: Task, command: str) -> list[Option]:
+    """Every option of a command: arguments first, then the model's own options, then those that all models have."""
+    own = task.commands[command]
+    if command == "fit":
+        every = [*training(task), *algorithm(task), *beliefs(task)]
+    elif command == "sample":
+        every = [*sampling(task)]
+    else:
+        every = {
+            "predict": [OUT_FILE],
+            "forecast": [OUT_FILE],
+            "evaluate": [SCORES_JSON],
+            "evaluate_samples": [SCORES_JSON, WHICH],
+        }.get(command, [JSON])
+    first = [] if command in ("fit", "sample") else [SAMPLES if command.endswith("_samples") else FOLDER]
+    file = [replace(FILE, help=own.file)] if own.file or not first else []
+    return [*first, *file, *sorted(own.options, key=lambda one: not one.positional), *every]
+
+
 def seed(what: str) -> Option:
     """The seed of a run; what counts up from it."""
     return number("seed", f"Same seed, same result; {what} count up from it.", 0, 0, high=MAX_SEED)
@@ -30,7 +54,7 @@ def seed(what: str) -> Option:
 def folder(what: str, panel: str) -> tuple[Option, ...]:
     """Where a command writes, and whether it may go on or replace what is there."""
     return (
-        flag("resume", "Go on from DIR.checkpoint of an interrupted run.", panel=panel),
+        flag("resume", "Go on from DIR.checkpoint of an interrupted run.", panel=panel, identity=False),
         text("out", "DIR", f"The new folder for the {what}.", flag="--out,-o", required=True, panel=TEXT),
         flag("overwrite", f"Replace the {what} in DIR.", panel=TEXT),
     )
@@ -39,7 +63,8 @@ def folder(what: str, panel: str) -> tuple[Option, ...]:
 def training(task: Task) -> tuple[Option, ...]:
     """How long to train, from where, and into what."""
     most = f"{task.recipe.max_iterations}; with --anneal 10000, --stepwise 20, --gradient 300"
-    own = under(
+    own = task.recipe.options.get("tolerance")
+    options = under(
         TRAINING,
         real("smooth", "Add this to every expected count; 0 is plain EM.", shown=task.recipe.smooth),
         number(
@@ -47,11 +72,17 @@ def training(task: Task) -> tuple[Option, ...]:
             "Maximum number of iterations; with --stepwise, of passes over the text.",
             low=0,
             shown=most,
+            identity=False,
         ),
-        real("tolerance", "Stop when the objective's relative change is this small.", 1e-6),
+        real(
+            "tolerance",
+            "Stop when the objective's relative change is this small.",
+            shown=f"{task.recipe.tolerance:g}" + (f", or {own:g} as recommended" if own is not None else ""),
+            identity=False,
+        ),
         real("noise", "Size of the random noise that is added to the start.", shown=task.recipe.noise_shown),
-        number("restarts", "How many starts to try; the best objective wins.", 1),
-        number("jobs", "Restarts to run in parallel.", shown="as many as there are cores"),
+        number("restarts", "How many starts to try; the best objective wins.", 1, identity=False),
+        number("jobs", "Restarts to run in parallel.", shown="as many as there are cores", identity=False),
         seed("restarts"),
         text(
             "from_model",
@@ -60,7 +91,7 @@ def training(task: Task) -> tuple[Option, ...]:
             flag="--from",
         ),
     )
-    return (*own, *folder("model", TRAINING))
+    return (*options, *folder("model", TRAINING))
 
 
 def algorithm(task: Task) -> tuple[Option, ...]:
@@ -105,7 +136,7 @@ def algorithm(task: Task) -> tuple[Option, ...]:
             f"{task.unit} come from this text in the same format, or from the folder of a model. --smooth is then for "
             "each mini-batch."
         )
-        own.append(text("vocab_from", "TEXT", words, shown="FILE is read to its end first"))
+        own.append(text("vocab_from", "TEXT", words, shown="FILE is read to its end first", identity=False))
     return under(ALGORITHM, *own)
 
 
@@ -176,7 +207,7 @@ def sampling(task: Task) -> tuple[Option, ...]:
         number("sweeps", "Sweeps over the text, for each chain.", 1000),
         number("burn_in", "Sweeps to leave out first.", low=0, shown="half of them"),
         number("thin", "Of the other sweeps, keep every NUMBER-th.", 1),
-        number("chains", "How many chains to run.", 1),
+        number("chains", "How many chains to run.", 1, identity=False),  # each is on its own
         seed("chains"),
         flag("anneal", "Cool from temperature 2 to 0.08, to find good labels."),
         flag("blocked", f"Draw whole {task.examples}, not place by place."),
