@@ -370,6 +370,22 @@ def new_values(
     return new
 
 
+def tried(
+    plan: Plan, leaves: list[Leaf], values: Mapping[str, Tensor], supports: Mapping[str, Any], priors: Mapping[str, Any]
+) -> Plan:
+    """The part of a plan whose families do give what is wanted of them: a gamma's shape alone has no formula, say."""
+    kept = []
+    for group in plan.groups:
+        try:
+            new_values(Plan([group]), leaves, values, supports, priors)
+        except NoClosedForm:
+            continue
+        except StructureError:
+            pass  # a bad start is told in the M step, with its iteration
+        kept.append(group)
+    return Plan(kept)
+
+
 def _allowed(name: str, new: Tensor, old: Tensor, support: Any) -> Tensor:
     """A new value that its constraint allows. An element that no data reach keeps its old value."""
     value = torch.where(new.isnan(), old, new.to(old)).detach()
@@ -451,5 +467,6 @@ __all__ = [
     "new_values",
     "observed_leaves",
     "rebuilt",
+    "tried",
     "unconstrained",
 ]

@@ -290,3 +290,26 @@ def test_a_state_of_zeros_is_no_error() -> None:
     fit = pu.EM(pu.models.HMM(2, "poisson", init={"rate": [0.1, 5.0]})).run(x, progress=False)
     assert fit.params["rate"][0] < 1e-100
     torch.testing.assert_close(fit.params["rate"][1], torch.tensor(6.75), rtol=1e-3, atol=0.0)
+
+
+def test_a_family_that_gives_up_is_climbed_in_replayed_runs_too() -> None:
+    """A gamma's shape alone has no formula: then the E step must find what L-BFGS needs, in every iteration."""
+    torch.manual_seed(0)
+    x = torch.cat([torch.distributions.Gamma(a, 1.0).sample((100,)) for a in (2.0, 20.0)]).double()
+
+    class Shapes:
+        replayable = True
+
+        def __call__(self, x: Tensor) -> None:
+            shape = pyro.param("shape", lambda: torch.tensor([1.0, 10.0]).double(), constraint=constraints.positive)
+            chain = pu.Chain(pu.table("start", 2), pu.table("transition", 2, 2), dist.Gamma(shape, 1.0), len(x))
+            pyro.sample("x", chain, obs=x)
+
+    engine = pu.EM(Shapes())
+    state = engine.init(x)
+    found = engine.e_step(state)[1]
+    assert found.plan is not None
+    assert not found.plan.names
+    fit = engine.run(x, progress=False)
+    assert fit.report.converged
+    assert fit.params["shape"].tolist() == pytest.approx([2.0, 20.0], rel=0.15)
