@@ -215,10 +215,14 @@ def make_plan(
     """
     arguments = [(i, name, x) for i, leaf in enumerate(leaves) for name, x in _arguments(leaf.dist)]
     uses: dict[str, Use] = {}
+    moved: list[set[str]] = [set() for _ in leaves]  # by leaf, the parameters that move it
     for name, theta in parameters.items():
+        where = [(i, argument, x) for i, argument, x in arguments if _depends(x, theta)]
+        for i, argument, _ in where:
+            if (_family(leaves[i].dist), argument) not in CLIMBS:
+                moved[i].add(name)
         if not theta.requires_grad or any(_depends(x, theta) for x in others):
             continue
-        where = [(i, argument, x) for i, argument, x in arguments if _depends(x, theta)]
         kinds = {(_family(leaves[i].dist), argument) for i, argument, _ in where}
         if len(kinds) != 1:
             continue
@@ -235,19 +239,23 @@ def make_plan(
             places.append((i, found))
         else:
             uses[name] = Use(argument, tuple(places))  # type: ignore[arg-type]
-    return Plan(list(_grouped(uses, leaves)))
+    return Plan(list(_grouped(uses, moved)))
 
 
-def _grouped(uses: dict[str, Use], leaves: list[Leaf]) -> Iterator[dict[str, Use]]:
-    """Parameters by the leaves that they belong to. Two parameters of one leaf must have all their leaves in common."""
+def _grouped(uses: dict[str, Use], moved: list[set[str]]) -> Iterator[dict[str, Use]]:
+    """Parameters by the leaves that they belong to.
+
+    All parameters that move a leaf must be in its group. One that climbs, with the others at their old values, would
+    make the M step a part of what it could be.
+
+    :param moved: by leaf, the parameters that move it.
+    """
     by_leaves: dict[frozenset[int], dict[str, Use]] = {}
     for name, use in uses.items():
         by_leaves.setdefault(frozenset(i for i, _ in use.places), {})[name] = use
-    taken: set[int] = set()  # what two groups say of one leaf might not rise together
     for places, group in by_leaves.items():
         arguments = [use.argument for use in group.values()]
-        if len(set(arguments)) == len(arguments) and not taken & places:
-            taken |= places
+        if len(set(arguments)) == len(arguments) and all(moved[i] <= group.keys() for i in places):
             yield group
 
 
