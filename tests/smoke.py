@@ -29,6 +29,7 @@ def models(pu: Any) -> dict[str, tuple[Any, Any]]:
         "Aligner": (pu.models.Aligner.of(pairs), pairs),
         "HMMAligner": (pu.models.HMMAligner.of(pairs), pairs),
         "Clusterer": (pu.models.Clusterer(3, bags.vocab), bags),
+        "HMM": (pu.models.HMM(2), pu.models.Series.of([0.1, 0.3, 5.2, 4.9, 0.2, 5.1])),
     }
 
 
@@ -39,7 +40,7 @@ def try_models(folder: Path) -> None:
     import pyro_unsup as pu
 
     made = models(pu)
-    assert set(made) == set(pu.models.__all__), "a model is not tried here"
+    assert set(made) == set(pu.models.__all__) - {"Series"}, "a model is not tried here"
     for name, (model, data) in made.items():
         engine = pu.EM(model, pu.AddLambda(0.1))
         fit = engine.run(data, iterations=3, progress=False)

@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from inspect import getattr_static
 from itertools import count
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.distributions import constraints, transform_to
+from torch.distributions.utils import lazy_property
 
 from ..distributions import Joint, Structure
 from ..distributions.duration import whole_durations
@@ -31,6 +33,12 @@ CONJUGATE: dict[tuple[type, str], type] = {
     (torch.distributions.Exponential, "rate"): torch.distributions.Gamma,
     (torch.distributions.Bernoulli, "probs"): torch.distributions.Beta,
     (torch.distributions.Categorical, "probs"): torch.distributions.Dirichlet,
+}
+#: Parameters of families with a closed form that have none themselves.
+CLIMBS = {
+    (torch.distributions.NegativeBinomial, "total_count"),
+    (torch.distributions.Binomial, "total_count"),
+    (torch.distributions.Laplace, "loc"),
 }
 #: Axes of a parameter that belong together.
 BLOCKS = {
@@ -207,10 +215,14 @@ def make_plan(
     """
     arguments = [(i, name, x) for i, leaf in enumerate(leaves) for name, x in _arguments(leaf.dist)]
     uses: dict[str, Use] = {}
+    moved: list[set[str]] = [set() for _ in leaves]  # by leaf, the parameters that move it
     for name, theta in parameters.items():
+        where = [(i, argument, x) for i, argument, x in arguments if _depends(x, theta)]
+        for i, argument, _ in where:
+            if (_family(leaves[i].dist), argument) not in CLIMBS:
+                moved[i].add(name)
         if not theta.requires_grad or any(_depends(x, theta) for x in others):
             continue
-        where = [(i, argument, x) for i, argument, x in arguments if _depends(x, theta)]
         kinds = {(_family(leaves[i].dist), argument) for i, argument, _ in where}
         if len(kinds) != 1:
             continue
@@ -221,6 +233,8 @@ def make_plan(
         (family, argument), places = next(iter(kinds)), []
         if closed_form(family) is None or not _prior_fits(priors.get(name), family, argument):
             continue
+        if (family, argument) in CLIMBS:
+            continue
         block = _block(family, argument)
         for i, _, x in where:
             found = _index(x, theta, block, family is torch.distributions.Categorical)
@@ -229,29 +243,35 @@ def make_plan(
             places.append((i, found))
         else:
             uses[name] = Use(argument, tuple(places))  # type: ignore[arg-type]
-    return Plan(list(_grouped(uses, leaves)))
+    return Plan(list(_grouped(uses, moved)))
 
 
-def _grouped(uses: dict[str, Use], leaves: list[Leaf]) -> Iterator[dict[str, Use]]:
-    """Parameters by the leaves that they belong to. Two parameters of one leaf must have all their leaves in common."""
+def _grouped(uses: dict[str, Use], moved: list[set[str]]) -> Iterator[dict[str, Use]]:
+    """Parameters by the leaves that they belong to.
+
+    All parameters that move a leaf must be in its group. One that climbs, with the others at their old values, would
+    make the M step a part of what it could be.
+
+    :param moved: by leaf, the parameters that move it.
+    """
     by_leaves: dict[frozenset[int], dict[str, Use]] = {}
     for name, use in uses.items():
         by_leaves.setdefault(frozenset(i for i, _ in use.places), {})[name] = use
-    taken: set[int] = set()  # what two groups say of one leaf might not rise together
     for places, group in by_leaves.items():
         arguments = [use.argument for use in group.values()]
-        if len(set(arguments)) == len(arguments) and not taken & places:
-            taken |= places
+        if len(set(arguments)) == len(arguments) and all(moved[i] <= group.keys() for i in places):
             yield group
 
 
 def _arguments(fn: Any) -> Iterator[tuple[str, Tensor]]:
-    """The tensors that a distribution was made of, by name. (A property computes others from them.)"""
+    """The tensors that a distribution was made of, by name, without those that it computed from them."""
     # A log-normal distribution keeps its parameters in the normal one inside.
     inside = fn.base_dist if isinstance(fn, torch.distributions.LogNormal) else fn
+    # Of ways to say the same (probs and logits), the one that was given is there first; others are kept when computed.
+    ways = [name for name in inside.__dict__ if isinstance(getattr_static(type(inside), name, None), lazy_property)]
     for name in fn.arg_constraints:
         x = inside.__dict__.get(name)
-        if isinstance(x, Tensor) and x.is_floating_point():
+        if isinstance(x, Tensor) and x.is_floating_point() and name not in ways[1:]:
             yield name, x
 
 
@@ -362,6 +382,22 @@ def new_values(
     return new
 
 
+def tried(
+    plan: Plan, leaves: list[Leaf], values: Mapping[str, Tensor], supports: Mapping[str, Any], priors: Mapping[str, Any]
+) -> Plan:
+    """The part of a plan whose families do give what is wanted of them: a gamma's shape alone has no formula, say."""
+    kept = []
+    for group in plan.groups:
+        try:
+            new_values(Plan([group]), leaves, values, supports, priors)
+        except NoClosedForm:
+            continue
+        except StructureError:
+            pass  # a bad start is told in the M step, with its iteration
+        kept.append(group)
+    return Plan(kept)
+
+
 def _allowed(name: str, new: Tensor, old: Tensor, support: Any) -> Tensor:
     """A new value that its constraint allows. An element that no data reach keeps its old value."""
     value = torch.where(new.isnan(), old, new.to(old)).detach()
@@ -443,5 +479,6 @@ __all__ = [
     "new_values",
     "observed_leaves",
     "rebuilt",
+    "tried",
     "unconstrained",
 ]

@@ -28,7 +28,7 @@ from ..distributions import Structure
 from ..errors import FitError, UnsupError
 from ..handlers import Counting, GivenMessenger
 from ..tables import Declaration, LazyTable
-from .closed_form import Leaf, NoClosedForm, Plan, leaves_of, make_plan, new_values, unconstrained
+from .closed_form import Leaf, NoClosedForm, Plan, leaves_of, make_plan, new_values, tried, unconstrained
 from .parameters import Parameters
 from .replay import Recorder
 from .stock import refuse_stock_categorical
@@ -183,7 +183,12 @@ class Marginal:
         if self._plan is None:
             others = [x for key, x in self._factors() if key not in known and key[0] not in points]
             values = {name: trace.nodes[name]["value"] for name in self.parameters.leaves if name in trace.nodes}
-            self._plan = make_plan(leaves, values, others, {name: trace.nodes[name]["fn"] for name in points})
+            priors = {name: trace.nodes[name]["fn"] for name in points}
+            plan = make_plan(leaves, values, others, priors)
+            supports = {name: self.parameters.support(name) for name in plan.names}
+            with torch.no_grad():
+                now = {name: x.detach() for name, x in values.items()}
+                self._plan = tried(plan, leaves, now, supports, {k: priors[k] for k in plan.names & priors.keys()})
         return self._plan, leaves
 
     def closed_form(self, found: Expectation) -> dict[str, Tensor]:

@@ -61,7 +61,7 @@ def _gold(part: str) -> Source:
 
 
 def _series(name: str, what: str, origin: str, ending: str = "csv") -> Source:
-    return Source((f"{name}.{ending}",), what, "CSV with a header, a row a time step", origin, read_columns)
+    return Source((f"series/{name}.{ending}",), what, "CSV with a header, a row a time step", origin, read_columns)
 
 
 def read_columns(path: Path) -> Any:
@@ -144,7 +144,7 @@ SOURCES = {
     "mumps": _series("mumps", "cases of mumps by month", SWITCHING),
     "filardo": _series("filardo", "industrial production and a leading index by month", SWITCHING),
     "chorales": Source(
-        ("jsb-chorales-quarter.json",),
+        ("series/jsb-chorales-quarter.json",),
         "Bach's chorales in quarter notes",
         "JSON: by part, chorales of steps of MIDI notes",
         "JSB chorales, in the split of Boulanger-Lewandowski et al. (2012)",
@@ -196,7 +196,9 @@ def find(folder: Path, name: str) -> list[Path]:
     source = SOURCES[name]
     found = []
     for file in source.files:
-        there = next((folder / (file + ending) for ending in PACKED if (folder / (file + ending)).is_file()), None)
+        places = [folder / file, folder / Path(file).name]  # the folder may be that of one kind of data only
+        named = [place.with_name(place.name + ending) for place in places for ending in PACKED]
+        there = next((path for path in named if path.is_file()), None)
         if there is None:
             raise InputError(
                 f"not there, nor with {', '.join(PACKED[1:])} after it: {source.what} ({source.format}), from "

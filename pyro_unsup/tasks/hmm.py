@@ -17,7 +17,7 @@ from ..errors import InputError, UnsupError
 from .option import MODEL, TEXT, Given, choice, number, text, under
 from .shown import Shown
 from .task import Task
-from .values import Command, Plan, Recipe, Score
+from .values import Baseline, Command, Plan, Recipe, Score
 
 if TYPE_CHECKING:
     from ..models import HMM, Series
@@ -63,11 +63,13 @@ class Rows:
     :param series: as the model takes them.
     :param names: of the columns of observations.
     :param order: (N,) the row of the table that each observation is of.
+    :param model: what they are compared with a baseline for, if that is known.
     """
 
     series: Series
     names: list[str]
     order: Any
+    model: Any = None
 
     def __len__(self) -> int:
         return len(self.series)
@@ -86,6 +88,9 @@ class HMMTask(Task):
     likelihood = "log_likelihood"
     smoothing_helps = False
     main = ("bic",)
+    parts = "States"
+    when_worse = "Try other --states, --restarts 10, or another --emission"
+    baselines_known = (Baseline("one_state", "all observations come from one state, fitted to these data"),)
     recipe = Recipe(max_iterations="1000", tolerance=1e-9, words="EM")
     scores_known = (
         Score("log_likelihood", "natural logarithm; higher is better", ".4f"),
@@ -198,8 +203,17 @@ class HMMTask(Task):
         return {"log_likelihood": found["log_likelihood"], "per_observation": each,
                 **{name: found[name] for name in ("aic", "bic", "icl")}}  # fmt: skip
 
+    def read_gold(self, fit: Fit, given: Given) -> Rows:
+        found = self.read_new(fit, given)
+        found.model = fit.model
+        return found
+
     def baselines(self, gold: Any) -> dict[str, dict[str, float]]:
-        return {}
+        series, model = getattr(gold, "series", gold), getattr(gold, "model", None)
+        if model is None:  # of series alone, no more is known than how wide they are
+            model = pu.models.HMM(1, dim=None if series.values.dim() == 1 else series.values.shape[1])
+        fit = pu.EM(model.with_states(1)).run(series, progress=False)
+        return {"one_state": self.scores(fit, series, None)}
 
     def sizes(self, fit: Fit, gold: Any, decoded: Any) -> dict[str, Any]:
         series = getattr(gold, "series", gold)

@@ -121,6 +121,27 @@ def pairs(x: Tensor) -> Tensor:
     return torch.stack([x, -x + torch.randn(len(x))], -1)
 
 
+def flags(x: Tensor) -> Tensor:
+    return (x > 0).double()
+
+
+def whole(x: Tensor) -> Tensor:
+    return x.abs().round()
+
+
+def probs(*size: int) -> Tensor:
+    begin = torch.tensor([0.3, 0.6]).reshape(K, *(1 for _ in size)).expand(K, *size).clone()
+    return pyro.param("probs", begin, constraint=constraints.unit_interval)
+
+
+def mixture_classes(x: Tensor) -> None:
+    share = pu.table("share", K)
+    words = pyro.param("probs", torch.tensor([[0.2, 0.3, 0.5], [0.5, 0.3, 0.2]]), constraint=constraints.simplex)
+    with pyro.plate("data", len(x)):
+        z = pyro.sample("z", pu.Categorical(share))
+        pyro.sample("x", dist.Categorical(words[z]), obs=x)
+
+
 def with_gaps(x: Tensor) -> Tensor:
     x = x.clone()
     x[[3, 17]] = torch.nan
@@ -172,6 +193,12 @@ CASES: dict[str, tuple[Callable[[Tensor], None], Callable[[Tensor], Tensor], set
     "mixture of vectors": (mixture_vectors, pairs, {"loc", "cov"}),
     "two sites": (two_sites, same, {"loc"}),
     "with a prior": (with_prior, same, {"loc", "scale"}),
+    "bernoulli": (chain(lambda x: dist.Bernoulli(probs())), flags, {"probs"}),
+    "bernoulli, logits": (chain(lambda x: dist.Bernoulli(logits=loc())), flags, {"loc"}),
+    "bernoulli, vectors": (chain(lambda x: dist.Bernoulli(probs(2)).to_event(1)), lambda x: flags(pairs(x)), {"probs"}),
+    "geometric": (chain(lambda x: dist.Geometric(probs())), whole, {"probs"}),
+    "negative binomial": (chain(lambda x: dist.NegativeBinomial(4.0, probs())), whole, {"probs"}),
+    "mixture of classes": (mixture_classes, lambda x: whole(x).clamp(max=2).long(), set()),  # divided by its sum
     # and what has none
     "regression": (chain(regression), same, set()),
     "regression, level at first": (chain(lambda x: regression(x, (0.0, 0.0))), same, set()),
@@ -264,3 +291,26 @@ def test_a_state_of_zeros_is_no_error() -> None:
     fit = pu.EM(pu.models.HMM(2, "poisson", init={"rate": [0.1, 5.0]})).run(x, progress=False)
     assert fit.params["rate"][0] < 1e-100
     torch.testing.assert_close(fit.params["rate"][1], torch.tensor(6.75), rtol=1e-3, atol=0.0)
+
+
+def test_a_family_that_gives_up_is_climbed_in_replayed_runs_too() -> None:
+    """A gamma's shape alone has no formula: then the E step must find what L-BFGS needs, in every iteration."""
+    torch.manual_seed(0)
+    x = torch.cat([torch.distributions.Gamma(a, 1.0).sample((100,)) for a in (2.0, 20.0)]).double()
+
+    class Shapes:
+        replayable = True
+
+        def __call__(self, x: Tensor) -> None:
+            shape = pyro.param("shape", lambda: torch.tensor([1.0, 10.0]).double(), constraint=constraints.positive)
+            chain = pu.Chain(pu.table("start", 2), pu.table("transition", 2, 2), dist.Gamma(shape, 1.0), len(x))
+            pyro.sample("x", chain, obs=x)
+
+    engine = pu.EM(Shapes())
+    state = engine.init(x)
+    found = engine.e_step(state)[1]
+    assert found.plan is not None
+    assert not found.plan.names
+    fit = engine.run(x, progress=False)
+    assert fit.report.converged
+    assert fit.params["shape"].tolist() == pytest.approx([2.0, 20.0], rel=0.15)

@@ -30,7 +30,7 @@ ROUNDED = {"counts": 0.5, "speed": 5e-3, "earthquakes": 2e-4, "geyser": 0.05, "s
 
 def run(table: str, row: str, folder: Path, small: bool = True) -> Found:
     chosen = next(one for one in PAPER.table(table).rows if one.name == row)
-    return chosen.run(Corpora(folder / "series"), 0, small)
+    return chosen.run(Corpora(folder), 0, small)
 
 
 def test_it_is_listed() -> None:

@@ -96,7 +96,9 @@ def test_ways_to_predict_that_are_not_there() -> None:
     for asked in ({"how": "mbr"}, {"probabilities": True}):
         with pytest.raises(UnsupError, match="only a structured distribution offers 'mbr' and probabilities"):
             own().predict(points(), **asked)
-    with pytest.raises(UnsupError, match=r"posterior\(\) wants a model with one structured site.*use predict\(\)"):
+    with pytest.raises(
+        UnsupError, match=r"posterior\(\) wants a model with one structured site.*have probabilities\(\)"
+    ):
         own().posterior(points())
 
 

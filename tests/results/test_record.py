@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import pyro_unsup as pu
-from pyro_unsup import models
+from pyro_unsup import registry
 from pyro_unsup.results import record_folder
 
 from .cases import mixture, own, with_dictionary
@@ -209,7 +209,7 @@ def test_the_checksum_of_the_tensors_has_to_be_one(folder: Path, digest: object)
 )
 def test_a_model_that_the_library_does_not_have(folder: Path, name: object) -> None:
     rewrite(folder, lambda record: record["model"].update({"name": name}))
-    known = ", ".join(sorted(models.__all__))
+    known = ", ".join(sorted(registry.OWN["models"]))
     says = (
         rf"fit\.json: unknown model .*: known are {known}\. If it comes from another package, install the package that"
     )

@@ -27,6 +27,7 @@ def fits() -> dict[str, tuple[pu.Fit, Any]]:
         "clusterer": (pu.models.Clusterer(3, documents.vocab), documents),
         "segmenter": (pu.models.Segmenter.of(lines, max_length=5), lines),
         "aligner": (pu.models.Aligner.of(pairs), pairs),
+        "hmm": (pu.models.HMM(2), pu.models.Series.of([0.1, 0.3, 5.2, 4.9, 0.2, 5.1])),
     }
     return {
         name: (pu.EM(model, pu.AddLambda(0.1)).run(data, iterations=2, progress=False), data)
@@ -62,7 +63,7 @@ def test_a_fit_shows_itself(name: str) -> None:
     assert page.record["tables"] == {table: list(w.shape) for table, w in fit.weights.items()}
     text = str(page)
     assert text.startswith("model ")
-    assert "likeliest" in text
+    assert ("duration" if name == "hmm" else "likeliest") in text
     assert "\x1b" not in text
 
 
