@@ -226,10 +226,6 @@ def make_plan(
         kinds = {(_family(leaves[i].dist), argument) for i, argument, _ in where}
         if len(kinds) != 1:
             continue
-        # What is computed from another parameter too may be a copy of this one by chance, where the other starts at 0.
-        rest = [other for key, other in parameters.items() if key != name and other.requires_grad]
-        if any(_depends(x, other) for _, _, x in where for other in rest):
-            continue
         (family, argument), places = next(iter(kinds)), []
         if closed_form(family) is None or not _prior_fits(priors.get(name), family, argument):
             continue
