@@ -277,8 +277,15 @@ def mixed(found: Sequence[Expectation], shares: Sequence[float]) -> Expectation:
         return {key: torch.stack([share * part[key] for share, part in used]).sum(0) for key in parts[0]}
 
     with plain_torch():
-        return Expectation(
+        one = Expectation(
             sum(share * one.log_marginal for share, one in zip(shares, found, strict=True)),
             add([one.counts for one in found]),
-            add([one.factors for one in found]),
+            add([one.factors for one in found]) if all(one.factors for one in found) else {},  # replays have none
         )
+        if all(part.plan is not None for part in found):
+            used = [(share, part) for share, part in zip(shares, found, strict=True) if share]
+            weights = [torch.stack([share * part.leaves[i].weight for share, part in used]).sum(0)
+                       for i in range(len(found[0].leaves))]  # fmt: skip
+            one.leaves = [replace(leaf, weight=w) for leaf, w in zip(found[0].leaves, weights, strict=True)]
+            one.plan, one.values = found[0].plan, found[0].values
+    return one

@@ -74,7 +74,7 @@ def series_by_state(
         here = states == k
         ax.scatter(at[here], values[here], s=18, color=colour(k), label=f"state {k}", zorder=2)
     ax.set_ylabel("observation")
-    ax.legend(frameon=False, ncols=4, loc="upper center", bbox_to_anchor=(0.5, 1.18))
+    ax.legend(frameon=False, ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     return ax
 
 
@@ -111,7 +111,8 @@ def state_probabilities(
     )
     ax.set_ylim(0.0, 1.0)
     ax.set_xlim(at[0], at[-1])
-    ax.set_ylabel(f"{which} probability")
+    ax.set_ylabel(f"{which}\nprobability")
+    ax.legend(frameon=False, ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     return ax
 
 
@@ -225,7 +226,7 @@ def _arrow(ax: Axes, a: Floats, b: Floats, share: float, paint: str, loop: bool)
     if loop:
         out = a / max(float(np.hypot(*a)), 1e-9) if np.any(a) else np.array([0.0, 1.0])
         ax.add_patch(Circle(tuple(a + 0.28 * out), 0.2, fill=False, color=paint, linewidth=width, zorder=1))
-        where = a + 0.6 * out
+        where = a + 0.66 * out
     else:
         bend = "arc3,rad=0.18"
         ax.add_patch(
@@ -245,6 +246,6 @@ def _arrow(ax: Axes, a: Floats, b: Floats, share: float, paint: str, loop: bool)
         along = b - a
         # The label lies where the arc is widest: a ninth of the way to its side.
         where = (a + b) / 2 + 0.14 * np.array([along[1], -along[0]])
-    ax.text(
-        float(where[0]), float(where[1]), f"{share:.2f}", ha="center", va="center", fontsize=8, color="0.2", zorder=5
-    )
+    at, up = where.tolist()
+    text = ax.text(at, up, f"{share:.2f}", ha="center", va="center", fontsize=8, color="0.2", zorder=5)
+    text.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 1})

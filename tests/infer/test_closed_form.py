@@ -165,8 +165,8 @@ def tied(x: Tensor) -> Any:
     return dist.MultivariateNormal(pyro.param("loc", torch.tensor([[-1.0, 1.0], [1.0, -1.0]])), cov)
 
 
-def regression(x: Tensor) -> Any:
-    slope = pyro.param("slope", torch.tensor([0.1, 0.2]))
+def regression(x: Tensor, begin: Any = (0.1, 0.2)) -> Any:
+    slope = pyro.param("slope", torch.tensor(begin))
     return dist.Normal(loc() + slope * torch.linspace(-1, 1, len(x)).unsqueeze(-1), scale())
 
 
@@ -201,6 +201,7 @@ CASES: dict[str, tuple[Callable[[Tensor], None], Callable[[Tensor], Tensor], set
     "mixture of classes": (mixture_classes, lambda x: whole(x).clamp(max=2).long(), set()),  # divided by its sum
     # and what has none
     "regression": (chain(regression), same, set()),
+    "regression, level at first": (chain(lambda x: regression(x, (0.0, 0.0))), same, set()),
     "affine": (chain(lambda x: dist.Normal(2 * loc() + 1, 1.0)), same, set()),
     "logs": (chain(lambda x: dist.Normal(loc(), loc().exp())), same, set()),
     "square": (chain(lambda x: dist.Normal(loc() ** 2, 1.0)), same, set()),

@@ -34,13 +34,13 @@ class Refusal:
 
 OTHERS = Refusal(
     pu.FitError,
-    r"(learns tables only, .* latent variable 'mean'|each have their own \['mean'\], only tables): train",
-    "learns tables only, and Gaussian means are not tables. Use `EM` or SVI",
+    r"(learns tables only, .* (latent variable|parameter) '\w+'|each have their own \[.*\], only tables): train",
+    "learns tables only, and means and rates are not tables. Use `EM` or SVI",
 )
 NO_REFERENCE = Refusal(
     pu.UnsupError,
-    r"'mean' is a parameter but not a table: skew knows how to go between tables of weights only\. Use temper",
-    "skewing needs tables, and a Gaussian mean is not a table. Use `Anneal` without `toward`",
+    r"'\w+' is a parameter but not a table: skew knows how to go between tables of weights only\. Use temper",
+    "skewing needs tables, and means and rates are not tables. Use `Anneal` without `toward`",
 )
 NO_PARTS = Refusal(
     pu.StructureError,
@@ -58,15 +58,18 @@ ONE_BY_ONE = Refusal(
     "a document has one label only, so there is no block to draw",
 )
 
+#: Models that have parameters besides their tables.
+PARAMETERS = ["HMM, Poisson", "HMM, normal", "own, Gaussian"]
 OWN = [name for name, model in MODELS.items() if model.hidden]
 SAMPLED = ["bigram tagger", "trigram tagger", "segmenter", "clusterer"]
 #: By model and algorithm.
 REFUSED: dict[tuple[str, str], Refusal] = {
     **{
-        ("own, Gaussian", name): OTHERS
+        (model, name): OTHERS
+        for model in PARAMETERS
         for name in ("incremental EM", "stepwise EM", "features by gradient", "hierarchical EM")
     },
-    ("own, Gaussian", "skewed annealing"): NO_REFERENCE,
+    **{(model, "skewed annealing"): NO_REFERENCE for model in PARAMETERS},
     **{(own, name): NO_PARTS for own in OWN for name in ("constrained mixture", "posterior regularisation")},
     **{
         (model, name): NO_SAMPLER

@@ -15,7 +15,10 @@ from torch import Tensor
 import pyro_unsup as pu
 from pyro_unsup import Template, components, same, templates
 from pyro_unsup.data import Bitext, Corpus, Documents, Vocab
-from pyro_unsup.models import CCM, DMV, DMVCCM, Aligner, Clusterer, HMMAligner, Segmenter, Tagger
+from pyro_unsup.distributions.parts import States
+from pyro_unsup.handlers.component import component
+from pyro_unsup.models import CCM, DMV, DMVCCM, HMM, Aligner, Clusterer, HMMAligner, Segmenter, Tagger
+from pyro_unsup.models.series import Series
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +80,8 @@ DOCUMENTS = bags("ball goal ball", "orbit moon", "goal ball team", "moon orbit s
 COLOUR = torch.tensor([0, 0, 1, 0, 2, 2, 1, 2])
 SIZE = torch.tensor([-2.1, -1.7, -1.2, -2.4, 1.9, 2.2, 1.1, 1.6], dtype=torch.float64)
 ANSWERS = torch.tensor([[0, 1], [1, 1], [0, 1], [2, 0], [2, 0], [1, 0], [2, 0], [0, 1]])
+COUNTS = Series.of([[2, 1, 3, 2, 9, 8, 11], [10, 7, 9, 1, 2], [3, 2, 8, 12, 10, 9], [1, 2, 2]])
+LEVELS = Series.of([[-2.1, -1.7, -1.2, 1.9, 2.2], [1.1, 1.6, 2.4, -1.5], [-2.4, -1.9, 2.0, 1.7, 1.2, -1.8], [1.4, 2.1]])
 
 
 # -- models of a user's own
@@ -154,6 +159,15 @@ VERBS = components.verb_as_root("VERB")
 FRAGMENTS = components.fragments("VERB")
 DIAGONAL = components.near_diagonal(0.4)
 
+
+@component
+def low_first(parts: States, level: float) -> Tensor:
+    """Observations below a level come from the first state."""
+    return (parts.words.unsqueeze(-1) >= level) | (parts.state == 0)
+
+
+pu.registry.register("components", "low_first", low_first)
+
 MODELS = {
     model.name: model
     for model in [
@@ -208,6 +222,22 @@ MODELS = {
             labels(len(DOCUMENTS), 2),
             [Template("words", "end", cluster=same, word=ends_in)],
             components.seeds({0: ["goal"], 1: ["moon"]}),
+        ),
+        Model(
+            "HMM, Poisson",
+            lambda: HMM(2, "poisson"),
+            (COUNTS,),
+            labels(len(COUNTS.values), 2),
+            [Template("transition", "move", state=same, next=same)],
+            low_first(2.0),
+        ),
+        Model(
+            "HMM, normal",
+            lambda: HMM(2, "normal"),
+            (LEVELS,),
+            labels(len(LEVELS.values), 2),
+            [Template("transition", "move", state=same, next=same)],
+            low_first(-1.6),
         ),
         Model(
             "own, tables only",

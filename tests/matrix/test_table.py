@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from . import test_others, test_trees, test_words
+from . import test_others, test_series, test_trees, test_words
 from .__main__ import main
 from .algorithms import ALGORITHMS
 from .cells import MARKS, REFUSED, WORKS, put, split, table
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_every_cell_is_tested_and_every_refusal_is_one_of_a_cell() -> None:
-    marks = [module.test_cell.pytestmark[0] for module in (test_words, test_trees, test_others)]
+    marks = [module.test_cell.pytestmark[0] for module in (test_words, test_trees, test_series, test_others)]
     tested = [cell for mark in marks for cell in mark.args[1]]
     assert sorted(tested) == sorted((model, algorithm) for model in MODELS for algorithm in ALGORITHMS)
     assert REFUSED.keys() <= set(tested)
