@@ -268,9 +268,10 @@ def _computed(kind: type) -> frozenset[str]:
 def _arguments(fn: Any) -> Iterator[tuple[str, Tensor]]:
     """The tensors that a distribution was made of, by name, without those that it computed from them."""
     # A log-normal distribution keeps its parameters in the normal one inside.
-    inside: Any = fn.base_dist if isinstance(fn, torch.distributions.LogNormal) else fn
+    inside = fn.base_dist if isinstance(fn, torch.distributions.LogNormal) else fn
     # Of ways to say the same (probs and logits), the one that was given is there first; others are kept when computed.
-    ways = [name for name in inside.__dict__ if name in _computed(type(inside))]
+    kind: Any = type(inside)
+    ways = [name for name in inside.__dict__ if name in _computed(kind)]
     for name in fn.arg_constraints:
         x = inside.__dict__.get(name)
         if isinstance(x, Tensor) and x.is_floating_point() and name not in ways[1:]:
