@@ -29,17 +29,23 @@ def normal_density(emission: Any, value: Tensor, observed: Tensor | None) -> Ten
         return None
     if observed is not None:
         value = torch.where(observed, value, torch.nan)
+    if not (torch.is_grad_enabled() and (inside.loc.requires_grad or inside.scale.requires_grad)):
+        return _densities(value if event else value.unsqueeze(-1), inside.loc, inside.scale)
     found: Tensor = _NormalDensity.apply(value if event else value.unsqueeze(-1), inside.loc, inside.scale)
     return found
+
+
+def _densities(x: Tensor, loc: Tensor, scale: Tensor) -> Tensor:  # (rows, D), (K,) or (K, D) -> (rows, K)
+    from ..kernels.normal import densities
+
+    return torch.from_numpy(densities(_array(x), _wide(loc), _wide(scale)))
 
 
 class _NormalDensity(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, loc: Tensor, scale: Tensor) -> Tensor:
-        from ..kernels.normal import densities
-
         ctx.save_for_backward(x, loc, scale)
-        return torch.from_numpy(densities(_array(x), _wide(loc), _wide(scale)))
+        return _densities(x, loc, scale)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:

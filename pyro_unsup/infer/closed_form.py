@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from inspect import getattr_static
 from itertools import count
 from typing import Any
@@ -259,12 +259,19 @@ def _grouped(uses: dict[str, Use], moved: list[set[str]]) -> Iterator[dict[str, 
             yield group
 
 
+@cache
+def _computed(kind: type) -> frozenset[str]:
+    """The arguments of a family that it can compute from others, when they are asked for."""
+    return frozenset(name for name in dir(kind) if isinstance(getattr_static(kind, name, None), lazy_property))
+
+
 def _arguments(fn: Any) -> Iterator[tuple[str, Tensor]]:
     """The tensors that a distribution was made of, by name, without those that it computed from them."""
     # A log-normal distribution keeps its parameters in the normal one inside.
     inside = fn.base_dist if isinstance(fn, torch.distributions.LogNormal) else fn
     # Of ways to say the same (probs and logits), the one that was given is there first; others are kept when computed.
-    ways = [name for name in inside.__dict__ if isinstance(getattr_static(type(inside), name, None), lazy_property)]
+    kind: Any = type(inside)
+    ways = [name for name in inside.__dict__ if name in _computed(kind)]
     for name in fn.arg_constraints:
         x = inside.__dict__.get(name)
         if isinstance(x, Tensor) and x.is_floating_point() and name not in ways[1:]:

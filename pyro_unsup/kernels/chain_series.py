@@ -26,6 +26,20 @@ from .ring import compiled
 
 
 @compiled
+def less_the_highest(emit, first, last, out, top):  # (N, K), rows first .. last -> (N, K), (N,)
+    """Log-weights of observations, and what was taken off them so that the highest of each is 0."""
+    K = emit.shape[1]
+    for t in range(first, last):
+        highest = -np.inf
+        for k in range(K):
+            highest = max(highest, emit[t, k])
+        highest = highest if highest > -np.inf else 0.0
+        top[t] = highest
+        for k in range(K):
+            out[t, k] = emit[t, k] - highest
+
+
+@compiled
 def forward_series(
     start,  # (K,) real weights
     trans,  # (1, K, K), or (N, K, K) for each position that it leads to; (old, new)

@@ -100,6 +100,14 @@ def exp_below(x: Array, top: float, out: Array) -> None:  # (n,) -> (n,)
         out[k] = found if y > LOWEST else 0.0
 
 
+@njit(**_settings)
+def exp_possible(x: Array) -> None:  # (n,)
+    """exp of numbers that are not above 0, in place. What is possible stays above 0: a normal number at least."""
+    for k in range(len(x)):
+        found = _exp(max(x[k], LOWEST))
+        x[k] = found if x[k] > -np.inf else 0.0
+
+
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
 def _highest(x: Array) -> float:  # (n,)
     found = -np.inf

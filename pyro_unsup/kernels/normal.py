@@ -11,6 +11,7 @@ from ..array import Array
 from .plumbing import in_shards
 from .ring import compiled
 from .room import room
+from .threads import in_parts, threads_for
 
 #: Numbers that take as long as a token of a chain, by which threads are counted.
 CELLS_A_TOKEN = 16
@@ -56,8 +57,7 @@ def densities(x: Array, mean: Array, scale: Array) -> Array:  # (N, D), (K, D), 
     out = room(N * K).reshape(N, K)
     constant = np.ascontiguousarray(-np.log(scale.T) - 0.5 * np.log(2 * np.pi))
     tables = np.ascontiguousarray(mean.T), np.ascontiguousarray(1 / scale.T), constant
-    cells = np.full(N, x.shape[1]) if N > 1 << 14 else np.ones(N)
-    in_shards(lambda a, b: _densities(x, *tables, a, b, out), cells, N * K * x.shape[1] // CELLS_A_TOKEN)
+    in_parts(lambda a, b: _densities(x, *tables, a, b, out), N, N * K * x.shape[1] // CELLS_A_TOKEN)
     return out
 
 
@@ -69,5 +69,8 @@ def moments(x: Array, w: Array, centre: Array) -> tuple[Array, Array, Array]:  #
     def run(a: int, b: int, *sums: Array) -> None:
         _moments(x, w, at, a, b, *sums)
 
-    found = in_shards(run, np.ones(N), N * K * D // CELLS_A_TOKEN, [(D, K)] * 3)
+    # All observations take the same time: as many parts as there are threads, each of which is one piece of work.
+    parts = threads_for(N * K * D // CELLS_A_TOKEN)
+    cuts = N * np.arange(parts + 1) // parts
+    found = in_shards(lambda a, b, *sums: run(cuts[a], cuts[b], *sums), np.ones(parts), parts << 20, [(D, K)] * 3)
     return found[0].T, found[1].T, found[2].T

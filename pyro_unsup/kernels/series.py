@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from ..array import Array
-from .chain_series import backward_series, count_series, decode_series, forward_series, log_series
-from .exp_log import scaled_rows
-from .limits import LEAST, LIMIT, keep_possible, kept_exp, tiny
+from .chain_series import backward_series, count_series, decode_series, forward_series, less_the_highest, log_series
+from .exp_log import exp_possible
+from .limits import LEAST, LIMIT, kept_exp
 from .plumbing import in_shards
 from .room import room
 from .threads import NUMBERS_A_TOKEN, in_parts, threads_for
@@ -142,12 +142,11 @@ class Series:
     def _emissions(self) -> tuple[Array, Array]:  # (N, K), (N,)
         """Real weights whose largest is 1 for each observation, and the logs of what was divided out."""
         N, K = self.emit.shape
-        rows, top, positive = room(N * K).reshape(N, K), np.empty(N), np.empty(N, np.int64)
+        rows, top = room(N * K).reshape(N, K), np.empty(N)
 
         def work(first: int, last: int) -> None:
-            part = slice(first, last)
-            scaled_rows(self.emit[part], rows[part], top[part], positive[part])
-            keep_possible(self.emit[part], rows[part], tiny(FLOAT))
+            less_the_highest(self.emit, first, last, rows, top)
+            exp_possible(rows[first:last].reshape(-1))  # side by side, so that several are done at a time
 
         in_parts(work, N, N * K // NUMBERS_A_TOKEN)
         return rows, top
