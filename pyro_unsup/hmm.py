@@ -1,6 +1,7 @@
 """Hidden Markov models in hmmlearn's signature: replace ``from hmmlearn import hmm`` by ``from pyro_unsup import hmm``.
 
-Classes, arguments, attributes and methods have hmmlearn's names and meanings. Missing values (NaN) may be in the data.
+Classes, arguments, attributes and methods have hmmlearn's names and meanings. Emissions have no priors here (hmmlearn
+adds a small one to covariances), and all parameters are trained. Missing values (NaN) may be in the data.
 Behind them are :class:`pyro_unsup.models.HMM` and :class:`pyro_unsup.EM`; ``fit_`` is the :class:`pyro_unsup.Fit`, with
 forecasts, filtered probabilities and plots.
 """
@@ -20,6 +21,7 @@ from .distributions import Chain
 from .distributions.markov import stationary
 from .distributions.series import ChainPosterior
 from .errors import StructureError, UnsupError
+from .estimate import AddLambda
 from .infer import EM, Info
 from .models.hmm import HMM
 from .models.series import Series
@@ -40,11 +42,15 @@ class _Base:
     """What all kinds have in common.
 
     :param n_components: states.
+    :param startprob_prior: concentration of a Dirichlet prior on starts; 1 for none.
+    :param transmat_prior: the same of transitions.
+    :param algorithm: of :meth:`decode`, ``viterbi`` or ``map``.
     :param n_iter: most iterations.
     :param tol: a gain in log-likelihood below this ends training.
     :param random_state: seed of the start.
     :param init_params: letters of the parameters that ``fit`` chooses a start for; others start at what was set.
     :param verbose: print the log-likelihood of every iteration.
+    :param implementation: ``log`` or ``scaling`` of hmmlearn; it makes no difference here.
     """
 
     letters: ClassVar[Mapping[str, str]] = {"s": "startprob_", "t": "transmat_"}
@@ -53,13 +59,19 @@ class _Base:
         self,
         n_components: int = 1,
         *,
+        startprob_prior: float = 1.0,
+        transmat_prior: float = 1.0,
+        algorithm: str = "viterbi",
         n_iter: int = 10,
         tol: float = 1e-2,
         random_state: int | None = None,
         init_params: str | None = None,
         verbose: bool = False,
+        implementation: str = "log",
     ) -> None:
         self.n_components, self.n_iter, self.tol = n_components, n_iter, tol
+        self.startprob_prior, self.transmat_prior = startprob_prior, transmat_prior
+        self.algorithm, self.implementation = algorithm, implementation
         self.random_state, self.verbose = random_state, verbose
         self.init_params = "".join(self.letters) if init_params is None else init_params
         self.monitor_ = _Monitor()
@@ -83,7 +95,9 @@ class _Base:
             monitor.converged = gain < self.tol
             return monitor.converged
 
-        engine = EM(self._model(series), init=self._tables)
+        priors = {"start": self.startprob_prior, "transition": self.transmat_prior}
+        estimate = {name: AddLambda(alpha - 1) for name, alpha in priors.items() if alpha != 1}
+        engine = EM(self._model(series), estimate or None, self._tables)
         options: Any = {"iterations": self.n_iter, "tolerance": 0.0, "callbacks": [stops], "progress": False}
         self.fit_: Fit = engine.run(series, seed=self.random_state or 0, **options)
         monitor.iter = len(monitor.history) - 1
@@ -143,14 +157,14 @@ class _Base:
         found = self.posterior(X, lengths)
         return float(found.log_partition.sum()), found.smoothed.numpy()
 
-    def decode(self, X: Any, lengths: Any = None, algorithm: str = "viterbi") -> tuple[float, Array]:
+    def decode(self, X: Any, lengths: Any = None, algorithm: str | None = None) -> tuple[float, Array]:
         """The best states, (N,), and their log-probability.
 
         :param X: (N, D) observations, all series end to end.
         :param lengths: observations of each series.
         :param algorithm: ``viterbi`` for the best path, ``map`` for the best state of each observation.
         """
-        found = self.posterior(X, lengths)
+        found, algorithm = self.posterior(X, lengths), algorithm or self.algorithm
         if algorithm == "map":
             return float(found.smoothed.max(-1).values.sum()), found.mbr().numpy()
         if algorithm != "viterbi":

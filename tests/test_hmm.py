@@ -74,6 +74,22 @@ def test_categorical_training_is_that_of_hmmlearn() -> None:
     assert both[0].score(X) == pytest.approx(both[1].score(X), rel=1e-10)
 
 
+def test_priors_of_the_chain_are_those_of_hmmlearn() -> None:
+    X = np.random.default_rng(1).poisson(np.repeat([2, 20, 5], 40))[:, None]
+    both = []
+    for kind in (hmm.PoissonHMM, peer.PoissonHMM):
+        model: Any = kind(
+            2, n_iter=20, tol=-1e30, init_params="", startprob_prior=3.0, transmat_prior=5.0, implementation="scaling"
+        )
+        model.startprob_, model.transmat_ = np.array([0.5, 0.5]), np.array([[0.9, 0.1], [0.1, 0.9]])
+        model.lambdas_ = np.array([[3.0], [15.0]])
+        if kind is peer.PoissonHMM:
+            model.lambdas_prior, model.lambdas_weight = 0.0, 0.0
+        both.append(model.fit(X))
+    np.testing.assert_allclose(both[0].transmat_, both[1].transmat_, atol=1e-9)
+    np.testing.assert_allclose(both[0].startprob_, both[1].startprob_, atol=1e-9)
+
+
 def test_what_hmmlearn_has_not() -> None:
     X = vectors()
     X[3, 1] = X[10] = np.nan
