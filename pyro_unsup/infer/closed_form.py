@@ -218,9 +218,8 @@ def make_plan(
     moved: list[set[str]] = [set() for _ in leaves]  # by leaf, the parameters that move it
     for name, theta in parameters.items():
         where = [(i, argument, x) for i, argument, x in arguments if _depends(x, theta)]
-        for i, argument, _ in where:
-            if (_family(leaves[i].dist), argument) not in CLIMBS:
-                moved[i].add(name)
+        for i, _, _ in where:
+            moved[i].add(name)
         if not theta.requires_grad or any(_depends(x, theta) for x in others):
             continue
         kinds = {(_family(leaves[i].dist), argument) for i, argument, _ in where}
