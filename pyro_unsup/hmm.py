@@ -8,6 +8,7 @@ forecasts, filtered probabilities and plots.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -38,7 +39,7 @@ class _Monitor:
         self.iter, self.converged = 0, False
 
 
-class _Base:
+class _Base(ABC):
     """What all kinds have in common.
 
     :param n_components: states.
@@ -126,14 +127,17 @@ class _Base:
         """What was set for a parameter, if training shall start there."""
         return getattr(self, name, None) if letter not in self.init_params else None
 
+    @abstractmethod
     def _model(self, series: Series) -> HMM:
-        raise NotImplementedError
+        """The model, for these data, and where its parameters start."""
 
+    @abstractmethod
     def _learned(self, params: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> None:
-        raise NotImplementedError
+        """Take over what was learned, under hmmlearn's names."""
 
+    @abstractmethod
     def _emission(self) -> Any:
-        raise NotImplementedError
+        """The emission that the attributes tell."""
 
     # -- what the parameters say
 

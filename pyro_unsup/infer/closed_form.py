@@ -20,11 +20,10 @@ from torch import Tensor
 from torch.distributions import constraints, transform_to
 from torch.distributions.utils import lazy_property
 
-from ..distributions import Joint, Structure
-from ..distributions.duration import whole_durations
-from ..distributions.emission import observed_cells
+from ..distributions import Joint
 from ..errors import StructureError
 from ..estimate.closed_forms import Cells, NoClosedForm, Observations, closed_form
+from .leaves import Leaf, leaves_in
 
 #: By family of the data and parameter, the prior that keeps its closed form.
 CONJUGATE: dict[tuple[type, str], type] = {
@@ -49,20 +48,6 @@ BLOCKS = {
     (torch.distributions.Categorical, "probs"): 1,
     (torch.distributions.Categorical, "logits"): 1,
 }
-
-
-@dataclass
-class Leaf:
-    """A distribution that is of a family, somewhere inside of a site.
-
-    :param dist: the distribution.
-    :param value: (*cells, *event) observations.
-    :param weight: (*cells).
-    """
-
-    dist: Any
-    value: Tensor
-    weight: Tensor
 
 
 @dataclass(frozen=True)
@@ -96,109 +81,6 @@ class Plan:
         """By leaf and argument, the parameter that is there, and which of its elements."""
         uses = [(name, use) for group in self.groups for name, use in group.items()]
         return {(i, use.argument): (name, place) for name, use in uses for i, place in use.places}
-
-
-def leaves_of(
-    trace: Any, factors: Mapping[tuple[str, str], Tensor], points: Mapping[str, Any]
-) -> tuple[list[Leaf], set[tuple[str, str]]]:
-    """All distributions of families in a run, with their observations and posterior weights; and the factors that
-    consist of nothing else.
-
-    :param factors: by site and weight, the posterior probability of each cell.
-    :param points: sites that are priors of parameters, and no data.
-    """
-    found: list[Leaf] = []
-    known: set[tuple[str, str]] = set()
-    for name, site in trace.nodes.items():
-        if site["type"] != "sample" or name in points:
-            continue
-        if isinstance(site["fn"], Structure):
-            groups = [*_emitted(name, site, factors), *_lasting(name, site, factors)]
-        elif (name, "") in factors:
-            groups = [(list(_leaves(site["fn"], site["value"], factors[name, ""], None)), {(name, "")})]
-        else:
-            continue
-        for here, keys in groups:
-            if all(closed_form(type(leaf.dist)) is not None for leaf in here):
-                found += here
-                known |= keys
-    return found, known
-
-
-#: Leaves, and the factors that consist of nothing else.
-Group = tuple[list[Leaf], set[tuple[str, str]]]
-
-
-def _emitted(name: str, site: Any, factors: Mapping[tuple[str, str], Tensor]) -> Iterator[Group]:
-    """The emission of a structure, with the posterior of the states of its observations."""
-    density, weight = getattr(_inside(site["fn"]), "density", None), factors.get((name, "emission"))
-    if density is not None and weight is not None and weight.dim() == 2:
-        value = _flat(site["fn"], site["value"])
-        observed = observed_cells(value, density.emission.event_shape, density.mask)
-        yield observed_leaves(density.emission, value, weight, observed), {(name, "emission")}
-
-
-def _lasting(name: str, site: Any, factors: Mapping[tuple[str, str], Tensor]) -> Iterator[Group]:
-    """The durations of a structure whose states last, with how often each is expected."""
-    duration, inside = getattr(_inside(site["fn"]), "lasting", None), factors.get((name, "duration"))
-    if duration is None or inside is None or inside.dim() != 2:
-        return
-    found = whole_durations(duration, inside, factors.get((name, "last")))
-    if found is not None:
-        yield [Leaf(duration, *found)], {(name, "duration"), (name, "last")}
-
-
-def _inside(fn: Any) -> Any:
-    while hasattr(fn, "base") and isinstance(fn, Structure):
-        fn = fn.base
-    return fn
-
-
-def _flat(fn: Any, value: Tensor) -> Tensor:
-    """Observations, end to end."""
-    with torch.no_grad():
-        inside = _inside(fn)
-        bound, _ = inside.laid_flat(torch.as_tensor(value))
-    found: Tensor = bound.data[1]
-    return found
-
-
-def observed_leaves(emission: Any, value: Tensor, weight: Tensor, observed: Tensor | None) -> list[Leaf]:
-    """The families that an emission is made of.
-
-    :param value: (rows, *event).
-    :param weight: (rows, K).
-    :param observed: as value; None for all.
-    """
-    event = len(emission.event_shape)
-    wide = None if observed is None else observed.unsqueeze(-1 - event)
-    return list(_leaves(emission, value.unsqueeze(-1 - event), weight, wide))
-
-
-def _leaves(fn: Any, value: Tensor, weight: Tensor, observed: Tensor | None) -> Iterator[Leaf]:
-    """The families that a distribution is made of."""
-    if observed is not None and not fn.event_shape:
-        # What is missing has no weight; any number will do in its place.
-        yield Leaf(fn, torch.where(observed, value, torch.ones_like(value)), torch.where(observed, weight, 0.0))
-        return
-    if isinstance(fn, torch.distributions.Independent):
-        axes = fn.reinterpreted_batch_ndims
-        inner = fn.base_dist.batch_shape[len(fn.base_dist.batch_shape) - axes :]
-        wide = weight.reshape(*weight.shape, *(1,) * axes).expand(*weight.shape, *inner)  # a cell a coordinate
-        yield from _leaves(fn.base_dist, value, wide, observed)
-        return
-    if isinstance(fn, Joint):
-        seen = [None] * len(fn.parts) if observed is None else fn.split(observed)
-        for part, x, o in zip(fn.parts, fn.split(value), seen, strict=True):
-            yield from _leaves(part, x, weight, o)
-        return
-    if observed is not None:
-        whole = observed.flatten(observed.dim() - len(fn.event_shape))
-        if bool((whole.all(-1) != whole.any(-1)).any()):
-            raise NoClosedForm
-        weight = torch.where(whole.all(-1), weight, 0.0)
-        value = torch.where(observed, value, torch.zeros_like(value))
-    yield Leaf(fn, value, weight)
 
 
 def make_plan(
@@ -438,7 +320,7 @@ def rebuilt(fn: Any, plan: Plan, values: Mapping[str, Tensor]) -> Any:
 def fixed_arguments(fn: Any, plan: Plan) -> list[tuple[type, dict[str, Tensor]]] | None:
     """By leaf, its family and the arguments that are no parameters of the plan; None if something else moves them."""
     nothing = fn.batch_shape
-    each = _leaves(fn, torch.zeros(*nothing, *fn.event_shape), torch.zeros(nothing), None)
+    each = leaves_in(fn, torch.zeros(*nothing, *fn.event_shape), torch.zeros(nothing), None)
     found = []
     for i, leaf in enumerate(each):
         fixed = {name: x for name, x in _arguments(leaf.dist) if (i, name) not in plan.at}
@@ -470,17 +352,3 @@ def unconstrained(name: str, value: Tensor, transforms: Mapping[str, Any], suppo
     how = transforms.get(name) or transform_to(supports[name])
     found: Tensor = how.inv(value)
     return found
-
-
-__all__ = [
-    "Leaf",
-    "NoClosedForm",
-    "Plan",
-    "leaves_of",
-    "make_plan",
-    "new_values",
-    "observed_leaves",
-    "rebuilt",
-    "tried",
-    "unconstrained",
-]

@@ -26,9 +26,11 @@ from torch import Tensor
 
 from ..distributions import Structure
 from ..errors import FitError, UnsupError
+from ..estimate.closed_forms import NoClosedForm
 from ..handlers import Counting, GivenMessenger
 from ..tables import Declaration, LazyTable
-from .closed_form import Leaf, NoClosedForm, Plan, leaves_of, make_plan, new_values, tried, unconstrained
+from .closed_form import Plan, make_plan, new_values, tried, unconstrained
+from .leaves import Leaf, leaves_of
 from .parameters import Parameters
 from .replay import Recorder
 from .stock import refuse_stock_categorical

@@ -43,7 +43,8 @@ from ..handlers import Counting, Handled, Handler, bare
 from ..handlers.given import part_of
 from ..tables import Declaration, LazyTable
 from ..tables.derived import Derivation, derivation_of
-from .closed_form import Leaf, Plan, fixed_arguments, observed_leaves, rebuilt
+from .closed_form import Plan, fixed_arguments, rebuilt
+from .leaves import Leaf, observed_leaves
 
 Weights = Mapping[str, Tensor | LazyTable]
 #: Cells of a table of which no copy is made without need.
