@@ -6,7 +6,8 @@
 ``em``: one EM iteration of a Gaussian HMM, E and M step, from the same parameters; both of hmmlearn's implementations.
 ``mixture``: one EM iteration of a Gaussian mixture beside scikit-learn's. ``gradient``: log-likelihood and its gradient
 in all parameters, as NUTS asks for it, beside Pyro's DiscreteHMM and TraceEnum. ``nuts``: effective draws per second
-beside numpyro on the same marginal model (``pip install numpyro``; left out if it is not there).
+beside numpyro on the same marginal model (``pip install numpyro``; left out if it is not there). ``durations``: the
+kernel of the semi-Markov chain beside its definition in torch.
 
 Figures are medians of turns. A ratio above 1 says that we are faster. Log-likelihoods are compared first.
 """
@@ -223,15 +224,37 @@ def nuts(runs: int, T: int = 200, draws: int = 300) -> None:
           f"(with compiling); means apart {apart:.3f}", flush=True)  # fmt: skip
 
 
+def durations(runs: int, B: int = 20, T: int = 500, K: int = 4, D: int = 30) -> None:
+    """log Z and gradient of a semi-Markov chain: its kernel beside its definition in torch."""
+    torch.manual_seed(0)
+    x = torch.as_tensor(series(K, [T] * B, 1)[:, 0])
+    leaves = [torch.randn(K), torch.randn(K, K), torch.randn(K, D), 2.0 * torch.arange(K).double(), torch.ones(K)]
+    leaves = [leaf.double().requires_grad_() for leaf in leaves]
+
+    def work() -> float:
+        tables = [leaf.log_softmax(-1) for leaf in leaves[:3]]
+        chain = pu.SemiMarkov(*tables, dist.Normal(leaves[3], leaves[4]), torch.full((B,), T))
+        total = chain.log_prob(x).sum()
+        torch.autograd.grad(total, leaves)
+        return float(total.detach())
+
+    def defined() -> float:
+        with pu.kernels.switched_off():
+            return work()
+
+    assert abs(work() - defined()) < 1e-8 * B * T
+    report(f"durations, K = {K}, {B} x {T}, up to {D}", turns({"pyro_unsup": work, "definition": defined}, runs))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=("em", "mixture", "gradient", "nuts"))
+    parser.add_argument("--only", choices=("em", "mixture", "gradient", "nuts", "durations"))
     parser.add_argument("--runs", type=int, default=5)
     given = parser.parse_args()
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     print(f"threads {torch.get_num_threads()}, load {os.getloadavg()[0]:.1f}")
-    wanted = [given.only] if given.only else ["em", "mixture", "gradient", "nuts"]
+    wanted = [given.only] if given.only else ["em", "mixture", "gradient", "durations", "nuts"]
     if "em" in wanted:
         for D in (1, 10):
             em(3, [500], D, given.runs)
@@ -242,6 +265,8 @@ def main() -> None:
             mixture(5, n, D, given.runs)
     if "gradient" in wanted:
         gradient(4, 1000, given.runs)
+    if "durations" in wanted:
+        durations(given.runs)
     if "nuts" in wanted:
         nuts(given.runs)
 

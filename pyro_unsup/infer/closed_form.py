@@ -193,7 +193,7 @@ def _depends(x: Tensor, theta: Tensor) -> bool:
 
 
 def _index(x: Tensor, theta: Tensor, block: int, simplex: bool) -> Tensor | bool | None:
-    """Which element of a parameter each element of a tensor is. None: they are the same. False: it is none.
+    """Which element of a parameter each element of a tensor is. None: they are the same. False: some element is none.
 
     The tensor is a function of the parameter. If its derivative along a random vector r is r at some place, and so it
     is for another r, every element is a copy of one.
@@ -202,7 +202,7 @@ def _index(x: Tensor, theta: Tensor, block: int, simplex: bool) -> Tensor | bool
         return None
     if simplex and x.shape == theta.shape and torch.allclose(x, theta, rtol=1e-12, atol=0.0):
         return None  # a Categorical divides by the sum, which is 1
-    # Of what is only repeated, once is enough.
+    # Axes along which elements are only repeated need one look.
     repeated = [step == 0 and size > 1 for size, step in zip(x.shape, x.stride(), strict=True)]
     x = x[tuple(slice(0, 1) if once else slice(None) for once in repeated)] if any(repeated) else x
     with torch.enable_grad():
