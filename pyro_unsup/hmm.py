@@ -24,7 +24,7 @@ from .distributions.series import ChainPosterior
 from .errors import StructureError, UnsupError
 from .estimate import AddLambda
 from .infer import EM, Info
-from .models.hmm import HMM
+from .models.hmm import HMM, as_categories
 from .models.series import Series
 from .results import Fit
 
@@ -146,6 +146,9 @@ class _Base(ABC):
         for name in self.letters.values():
             if not hasattr(self, name):
                 raise UnsupError(f"this {type(self).__name__} has no {name}: call fit, or set it")
+            rows = np.asarray(getattr(self, name), dtype=np.float64)
+            if name in ("startprob_", "transmat_", "emissionprob_") and np.abs(rows.sum(-1) - 1).max() > 1e-6:
+                raise UnsupError(f"rows of {name} must sum to 1, actual sums {rows.sum(-1).tolist()}")
         series = self._series(X, lengths)
         start = torch.as_tensor(self.startprob_, dtype=torch.float64).log()
         transition = torch.as_tensor(self.transmat_, dtype=torch.float64).log()
@@ -208,7 +211,14 @@ class _Base(ABC):
         return float(self._count() * np.log(len(np.asarray(X))) - 2 * self.score(X, lengths))
 
     def _count(self) -> int:
-        return self._model(Series.of(np.zeros(self.n_components + 1))).free_parameters()
+        columns = self._columns()
+        shape = (self.n_components + 1, columns)
+        zeros = np.zeros(shape)
+        return self._model(Series.of(zeros[:, 0] if self._numbers(columns) else zeros)).free_parameters()
+
+    def _columns(self) -> int:
+        """How many coordinates an observation has."""
+        return 1
 
     def _series(self, X: Any, lengths: Any) -> Series:
         values = np.asarray(X, dtype=np.float64)
@@ -251,8 +261,11 @@ class GaussianHMM(_Base):
     def _numbers(self, columns: int) -> bool:
         return False
 
+    def _columns(self) -> int:
+        return int(np.asarray(self.means_).shape[1])
+
     def _model(self, series: Series) -> HMM:
-        D = series.values.shape[1] if series.values.dim() == 2 else self.means_.shape[1]
+        D = series.values.shape[1]
         kind = {"diag": "diagonal"}.get(self.covariance_type, self.covariance_type)
         init: dict[str, Any] = {}
         if (means := self._start("means_", "m")) is not None:
@@ -308,6 +321,9 @@ class PoissonHMM(_Base):
             init = {"rate": np.asarray(rates).squeeze(-1) if dim is None else np.asarray(rates)}
         return HMM(self.n_components, "poisson", dim=dim, init=init)
 
+    def _columns(self) -> int:
+        return int(np.asarray(self.lambdas_).shape[1])
+
     def _learned(self, params: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> None:
         self.lambdas_ = params["rate"].numpy().reshape(self.n_components, -1)
 
@@ -353,4 +369,4 @@ class CategoricalHMM(_Base):
         return torch.as_tensor(np.asarray(self.emissionprob_), dtype=torch.float64).log()
 
     def _values(self, series: Series) -> Tensor:
-        return series.values.long()
+        return as_categories(series.values)

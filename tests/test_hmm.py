@@ -114,7 +114,25 @@ def test_draws_follow_the_model() -> None:
     np.testing.assert_array_equal(model.sample(10)[0], model.sample(10)[0])
 
 
+def test_rates_of_several_columns_are_counted() -> None:
+    X = np.random.default_rng(1).poisson(5, (60, 2))
+    both = []
+    for kind in (hmm.PoissonHMM, peer.PoissonHMM):
+        model: Any = kind(2)
+        model.startprob_, model.transmat_ = np.array([0.5, 0.5]), np.array([[0.9, 0.1], [0.1, 0.9]])
+        model.lambdas_ = np.array([[3.0, 4.0], [6.0, 7.0]])
+        model.n_features = 2
+        both.append(model)
+    assert both[0].aic(X) == pytest.approx(both[1].aic(X))
+    assert both[0].bic(X) == pytest.approx(both[1].bic(X))
+
+
 def test_errors_say_what_to_do() -> None:
+    wrong = hmm.PoissonHMM(2)
+    wrong.startprob_, wrong.transmat_ = np.array([0.6, 0.6]), np.array([[0.9, 0.1], [0.1, 0.9]])
+    wrong.lambdas_ = np.array([[3.0], [6.0]])
+    with pytest.raises(UnsupError, match="rows of startprob_ must sum to 1"):
+        wrong.score([[1]])
     with pytest.raises(UnsupError, match="has no startprob_: call fit, or set it"):
         hmm.PoissonHMM(2).score([[1]])
     with pytest.raises(UnsupError, match="covariance_type must be diag, full, spherical or tied"):

@@ -107,10 +107,9 @@ class ChainPosterior(Posterior):
         empty = (dist.rows.lengths == 0).unsqueeze(-1)  # (B, 1)
         now = self._last_filtered  # (*draws, B, K)
         if transition is None:
-            table = dist.table("transition")[..., :K].softmax(-1)  # without the stop event
-            moves = [table] * steps
+            moves = [dist.table("transition")[..., :K]] * steps  # without the stop event: the sequence goes on
         else:
-            table = torch.as_tensor(transition).softmax(-1)
+            table = torch.as_tensor(transition)
             if table.dim() < 3 or table.shape[-3] != steps:
                 raise StructureError(
                     f"expected transitions of shape (..., {steps}, {K}, {K}), actual {tuple(table.shape)}"
@@ -118,7 +117,7 @@ class ChainPosterior(Posterior):
             moves = list(table.unbind(-3))
         found = []
         for i, move in enumerate(moves):
-            moved = (now.unsqueeze(-2) @ move).squeeze(-2)
+            moved = _moved(now, move)
             now = moved if i else torch.where(empty.to(now.device), now, moved)  # nothing before: the start itself
             found.append(now)
         states = torch.stack(found, -2)  # (*draws, B, steps, K)
@@ -197,7 +196,7 @@ class ChainPosterior(Posterior):
             raise StructureError("predicted probabilities are those of a first-order chain")
         owner = dist.rows.owner.to(before.device)
         moves = dist.steps_by_row() if dist.by_step else dist.spread(dist.table("transition"), owner)[..., :K]
-        moved = (before.unsqueeze(-2) @ moves.softmax(-1)).squeeze(-2)
+        moved = _moved(before, moves)
         first = (dist.rows.position == 0).to(before.device).unsqueeze(-1)
         return torch.where(first, dist.spread(dist.table("start"), owner).softmax(-1), moved)
 
@@ -271,7 +270,8 @@ class Forecast:
         if self.emission is None or self.emission.event_shape:
             raise StructureError("quantiles are those of observations that are numbers")
         levels = torch.as_tensor(q, dtype=self.states.dtype)
-        mean, spread = self.mean, self.variance.sqrt()
+        # Where the mean or the variance is infinite, any numbers will do to begin with.
+        mean, spread = self.mean.nan_to_num(0.0, 0.0, 0.0), self.variance.sqrt().nan_to_num(1.0, 1.0, 1.0)
         wide = levels.reshape(*levels.shape, *(1,) * mean.dim())
         low, high = mean - 2 * spread, mean + 2 * spread
         shape = torch.broadcast_shapes(wide.shape, mean.shape)
@@ -305,6 +305,13 @@ def _by_step(chain: Chain) -> Chain:
     new._measure()
     new._weights_batch()
     return new
+
+
+def _moved(shares: Tensor, moves: Tensor) -> Tensor:  # (..., K), (..., K, K) -> (..., K)
+    """Probabilities of the states after a step, given that there is one: rows need not sum to one."""
+    top = moves.amax((-1, -2), keepdim=True)
+    found = (shares.unsqueeze(-2) @ (moves - top).exp()).squeeze(-2)
+    return found / found.sum(-1, keepdim=True)
 
 
 def _mixed(shares: Tensor, each: Tensor, event: int) -> Tensor:  # (rows, K), (rows, K, *event) -> (rows, *event)

@@ -22,6 +22,9 @@ from .schedules import check_schedule, geometric
 from .shares import Data
 from .state import State
 
+#: States whose parameters are this much closer than they were at the start have become alike.
+ALIKE = 0.1
+
 
 class Anneal(EM):
     """EM at one beta after another: at each until it has converged, and the last is 1, where EM maximises likelihood.
@@ -161,8 +164,9 @@ class Anneal(EM):
                 UnfinishedSchedule,
                 stacklevel=2,
             )
+        spread = fit.config.get("spread", {})
         for name, x in fit.params.items():
-            if x.dim() and len(x) > 1 and _alike(x):
+            if x.dim() and len(x) > 1 and float(fit.unconstrained[name].std()) <= ALIKE * spread.get(name, 0.0):
                 warnings.warn(
                     f"all elements of parameter '{name}' have become alike, so that its states or components are one. "
                     "Start at a higher beta (schedule=pu.schedules.geometric(0.3, 1.5)), or with more noise (jitter=1)",
@@ -177,7 +181,8 @@ class Anneal(EM):
         toward = {} if self.toward is None else {"toward": self.toward if isinstance(self.toward, str) else "weights"}
         early = {} if self.early is None else {"early": self.early if not callable(self.early) else "a function"}
         steps = {} if self.steps is None else {"steps": self.steps}
-        return {"schedule": self.schedule, "jitter": self.jitter, **toward, **early, **steps}
+        spread = {"spread": state.spread} if state.spread else {}
+        return {"schedule": self.schedule, "jitter": self.jitter, **toward, **early, **steps, **spread}
 
     def wrapped_model(self) -> Handled:
         return Handled(self.model, self._handler())
@@ -223,11 +228,6 @@ class AnnealState(State):
 
     log_reference: float | None = None
     spread: dict[str, float] = field(default_factory=dict)
-
-
-def _alike(x: Tensor) -> bool:
-    """Whether elements that began apart are the same now, but for rounding."""
-    return bool((x - x[:1]).abs().max() <= 1e-4 * x.abs().max())
 
 
 class AlikeStates(UserWarning):

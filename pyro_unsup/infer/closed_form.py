@@ -108,7 +108,7 @@ def make_plan(
         if len(kinds) != 1:
             continue
         (family, argument), places = next(iter(kinds)), []
-        if closed_form(family) is None or not _prior_fits(priors.get(name), family, argument):
+        if closed_form(family) is None or (name in priors and not _prior_fits(priors[name], family, argument)):
             continue
         if (family, argument) in CLIMBS:
             continue
@@ -171,8 +171,6 @@ def _block(family: type, argument: str) -> int:
 
 
 def _prior_fits(prior: Any, family: type, argument: str) -> bool:
-    if prior is None:
-        return True
     kind = CONJUGATE.get((family, argument))
     return kind is not None and isinstance(_unwrapped(prior), kind)
 
@@ -272,6 +270,8 @@ def tried(
     """The part of a plan whose families do give what is wanted of them: a gamma's shape alone has no formula, say."""
     kept = []
     for group in plan.groups:
+        if any(_bounded(supports[name]) for name in group):
+            continue  # the best value may lie at an edge, where only climbing knows what to do
         try:
             new_values(Plan([group]), leaves, values, supports, priors)
         except NoClosedForm:
@@ -280,6 +280,11 @@ def tried(
             pass  # a bad start is told in the M step, with its iteration
         kept.append(group)
     return Plan(kept)
+
+
+def _bounded(support: Any) -> bool:
+    """Whether a constraint has two ends, other than those of a probability."""
+    return isinstance(support, constraints.interval) and support is not constraints.unit_interval
 
 
 def _allowed(name: str, new: Tensor, old: Tensor, support: Any) -> Tensor:

@@ -185,7 +185,9 @@ class Marginal:
         if self._plan is None:
             others = [x for key, x in self._factors() if key not in known and key[0] not in points]
             values = {name: trace.nodes[name]["value"] for name in self.parameters.leaves if name in trace.nodes}
-            priors = {name: trace.nodes[name]["fn"] for name in points}
+            # A prior that is scaled or masked is another prior than its distribution says: it fits no formula.
+            plain = {name: trace.nodes[name]["scale"] == 1 and trace.nodes[name]["mask"] is None for name in points}
+            priors = {name: trace.nodes[name]["fn"] if plain[name] else None for name in points}
             plan = make_plan(leaves, values, others, priors)
             supports = {name: self.parameters.support(name) for name in plan.names}
             with torch.no_grad():

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..distributions import Chain
 from ..distributions.markov import stationary
+from ..distributions.ragged import Rows
 from ..errors import NotDescribable, StructureError
 from ..tables import Axis, Declaration, Layout, declare
 from ..tables.op import sample_for_plates
@@ -53,7 +54,8 @@ class HMM:
         ``spherical``.
     :param independent: make every observation draw its state by ``start``: a mixture, without transitions.
     :param prior: by parameter of the emission, a distribution: then it is a random variable, for NUTS and SVI, and EM
-        finds its posterior mode. ``start`` and ``transition`` name concentrations of Dirichlet priors.
+        finds its posterior mode. ``start`` and ``transition`` name concentrations of Dirichlet priors, which EM uses if
+        its estimator does: ``pu.EM(model, pu.DirichletMAP())``.
     :param init: where EM starts the parameters: at groups of observations by ``kmeans``, or by ``quantiles``. Or a dict
         of values.
     :param floor: the least scale of a normal emission, so that no state shrinks onto one observation.
@@ -114,6 +116,12 @@ class HMM:
         self._last: tuple[Any, Series] | None = None
         self._tables = self._declared()
         self._check_names()
+        bare_scale = "scale" in self.prior or (emission == "multivariate_normal" and covariance in ("full", "tied"))
+        if floor and bare_scale:
+            raise StructureError(
+                "floor bounds scales that EM estimates: leave it out with a prior on scale, or with a full or tied "
+                "covariance"
+            )
 
     def _declared(self) -> dict[str, Declaration]:
         K, prior = self.states, self.prior
@@ -167,7 +175,7 @@ class HMM:
         chain = Chain(start, transition, self._emission(data), sizes, flat=True)
         value = None if data is None else data.values
         if value is not None and self.emission == "categorical":
-            value = value.long()
+            value = as_categories(value)
         with pyro.plate("series", len(sizes)):
             drawn: Tensor = pyro.sample("x", chain, obs=value)
         return drawn
@@ -208,12 +216,12 @@ class HMM:
 
     def _numbers(self, data: Series | None) -> TorchDistribution:
         family = FAMILIES[str(self.emission)]
-        begin = _Once(lambda: start_of(family, *self._grouped(data), self.states))
+        begin = _Once(lambda: self._above_floor(start_of(family, *self._grouped(data), self.states)))
         given = {}
         for name, support in family.supports.items():
             if name == "scale" and self.floor:
                 support = constraints.greater_than(self.floor)
-            given[name] = self._parameter(name, support, begin, 0)
+            given[name] = self._parameter(name, support, begin, self._shape)
         found = family.build(**given)
         return found if self.dim is None else found.to_event(1)
 
@@ -222,27 +230,44 @@ class HMM:
         assert D is not None
         normal = FAMILIES["normal"]
         begin = _Once(lambda: start_of(normal, *self._grouped(data), K))
-        loc = self._parameter("loc", constraints.real, begin, 0)
+        loc = self._parameter("loc", constraints.real, begin, (K, D))
         positive = constraints.greater_than(self.floor) if self.floor else constraints.positive
         if kind in ("diagonal", "spherical"):
-            begin = _Once(lambda: _scales(start_of(normal, *self._grouped(data), K), kind))
-            return dist.Normal(loc, self._parameter("scale", positive, begin, 0)).to_event(1)
+            begin = _Once(lambda: self._above_floor(_scales(start_of(normal, *self._grouped(data), K), kind)))
+            shape = (K, 1) if kind == "spherical" else (K, D)
+            return dist.Normal(loc, self._parameter("scale", positive, begin, shape)).to_event(1)
         begin = _Once(lambda: {"covariance": _covariances(start_of(normal, *self._grouped(data), K), kind)})
-        covariance = self._parameter("covariance", constraints.positive_definite, begin, 2)
+        every = 1 if kind == "tied" else K
+        covariance = self._parameter("covariance", constraints.positive_definite, begin, (every, D, D))
         return dist.MultivariateNormal(loc, covariance_matrix=covariance)
 
-    def _parameter(self, name: str, support: Any, begin: _Once, block: int) -> Tensor:
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        """Of a parameter with a number for every state, and for every coordinate."""
+        return (self.states,) if self.dim is None else (self.states, self.dim)
+
+    def _above_floor(self, begin: dict[str, Tensor]) -> dict[str, Tensor]:
+        if self.floor and "scale" in begin:
+            begin["scale"] = begin["scale"].clamp(min=1.01 * self.floor)
+        return begin
+
+    def _parameter(self, name: str, support: Any, begin: _Once, shape: tuple[int, ...]) -> Tensor:
         """A parameter of the emission: a random variable if it has a prior, else a ``pyro.param``."""
         if name in self.prior:
             prior = self.prior[name]
-            shape = (self.states,) if self.dim is None else (self.states, self.dim)
             wide = prior.expand(shape) if not prior.event_shape else prior.expand(shape[:1])
             found = sample_for_plates(name, wide.to_event(len(wide.batch_shape)))
             # Draws of the parameters come in front. An axis for the steps of a series has to stand before the states.
             lead = found.dim() - len(wide.batch_shape) - len(prior.event_shape)
             return found.unsqueeze(lead) if lead else found
         given = self.init.get(name) if isinstance(self.init, Mapping) else None
-        value: Any = (lambda: begin()[name]) if given is None else (lambda: torch.as_tensor(given, dtype=torch.float64))
+        if given is not None:
+            given = torch.as_tensor(given, dtype=torch.float64)
+            if given.shape != shape:
+                raise StructureError(f"init of {name} must have shape {shape}, actual {tuple(given.shape)}")
+            if not bool(support.check(given).all()):
+                raise StructureError(f"init of {name} must be {support}, actual {given.tolist()}")
+        value: Any = (lambda: begin()[name]) if given is None else (lambda: given)
         return pyro.param(name, value, constraint=support)  # type: ignore[no-any-return]
 
     def _grouped(self, data: Series | None) -> tuple[Tensor, Tensor]:
@@ -251,6 +276,9 @@ class HMM:
             raise StructureError("an HMM starts at its data: train it, or give init the values of all parameters")
         how = self.init if isinstance(self.init, str) else "kmeans"
         seed = int(torch.randint(2**31 - 1, ()))
+        if isinstance(self.support, str) and self.support == "left-to-right":  # states come one after the other
+            rows = Rows(data.lengths)
+            return data.values, rows.position * self.states // data.lengths[rows.owner]
         return data.values, groups(data.values, self.states, how, seed)
 
     # -- data, and what is saved
@@ -342,6 +370,18 @@ class _Once:
         if self._found is None:
             self._found = self._make()  # type: ignore[assignment]
         return self._found  # type: ignore[return-value]
+
+
+def as_categories(values: Tensor) -> Tensor:  # (N,)
+    """Observations that are numbers of categories, as integers. Raises if they are not whole, or missing."""
+    if bool(values.isnan().any()):
+        raise StructureError(
+            "a categorical emission cannot have missing values: leave NaN out, or cut the series there"
+        )
+    if bool((values != values.round()).any()):
+        bad = float(values[values != values.round()][0])
+        raise StructureError(f"categories are whole numbers from 0, actual {bad:g}")
+    return values.long()
 
 
 def _support(support: str | Tensor, states: int) -> Tensor | None:  # (K, K) bool

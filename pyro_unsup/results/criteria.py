@@ -36,9 +36,11 @@ def observations(fit: Fit, *args: Any, **kwargs: Any) -> int:
 def criteria(fit: Fit, *args: Any, **kwargs: Any) -> dict[str, float]:
     """``log_likelihood``, ``parameters``, ``observations``, ``aic``, ``bic`` and ``icl`` of a fit on data."""
     plain = fit.unhandled()
-    log_p, k, n = plain.log_likelihood(*args, **kwargs), free_parameters(fit), observations(plain, *args, **kwargs)
+    posterior = plain.posterior(*args, **kwargs)
+    # Of the data alone: the log-likelihood of a fit holds the log prior of its points as well.
+    log_p, k, n = float(posterior.log_partition.sum()), free_parameters(fit), observations(plain, *args, **kwargs)
     bic = k * math.log(max(n, 1)) - 2 * log_p
-    entropy: Tensor = plain.posterior(*args, **kwargs).entropy
+    entropy: Tensor = posterior.entropy
     return {
         "log_likelihood": log_p,
         "parameters": k,

@@ -286,9 +286,11 @@ def read_rows(file: Any, column: str | None, series_column: str | None) -> Rows:
     """The table of a file."""
     import pandas
 
-    lines = StringIO("\n".join(line for _, line in pu.data.opening.open_text(file)))
+    lines = [line for _, line in pu.data.opening.open_text(file)]
+    # The mark that the header has most of. (Guesses of csv.Sniffer find letters between columns, where there is one.)
+    mark = max(",;\t", key=lines[0].count) if lines else ","
     try:
-        table = pandas.read_csv(lines, sep=None, engine="python")
+        table = pandas.read_csv(StringIO("\n".join(lines)), sep=mark, engine="python")
     except (pandas.errors.ParserError, pandas.errors.EmptyDataError, csv.Error) as error:
         raise InputError(f"is not a table with a header: {error}", str(file)) from None
     names = [one.strip() for one in column.split(",")] if column else list(table.columns[-1:])

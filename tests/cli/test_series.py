@@ -135,6 +135,14 @@ def test_mistakes_are_told(tables: Path, model: Path, run: Run, tmp_path: Path) 
     assert run("forecast", model, tables / "all.csv", "--steps", 0).exit_code == 2
 
 
+@pytest.mark.parametrize("name", ["count", "x", "temperature"])
+def test_a_table_of_one_column(name: str, run: Run, tmp_path: Path) -> None:
+    (tmp_path / "one.csv").write_text(f"{name}\n" + "1\n2\n12\n11\n1\n2\n")
+    said = run("fit", "hmm", tmp_path / "one.csv", "--emission", "poisson", "--out", tmp_path / "m")
+    assert said.exit_code == 0, said.stderr
+    assert "6 observations" in said.stderr
+
+
 def test_frames_and_pictures(tables: Path, model: Path) -> None:
     x = pandas.read_csv(tables / "all.csv")["count"]
     fit = pu.load(model)

@@ -379,3 +379,23 @@ def test_what_words_do_not_have() -> None:
     with pytest.raises(StructureError, match="table of words"):
         _ = posterior.forecast(2).mean
     assert posterior.filtered.shape == (3, 2)
+
+
+def test_predictions_given_that_a_sequence_goes_on() -> None:
+    """Rows with a stop event do not sum to one: predicted times density is filtered, once normalised."""
+    transition = torch.tensor([[0.5, 0.1, 0.4], [0.2, 0.2, 0.6]]).double().log()
+    emission = dist.Normal(torch.tensor([-1.0, 1.0]).double(), 1.0)
+    x = torch.tensor([0.3, -0.2, 0.5]).double()
+    found = pu.Chain(torch.tensor([0.5, 0.5]).double().log(), transition, emission, 3).posterior(x)
+    joint = found.predicted * emission.log_prob(x.unsqueeze(-1)).exp()
+    torch.testing.assert_close(joint / joint.sum(-1, keepdim=True), found.filtered)
+    ahead = found.filtered[-1] @ transition[:, :2].exp()
+    torch.testing.assert_close(found.forecast(1).states[0], ahead / ahead.sum())
+
+
+def test_quantiles_without_a_variance() -> None:
+    emission = dist.StudentT(torch.tensor([1.0, 2.0]).double(), torch.tensor([-1.0, 1.0]).double(), 1.0)
+    x = torch.tensor([0.3, -0.2, 0.5]).double()
+    start, stay = torch.zeros(2).double(), torch.tensor([[0.9, 0.1], [0.1, 0.9]]).double().log()
+    forecast = pu.Chain(start, stay, emission, 3).posterior(x).forecast(2)
+    torch.testing.assert_close(forecast.cdf(forecast.quantile(0.9)), torch.full((2,), 0.9).double())

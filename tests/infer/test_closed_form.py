@@ -314,3 +314,73 @@ def test_a_family_that_gives_up_is_climbed_in_replayed_runs_too() -> None:
     fit = engine.run(x, progress=False)
     assert fit.report.converged
     assert fit.params["shape"].tolist() == pytest.approx([2.0, 20.0], rel=0.15)
+
+
+CHAIN = (torch.tensor([0.5, 0.5]).double().log(), torch.tensor([[0.9, 0.1], [0.1, 0.9]]).double().log())
+
+
+def two_levels() -> Tensor:
+    generator = torch.Generator().manual_seed(0)
+    noise = torch.randn(110, generator=generator, dtype=torch.float64)
+    return noise * torch.tensor([1.0] * 40 + [2.0] * 40 + [1.0] * 30) + torch.tensor(
+        [-2.0] * 40 + [2.0] * 40 + [-2.0] * 30
+    )
+
+
+def test_a_mean_that_states_share_is_weighed_by_their_covariances() -> None:
+    x = torch.stack([two_levels(), two_levels().flip(0)], -1)
+
+    def model(x: Tensor) -> None:
+        loc = pyro.param("loc", torch.zeros(2).double())
+        begin = torch.stack([torch.eye(2), 6 * torch.eye(2)]).double()
+        covariance = pyro.param("covariance", begin, constraint=constraints.positive_definite)
+        pyro.sample("x", pu.Chain(*CHAIN, dist.MultivariateNormal(loc, covariance_matrix=covariance), len(x)), obs=x)
+
+    engine = pu.EM(model)
+    found = engine.e_step(engine.init(x))[1]
+    assert found.plan is not None
+    assert not found.plan.names
+    fit = engine.run(x, progress=False, iterations=200)
+    loc = fit.params["loc"].clone().requires_grad_()
+    emission = dist.MultivariateNormal(loc, covariance_matrix=fit.params["covariance"])
+    (slope,) = torch.autograd.grad(pu.Chain(*CHAIN, emission, len(x)).log_prob(x), loc)
+    assert float(slope.abs().max()) < 0.05
+
+
+@pytest.mark.parametrize("scale", [0.5, 5.0])
+def test_a_prior_that_is_scaled_is_another_prior(scale: float) -> None:
+    x = two_levels()
+
+    def model(x: Tensor, spread: float, weight: float) -> None:
+        with pyro.poutine.scale(scale=weight):
+            loc = pyro.sample("loc", dist.Normal(torch.tensor([-1.0, 3.0]).double(), spread).to_event(1))
+        pyro.sample("x", pu.Chain(*CHAIN, dist.Normal(loc, torch.tensor([1.0, 2.0]).double()), len(x)), obs=x)
+
+    scaled = pu.EM(model).run(x, 0.3, scale, progress=False, tolerance=1e-11)
+    plain = pu.EM(model).run(x, 0.3 / scale**0.5, 1.0, progress=False, tolerance=1e-11)
+    torch.testing.assert_close(scaled.points["loc"], plain.points["loc"], rtol=1e-4, atol=1e-4)
+
+
+def test_a_subclass_with_a_density_of_its_own_is_climbed() -> None:
+    class Laplace(dist.Normal):
+        def log_prob(self, value: Tensor) -> Tensor:
+            found: Tensor = dist.Laplace(self.loc, self.scale).log_prob(value)
+            return found
+
+    def model(x: Tensor) -> None:
+        loc = pyro.param("loc", torch.tensor([-1.0, 1.0]).double())
+        spread = pyro.param("spread", torch.ones(2).double(), constraint=constraints.positive)
+        pyro.sample("x", pu.Chain(*CHAIN, Laplace(loc, spread), len(x)), obs=x)
+
+    engine = pu.EM(model)
+    found = engine.e_step(engine.init(two_levels()))[1]
+    assert found.plan is None or not found.plan.names
+
+
+def test_a_parameter_may_end_at_the_edge_of_an_interval() -> None:
+    def model(x: Tensor) -> None:
+        loc = pyro.param("loc", torch.tensor([-0.1, 0.1]).double(), constraint=constraints.interval(-0.5, 0.5))
+        pyro.sample("x", pu.Chain(*CHAIN, dist.Normal(loc, 1.0), len(x)), obs=x)
+
+    fit = pu.EM(model).run(two_levels(), progress=False)
+    assert fit.params["loc"].tolist() == pytest.approx([-0.5, 0.5], abs=1e-3)

@@ -270,3 +270,38 @@ def test_priors_are_saved_if_they_are_numbers(tmp_path: Path) -> None:
         pu.load(tmp_path / "fit")
     x, again = counts(), pu.load(tmp_path / "fit", model=HMM(2, "poisson", prior=PRIORS))
     assert torch.equal(again.posterior(x).mode(), fit.posterior(x).mode())
+
+
+def test_starts_of_the_wrong_shape_or_value_are_refused() -> None:
+    x = torch.randn(20, dtype=torch.float64)
+    with pytest.raises(StructureError, match=r"init of loc must have shape \(2,\), actual \(1,\)"):
+        pu.EM(pu.models.HMM(2, init={"loc": [0.0]})).run(x, progress=False)
+    with pytest.raises(StructureError, match="init of scale must be"):
+        pu.EM(pu.models.HMM(2, init={"scale": [1.0, -1.0]})).run(x, progress=False)
+    with pytest.raises(StructureError, match="floor bounds scales"):
+        pu.models.HMM(2, "multivariate_normal", dim=2, floor=0.1)
+
+
+def test_categories_are_whole_numbers() -> None:
+    model = pu.models.HMM(2, "categorical", categories=3)
+    with pytest.raises(StructureError, match=r"whole numbers from 0, actual 0\.5"):
+        pu.EM(model).run([0, 1, 2, 0.5, 1], progress=False)
+    with pytest.raises(StructureError, match="cannot have missing values"):
+        pu.EM(model).run([0, 1, float("nan"), 1], progress=False)
+
+
+def test_criteria_leave_the_prior_out() -> None:
+    x = torch.cat([torch.randn(30) - 2, torch.randn(30) + 2]).double()
+    fit = pu.EM(pu.models.HMM(2, prior={"loc": dist.Normal(0.0, 10.0)})).run(x, progress=False)
+    assert fit.aic(x) == pytest.approx(2 * 7 - 2 * float(fit.posterior(x).log_partition.sum()))
+
+
+def test_states_from_left_to_right_start_in_the_order_of_time() -> None:
+    x = torch.cat([torch.randn(30) + c for c in (7, -11, -2)]).double()
+    fit = pu.EM(pu.models.HMM(3, support="left-to-right")).run(x, progress=False)
+    assert fit.params["loc"].round().tolist() == [7.0, -11.0, -2.0]
+
+
+def test_a_floor_holds_where_all_observations_are_equal() -> None:
+    fit = pu.EM(pu.models.HMM(2, floor=0.1)).run([1.0] * 20 + [2.0] * 20, progress=False)
+    assert fit.params["scale"].tolist() == pytest.approx([0.1, 0.1])

@@ -8,7 +8,21 @@ import torch
 from torch import Tensor
 
 from .cells import Cells, ratio, spread_or_zero, weights_of
-from .registry import register
+from .registry import NoClosedForm, register
+
+
+def _one_covariance(cells: Cells, name: str | None) -> bool:
+    """Whether all observations of a mean have one covariance. Only then is it their plain weighted mean.
+
+    :param name: of the covariances, if they are estimated too.
+    """
+    if name is not None and cells.shapes[name][:-2] == cells.shapes["loc"][:-1]:  # a covariance for every mean
+        places = [(site.index["loc"], site.index[name]) for site in cells.sites]
+        if all(a is b or (a is not None and b is not None and torch.equal(a, b)) for a, b in places):
+            return True
+    elements = cells.shapes["loc"][:-1]
+    by_state = all(site.index["loc"] is None and site.dist.batch_shape == elements for site in cells.sites)
+    return by_state and (name is not None or len(cells.sites) == 1)
 
 
 @register(torch.distributions.MultivariateNormal)
@@ -17,6 +31,8 @@ def multivariate_normal(cells: Cells, wanted: Set[str]) -> dict[str, Tensor]:
     new: dict[str, Tensor] = {}
     spread = wanted - {"loc"}
     if "loc" in wanted:
+        if not _one_covariance(cells, next(iter(spread), None)):
+            raise NoClosedForm
         n = cells.total("loc", weights_of, block=0)
         new["loc"] = ratio(cells.total("loc", lambda x, w, d: w.unsqueeze(-1) * x), n.unsqueeze(-1))
     if not spread:

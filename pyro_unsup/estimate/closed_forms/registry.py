@@ -45,10 +45,15 @@ def register(kind: type) -> Callable[[MStep], MStep]:
 
 
 def closed_form(kind: type) -> MStep | None:
-    """The M step of a family; None if it has none."""
+    """The M step of a family; None if it has none.
+
+    A subclass has that of its base class, unless it has a density of its own.
+    """
     for base in kind.__mro__:
         if base in _found:
-            return _found[base]
+            density: Any = kind.log_prob  # type: ignore[attr-defined]
+            own = density is base.log_prob or density.__module__.startswith(("torch.", "pyro."))  # type: ignore[attr-defined]
+            return _found[base] if own else None
     return None
 
 
