@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         results,
         tables,
         tasks,
+        workflow,
     )
     from . import errors as errors
     from . import kernels as kernels
@@ -137,6 +138,7 @@ __all__ = [
     "tasks",
     "temper",
     "templates",
+    "workflow",
 ]
 
 #: The rooms of the package, each of which is an attribute of it.
@@ -156,6 +158,7 @@ _ROOMS = frozenset(
         "results",
         "tables",
         "tasks",
+        "workflow",
     ]
 )
 #: By room, the names that are also names of the package.
