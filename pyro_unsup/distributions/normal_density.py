@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pyro.distributions as dist
 import torch
 from torch import Tensor
@@ -58,8 +57,7 @@ class _NormalDensity(torch.autograd.Function):
             wide = (loc, scale) if loc.dim() == 2 else (loc.unsqueeze(-1), scale.unsqueeze(-1))
             each = torch.where(seen.unsqueeze(1), dist.Normal(*wide, validate_args=False).log_prob(y), 0.0).sum(-1)
             return None, *torch.autograd.grad(each, (loc, scale), grad, create_graph=True)
-        n, s1, s2 = (torch.from_numpy(np.ascontiguousarray(m)) for m in moments(_array(x), _array(grad), _wide(loc)))
-        n, s1, s2 = (m.reshape(loc.shape) for m in (n, s1, s2))
+        n, s1, s2 = torch.from_numpy(moments(_array(x), _array(grad), _wide(loc))).reshape(3, *loc.shape)
         return None, s1 / scale**2, s2 / scale**3 - n / scale
 
 

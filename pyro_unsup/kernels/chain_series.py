@@ -21,8 +21,22 @@ import math
 
 import numpy as np
 
+from .exp_log import exp_possible
 from .limits import leads_on
-from .ring import compiled
+from .ring import TINY, compiled
+
+
+@compiled
+def scaled(logs, out):  # (n,) -> (n,)
+    """Real weights with a maximum of 1. What is possible never becomes zero. Gives the log of what was divided out."""
+    top = -np.inf
+    for x in logs:
+        top = max(top, x)
+    top = top if top > -np.inf else 0.0
+    for k in range(len(logs)):
+        found = math.exp(logs[k] - top)
+        out[k] = TINY if found < TINY and logs[k] > -np.inf else found
+    return top
 
 
 @compiled
@@ -186,6 +200,53 @@ def count_series(
             if not varies:
                 for c in range(K):
                     n_trans[0, k, c] += own[k, c]
+
+
+@compiled
+def sum_series(start, trans, stop, emit, offsets, scale, limit, least, work, log_z, n_start, n_trans, n_stop, states):
+    """All of the above on one thread, from log-weights. Small data come often: they should cost one call.
+
+    :param work: (N (2 K + 3),) room for messages.
+    :param states: (N, K) out: the posterior of the states.
+    :return: (B,) series that had trouble. All else is right for the others only.
+    """
+    (N, K), B = emit.shape, len(offsets) - 1
+    real_start, real_trans, real_stop = np.empty(start.shape), np.empty(trans.shape), np.empty(stop.shape)
+    start_top = scaled(start, real_start)
+    trans_top = scaled(trans.reshape(-1), real_trans.reshape(-1))
+    stop_top = scaled(stop, real_stop)
+    rows, ahead = work[: N * K].reshape(N, K), work[N * K : 2 * N * K].reshape(N, K)
+    top, norm, tops = (
+        work[2 * N * K : 2 * N * K + N],
+        work[2 * N * K + N : 2 * N * K + 2 * N],
+        work[2 * N * K + 2 * N :],
+    )
+    less_the_highest(emit, 0, N, rows, top)
+    exp_possible(work[: N * K])  # side by side, so that several are done at a time
+    trouble, other = np.zeros(B, np.bool_), np.zeros(B, np.bool_)
+    forward_series(real_start, real_trans, rows, offsets, 0, B, limit, ahead, norm, log_z, trouble)
+    backward_series(real_trans, real_stop, rows, offsets, 0, B, limit, least, states, tops, other)
+    for s in range(B):
+        trouble[s] |= other[s]
+    where = (ahead, norm, tops, states, log_z, trouble, n_start, n_trans, n_stop)
+    count_series(rows, real_stop, offsets, 0, B, 0, N, scale, limit, *where)
+    n_trans *= real_trans
+    add_tops(start_top, trans_top, stop_top, top, offsets, log_z)
+    return trouble
+
+
+@compiled
+def add_tops(start, trans, stop, top, offsets, log_z):
+    """Add the logs of what was divided out of weights; ``top``, (N,), are those of the observations."""
+    for s in range(len(log_z)):
+        T = offsets[s + 1] - offsets[s]
+        if T == 0:
+            log_z[s] = 0.0
+            continue
+        more = start + stop + (T - 1) * trans
+        for t in range(offsets[s], offsets[s + 1]):
+            more += top[t]
+        log_z[s] += more
 
 
 @compiled

@@ -1,9 +1,12 @@
 """Normal densities of every observation in every state, and weighted moments: one pass over the data each.
 
-Tables lie (D, K), so that the inner loop goes over states side by side. A coordinate that is NaN is left out.
+Observations are taken some at a time, a coordinate after the other, so that the inner loop goes over observations side
+by side. A coordinate that is NaN is left out.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -15,62 +18,76 @@ from .threads import in_parts, threads_for
 
 #: Numbers that take as long as a token of a chain, by which threads are counted.
 CELLS_A_TOKEN = 16
+#: Observations that are taken together.
+BLOCK = 32
+HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
 @compiled
-def _densities(x, mean, precision, constant, first, last, out):  # (N, D), (D, K) x 3, (N, K) out
-    K = mean.shape[1]
-    for t in range(first, last):
-        row = out[t]
-        for k in range(K):
-            row[k] = 0.0
-        for d in range(x.shape[1]):
-            y = x[t, d]
-            if np.isnan(y):
-                continue
-            m, p, c = mean[d], precision[d], constant[d]
+def _densities(x, mean, scale, first, last, out):  # (N, D), (K, D) x 2, (N, K) out
+    (K, D), precision, constant = mean.shape, np.empty_like(scale), np.empty_like(scale)
+    for k in range(K):
+        for d in range(D):
+            precision[k, d] = 1 / scale[k, d]
+            constant[k, d] = -math.log(scale[k, d]) - HALF_LOG_2PI
+    y, total = np.empty(BLOCK), np.empty((K, BLOCK))
+    for begin in range(first, last, BLOCK):
+        n = min(BLOCK, last - begin)
+        total[:] = 0.0
+        for d in range(D):
+            for r in range(n):
+                y[r] = x[begin + r, d]
             for k in range(K):
-                z = (y - m[k]) * p[k]
-                row[k] += c[k] - 0.5 * z * z
+                m, p, c, row = mean[k, d], precision[k, d], constant[k, d], total[k]
+                for r in range(n):
+                    z = (y[r] - m) * p
+                    row[r] += 0.0 if np.isnan(y[r]) else c - 0.5 * z * z
+        for r in range(n):
+            for k in range(K):
+                out[begin + r, k] = total[k, r]
 
 
 @compiled
-def _moments(x, w, centre, first, last, n, s1, s2):  # (N, D), (N, K), (D, K); added to: (D, K) x 3
-    K = w.shape[1]
-    for t in range(first, last):
-        weights = w[t]
-        for d in range(x.shape[1]):
-            y = x[t, d]
-            if np.isnan(y):
-                continue
-            c, a, b, e = centre[d], n[d], s1[d], s2[d]
+def _moments(x, w, centre, first, last, sums):  # (N, D), (N, K), (K, D); (3, K, D) added to
+    K, D = centre.shape
+    y, weights = np.empty(BLOCK), np.empty((K, BLOCK))
+    for begin in range(first, last, BLOCK):
+        n = min(BLOCK, last - begin)
+        for r in range(n):
             for k in range(K):
-                away = y - c[k]
-                a[k] += weights[k]
-                b[k] += weights[k] * away
-                e[k] += weights[k] * away * away
+                weights[k, r] = w[begin + r, k]
+        for d in range(D):
+            for r in range(n):
+                y[r] = x[begin + r, d]
+            for k in range(K):
+                c, row = centre[k, d], weights[k]
+                s0, s1, s2 = 0.0, 0.0, 0.0
+                for r in range(n):
+                    gone = np.isnan(y[r])
+                    mass, away = 0.0 if gone else row[r], 0.0 if gone else y[r] - c
+                    s0 += mass
+                    s1 += mass * away
+                    s2 += mass * away * away
+                sums[0, k, d] += s0
+                sums[1, k, d] += s1
+                sums[2, k, d] += s2
 
 
 def densities(x: Array, mean: Array, scale: Array) -> Array:  # (N, D), (K, D), (K, D) -> (N, K)
     """log N(x; mean, scale), summed over coordinates."""
     N, K = len(x), len(mean)
     out = room(N * K).reshape(N, K)
-    constant = np.ascontiguousarray(-np.log(scale.T) - 0.5 * np.log(2 * np.pi))
-    tables = np.ascontiguousarray(mean.T), np.ascontiguousarray(1 / scale.T), constant
-    in_parts(lambda a, b: _densities(x, *tables, a, b, out), N, N * K * x.shape[1] // CELLS_A_TOKEN)
+    in_parts(lambda a, b: _densities(x, mean, scale, a, b, out), N, N * K * x.shape[1] // CELLS_A_TOKEN)
     return out
 
 
-def moments(x: Array, w: Array, centre: Array) -> tuple[Array, Array, Array]:  # (N, D), (N, K), (K, D) -> (K, D) x 3
+def moments(x: Array, w: Array, centre: Array) -> Array:  # (N, D), (N, K), (K, D) -> (3, K, D)
     """Weighted sums of 1, of distances from a centre, and of their squares, by state and coordinate."""
     N, (K, D) = len(x), centre.shape
-    at = np.ascontiguousarray(centre.T)
-
-    def run(a: int, b: int, *sums: Array) -> None:
-        _moments(x, w, at, a, b, *sums)
-
     # All observations take the same time: as many parts as there are threads, each of which is one piece of work.
     parts = threads_for(N * K * D // CELLS_A_TOKEN)
-    cuts = N * np.arange(parts + 1) // parts
-    found = in_shards(lambda a, b, *sums: run(cuts[a], cuts[b], *sums), np.ones(parts), parts << 20, [(D, K)] * 3)
-    return found[0].T, found[1].T, found[2].T
+    cuts = [N * i // parts for i in range(parts + 1)]
+    shapes = [(3, K, D)]
+    return in_shards(
+        lambda a, b, sums: _moments(x, w, centre, cuts[a], cuts[b], sums), np.ones(parts), parts << 20, shapes
+    )[0]

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import torch
 from torch import Tensor
 
 from ..array import Array
-from .chain_series import backward_series, count_series, decode_series, forward_series, less_the_highest, log_series
+from .chain_series import (
+    add_tops,
+    backward_series,
+    count_series,
+    decode_series,
+    forward_series,
+    less_the_highest,
+    log_series,
+    scaled,
+    sum_series,
+)
 from .exp_log import exp_possible
-from .limits import LEAST, LIMIT, kept_exp
+from .limits import LEAST, LIMIT
 from .plumbing import in_shards
 from .room import room
-from .threads import NUMBERS_A_TOKEN, in_parts, threads_for
+from .threads import NUMBERS_A_TOKEN, in_parts, map_threads, threads_for
 
 FLOAT = np.dtype(np.float64)
+#: Of starts, (K,), of transitions, (1 or N, K, K), and of stops, (K,).
+Counts = tuple[Array, Array, Array]
 
 
 class Series:
@@ -38,18 +48,36 @@ class Series:
     def sums(self, scale: Array | None, want: bool) -> tuple[Tensor, dict[str, Tensor]]:
         """log Z of every series, (B,), and expected counts: ``start``, ``trans``, ``stop``, and ``states``, (N, K)."""
         N, K = self.emit.shape
-        B, lengths = len(self.offsets) - 1, np.diff(self.offsets)
+        B, threads = len(self.offsets) - 1, threads_for(N)
         scale = np.ones(B) if scale is None else scale
+        states, log_z = room(N * K).reshape(N, K), np.empty(B)
+        counts = np.zeros(K), np.zeros(self.trans.shape), np.zeros(K)
+        if threads == 1:
+            trouble = sum_series(
+                self.start, self.trans, self.stop, self.emit, self.offsets, scale, LIMIT[FLOAT], LEAST[FLOAT],
+                room(N * (2 * K + 3)), log_z, *counts, states,
+            )  # fmt: skip
+        else:
+            trouble = self._on_threads(threads, scale, log_z, counts, states)
+        if trouble.any():
+            self._in_logs(np.flatnonzero(trouble), scale, want, log_z, counts, states)
+        if not want:
+            return torch.from_numpy(log_z), {}
+        named = {"start": counts[0], "trans": counts[1], "stop": counts[2], "states": states}
+        return torch.from_numpy(log_z), {name: torch.from_numpy(x) for name, x in named.items()}
+
+    def _on_threads(self, threads: int, scale: Array, log_z: Array, counts: Counts, back: Array) -> Array:  # (B,) bool
+        """Counts are added to, ``back`` becomes the posterior of the states. Says which series had trouble."""
+        N, K = self.emit.shape
+        B, lengths = len(self.offsets) - 1, np.diff(self.offsets)
         start, start_top = _scaled(self.start)
         trans, trans_top = _scaled(self.trans)
         stop, stop_top = _scaled(self.stop)
         emit, top = self._emissions()
-        ahead, back = room(N * K).reshape(N, K), room(N * K).reshape(N, K)
-        norm, tops, log_z = room(N), room(N), np.zeros(B)
+        ahead, norm, tops = room(N * K).reshape(N, K), room(N), room(N)
         trouble, other = np.zeros(B, bool), np.zeros(B, bool)
-        n_start, n_stop = np.zeros(K), np.zeros(K)
-        n_trans = np.zeros((1, K, K)) if len(trans) == 1 else np.zeros(trans.shape)
-        limit, least, threads = LIMIT[FLOAT], LEAST[FLOAT], threads_for(N)
+        limit, least, varies = LIMIT[FLOAT], LEAST[FLOAT], len(trans) > 1
+        shapes = [(K,), (0, K, K) if varies else (1, K, K), (K,)]  # transitions that vary are nobody else's
 
         def forward(first: int, last: int) -> None:
             forward_series(start, trans, emit, self.offsets, first, last, limit, ahead, norm, log_z, trouble)
@@ -57,61 +85,43 @@ class Series:
         def backward(first: int, last: int) -> None:
             backward_series(trans, stop, emit, self.offsets, first, last, limit, least, back, tops, other)
 
-        def count(first: int, last: int, begin: int, end: int, into: Array, a: Array, z: Array) -> None:
+        def count(first: int, last: int, begin: int, end: int, *sums: Array) -> None:
             where = (emit, stop, self.offsets, first, last, begin, end, scale, limit)
-            count_series(*where, ahead, norm, tops, back, log_z, trouble, a, into, z)
+            into = (sums[0], counts[1] if varies else sums[1], sums[2])
+            count_series(*where, ahead, norm, tops, back, log_z, trouble, *into)
 
-        if threads > 1 and 2 * threads > B and lengths.max(initial=0) * threads > N:
+        def run(first: int, last: int, *sums: Array) -> None:
+            forward(first, last)
+            backward(first, last)
+            trouble[first:last] |= other[first:last]
+            count(first, last, 0, N, *sums)
+
+        if 2 * threads > B and lengths.max(initial=0) * threads > N:
             # Few long series: one thread goes forwards, one backwards. Then each counts half of the positions.
-            with ThreadPoolExecutor(2) as pool:
-                ways = [pool.submit(forward, 0, B), pool.submit(backward, 0, B)]
-                for way in ways:
-                    way.result()
+            map_threads(lambda way: way(0, B), [forward, backward])
             trouble |= other
             cuts = np.linspace(0, N, threads + 1).astype(int)
-            own = [n_trans if len(trans) > 1 else np.zeros((1, K, K)) for _ in range(threads)]
-            with ThreadPoolExecutor(threads) as pool:
-                sums = [(np.zeros(K), np.zeros(K)) for _ in range(threads)]
-                jobs = [
-                    pool.submit(count, 0, B, cuts[i], cuts[i + 1], own[i], sums[i][0], sums[i][1])
-                    for i in range(threads)
-                ]
-                for job in jobs:
-                    job.result()
-            n_start, n_stop = sum(x for x, _ in sums), sum(x for _, x in sums)  # type: ignore[assignment]
-            n_trans = n_trans if len(trans) > 1 else sum(own)  # type: ignore[assignment]
-            if trouble.any():  # a half may have been counted before the other found trouble: count again in logs
-                n_start[:], n_stop[:], n_trans[:] = 0, 0, 0
+            found = in_shards(lambda a, b, *sums: count(0, B, cuts[a], cuts[b], *sums), np.ones(threads), N, shapes)
+            if trouble.any():  # a half may have been counted before the other found trouble: count all again
                 trouble[:] = True
+                found = [np.zeros_like(x) for x in found]
         else:
-
-            def run(first: int, last: int, *sums: Array) -> None:
-                forward(first, last)
-                backward(first, last)
-                trouble[first:last] |= other[first:last]
-                into = n_trans if len(trans) > 1 else sums[1]
-                count(first, last, 0, N, into, sums[0], sums[2])
-
-            shapes = [(K,), (1, K, K), (K,)]
             found = in_shards(run, lengths, N, shapes)
-            n_start, n_stop = found[0], found[2]
-            n_trans = n_trans if len(trans) > 1 else found[1]
-        n_trans *= trans
-        log_z += np.where(lengths > 0, start_top + stop_top + (lengths - 1) * trans_top, 0.0)
-        log_z += np.add.reduceat(np.append(top, 0.0), self.offsets[:-1]) * (lengths > 0) if B else 0.0
-        log_z[lengths == 0] = 0.0
-        again = np.flatnonzero(trouble & (lengths > 0))
-        if len(again):
-            for s in again:  # what the broken pass left
-                back[self.offsets[s] : self.offsets[s + 1]] = 0.0
-                if len(trans) > 1:
-                    n_trans[self.offsets[s] : self.offsets[s + 1]] = 0.0
-            logs = (self.start, self.trans, self.stop, self.emit, self.offsets, again, scale, want)
-            log_series(*logs, log_z, n_start, n_trans, n_stop, back)
-        if not want:
-            return torch.from_numpy(log_z), {}
-        named = {"start": n_start, "trans": n_trans, "stop": n_stop, "states": back}
-        return torch.from_numpy(log_z), {name: torch.from_numpy(x) for name, x in named.items()}
+        for into, one in zip(counts, found, strict=True):
+            into[: len(one)] += one
+        counts[1][:] *= trans
+        add_tops(start_top, trans_top, stop_top, top, self.offsets, log_z)
+        return trouble
+
+    def _in_logs(self, series: Array, scale: Array, want: bool, log_z: Array, counts: Counts, states: Array) -> None:
+        """Do some series again in logs, and add them to the counts."""
+        series = series[np.diff(self.offsets)[series] > 0]
+        for s in series:  # what the broken pass left
+            states[self.offsets[s] : self.offsets[s + 1]] = 0.0
+            if len(self.trans) > 1:
+                counts[1][self.offsets[s] : self.offsets[s + 1]] = 0.0
+        logs = (self.start, self.trans, self.stop, self.emit, self.offsets, series, scale, want)
+        log_series(*logs, log_z, *counts, states)
 
     def forward(self) -> tuple[Tensor, Tensor] | None:
         """log p(x_t | past), (N,), and filtered probabilities, (N, K); None if numbers do not suffice."""
@@ -153,7 +163,6 @@ class Series:
 
 
 def _scaled(logs: Array) -> tuple[Array, float]:
-    """Real weights with a maximum of 1, and the log of what was divided out. What is possible never becomes zero."""
-    top = float(logs.max(initial=-np.inf))
-    top = 0.0 if top == -np.inf else top
-    return kept_exp(logs - top), top
+    """Real weights with a maximum of 1, and the log of what was divided out."""
+    real = np.empty(logs.shape)
+    return real, scaled(logs.reshape(-1), real.reshape(-1))

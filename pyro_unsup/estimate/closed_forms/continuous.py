@@ -54,7 +54,7 @@ def _by_state(cells: Cells) -> dict[str, Tensor] | None:
     shares = (w[..., 0] if wide else w).detach().contiguous().numpy()
     centre = site.dist.loc.detach().reshape(shape[0], -1).contiguous()
     data = x.detach().reshape(len(x), -1).contiguous().numpy()
-    n, s1, s2 = (torch.from_numpy(m.copy()) for m in moments(data, shares, centre.numpy()))
+    n, s1, s2 = torch.from_numpy(moments(data, shares, centre.numpy()))
     away = ratio(s1, n)
     variance = ratio(s2, n) - away**2
     if bool((variance < DIGITS * torch.maximum(away**2, DIGITS * (centre + away) ** 2)).any()):
