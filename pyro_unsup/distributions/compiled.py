@@ -13,6 +13,7 @@ Each call has one set of weights or potentials. Batches of draws are a loop here
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -65,9 +66,12 @@ class Kernel(Protocol):
 
 def kernel_of(dist: Structure) -> Any:
     """The kernel of a distribution; None if it has none, is not on CPU, or kernels are switched off."""
-    if dist.kernel is None or not kernels.enabled() or any(w.device.type != "cpu" for w in dist.weights.values()):
+    if dist.kernel is None or not kernels.enabled() or not all(w.is_cpu for w in dist.weights.values()):
         return None
-    return import_module(dist.kernel)
+    return _module(dist.kernel)
+
+
+_module = cache(import_module)
 
 
 def by_weights(dist: Structure, kernel: Any, function: str) -> bool:
@@ -110,7 +114,7 @@ def expected_counts(
     if kernel is not None and by_weights(dist, kernel, "sums"):
         like = next(iter(dist.weights.values()))
         found = kernel.sums(dist, next(weight_sets(dist)), value, frozenset(wanted))
-        counts = found.counts(torch.full((len(dist.rows),), scale, dtype=torch.float64)) if wanted else {}
+        counts = found.counts(_same(scale, len(dist.rows))) if wanted else {}
         return found.log_z.to(like.dtype), {name: _fit(counts[name], dist.weights[name], dist, name) for name in wanted}
     leaves = {name: dist.weights[name].detach().requires_grad_() for name in wanted}
     with torch.set_grad_enabled(bool(wanted)):
@@ -119,6 +123,12 @@ def expected_counts(
         return total, {name: torch.zeros_like(w) for name, w in leaves.items()}
     grads = torch.autograd.grad((total * scale).sum(), list(leaves.values()), allow_unused=True, materialize_grads=True)
     return total.detach(), dict(zip(leaves, grads, strict=True))
+
+
+@lru_cache(8)
+def _same(scale: float, size: int) -> Tensor:  # (size,)
+    """One scale for all examples."""
+    return torch.tensor([scale], dtype=torch.float64).expand(size)
 
 
 class _WeightSum(torch.autograd.Function):
@@ -212,11 +222,10 @@ def _shared_counts(dist: Structure, kernel: Any, potentials: Tables, found: Tabl
 def weight_sets(dist: Structure) -> Iterator[Tables]:
     """Weights and added potentials, one set a draw, without batch axes."""
     if not dist.draws:
-        weights = {
-            name: w.detach().reshape(w.shape[w.dim() - len(dist.table_axes[name]) :])
-            for name, w in dist.weights.items()
+        yield {
+            **{name: _last_axes(w.detach(), len(dist.table_axes[name])) for name, w in dist.weights.items()},
+            **{name: x.detach() for name, x in dist.extra.items()},
         }
-        yield {**weights, **{name: x.detach() for name, x in dist.extra.items()}}
         return
     tables = {name: dist.table(name).detach() for name in dist.weights}
     tables = {
@@ -228,6 +237,10 @@ def weight_sets(dist: Structure) -> Iterator[Tables]:
             **{name: w[i].squeeze(0) for name, w in tables.items()},
             **{name: x.detach() for name, x in dist.extra.items()},
         }
+
+
+def _last_axes(x: Tensor, n: int) -> Tensor:
+    return x if x.dim() == n else x.reshape(x.shape[x.dim() - n :])
 
 
 def potential_sets(dist: Structure, potentials: Potentials) -> Iterator[Tables]:
@@ -250,7 +263,8 @@ def stacked(each: list[Tensor], draws: torch.Size) -> Tensor:  # draws of (*rest
 def _fit(found: Tensor, like: Tensor, dist: Structure, name: str) -> Tensor:
     """A gradient in the shape of what it is the gradient of, axes that were broadcast being summed."""
     if not dist.draws and found.numel() == like.numel():
-        return found.reshape(like.shape).to(like.dtype)
+        found = found if found.shape == like.shape else found.reshape(like.shape)
+        return found.to(like.dtype)
     if name in dist.weights or name in dist.shared_groups:  # they have an axis for examples, of size 1
         found = found.unsqueeze(len(dist.draws))
         lost = found.dim() - like.dim()

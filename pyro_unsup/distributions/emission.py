@@ -267,9 +267,7 @@ def refused(density: Tensor) -> Tensor:
     A sampler switches validation off, since it may try parameters that overflow. Then such a state is impossible, and
     the sampler rejects the step.
     """
-    with torch.no_grad():
-        top = density.detach().amax() if density.numel() else density.new_zeros(())
-    if float(top) < torch.inf:
+    if not density.numel() or float(density.detach().amax()) < torch.inf:  # NaN is not below
         return density
     wrong = ~(density.detach() < torch.inf)
     if not is_validation_enabled():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
+import numpy as np
 import pyro.distributions as dist
 import torch
 from torch import Tensor
@@ -23,8 +25,7 @@ def normal_density(emission: Any, value: Tensor, observed: Tensor | None) -> Ten
     plain = type(inside) in (dist.Normal, torch.distributions.Normal) and len(inside.batch_shape) == 1 + event
     if not plain or event > 1 or value.dim() != 1 + event or value.requires_grad or not kernels.enabled():
         return None
-    given = (value, inside.loc, inside.scale)
-    if any(x.dtype != torch.float64 or x.device.type != "cpu" for x in given):
+    if any(x.dtype != torch.float64 or not x.is_cpu for x in (value, inside.loc, inside.scale)):
         return None
     if observed is not None:
         value = torch.where(observed, value, torch.nan)
@@ -35,9 +36,15 @@ def normal_density(emission: Any, value: Tensor, observed: Tensor | None) -> Ten
 
 
 def _densities(x: Tensor, loc: Tensor, scale: Tensor) -> Tensor:  # (rows, D), (K,) or (K, D) -> (rows, K)
-    from ..kernels.normal import densities
+    return torch.from_numpy(_kernel().densities(_array(x), _wide(loc), _wide(scale)))
 
-    return torch.from_numpy(densities(_array(x), _wide(loc), _wide(scale)))
+
+@cache
+def _kernel() -> Any:
+    """The compiled code, which is imported when it is first used."""
+    from ..kernels import normal
+
+    return normal
 
 
 class _NormalDensity(torch.autograd.Function):
@@ -48,8 +55,6 @@ class _NormalDensity(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        from ..kernels.normal import moments
-
         x, loc, scale = ctx.saved_tensors
         if torch.is_grad_enabled():  # a gradient of the gradient is wanted: go through the definition
             seen = ~x.isnan()
@@ -57,13 +62,13 @@ class _NormalDensity(torch.autograd.Function):
             wide = (loc, scale) if loc.dim() == 2 else (loc.unsqueeze(-1), scale.unsqueeze(-1))
             each = torch.where(seen.unsqueeze(1), dist.Normal(*wide, validate_args=False).log_prob(y), 0.0).sum(-1)
             return None, *torch.autograd.grad(each, (loc, scale), grad, create_graph=True)
-        n, s1, s2 = torch.from_numpy(moments(_array(x), _array(grad), _wide(loc))).reshape(3, *loc.shape)
+        n, s1, s2 = torch.from_numpy(_kernel().moments(_array(x), _array(grad), _wide(loc))).reshape(3, *loc.shape)
         return None, s1 / scale**2, s2 / scale**3 - n / scale
 
 
 def _array(x: Tensor) -> Any:
-    return x.detach().contiguous().numpy()
+    return np.ascontiguousarray(x.detach().numpy())
 
 
 def _wide(x: Tensor) -> Any:  # (K,) or (K, D) -> (K, D)
-    return x.detach().reshape(len(x), -1).contiguous().numpy()
+    return np.ascontiguousarray(x.detach().numpy().reshape(len(x), -1))

@@ -277,8 +277,8 @@ class Structure(TorchDistribution):
 
     def with_tables(self: Self, weights: Mapping[str, Tensor]) -> Self:
         """The same distribution with other weights, which are at its temperature already and have the same shapes."""
-        new = copy(self)
-        new.weights, new._unheated = {**self.weights, **weights}, None
+        new = object.__new__(type(self))  # as copy does, in less time: small data come often
+        new.__dict__.update(self.__dict__, weights={**self.weights, **weights}, _unheated=None)
         return new
 
     def with_potentials(self: Self, **more: Tensor) -> Self:

@@ -181,9 +181,10 @@ def normalise_rows(declaration: Declaration, counts: Tensor, old: Tensor) -> Ten
     """
     layout = declaration.layout
     weights, totals = layout.as_shares(counts)
-    empty = ~(totals > 0)
-    if not bool(empty.any()):
+    visited = totals > 0
+    if bool(visited.all()):
         return weights
+    empty = ~visited
     if declaration.unvisited == "error":
         row = tuple(empty.nonzero()[0].tolist())
         raise TableError(

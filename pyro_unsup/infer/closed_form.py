@@ -8,7 +8,7 @@ run, and never by names. All other parameters climb by L-BFGS.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from inspect import getattr_static
@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributions import constraints, transform_to
+from torch.distributions import constraints
 from torch.distributions.utils import lazy_property
 
 from ..distributions import Joint
@@ -54,10 +54,12 @@ BLOCKS = {
 class Use:
     """How a parameter of a model is used: as this parameter of the distributions at these places.
 
+    :param family: of these distributions.
     :param argument: its name there.
     :param places: number of the leaf, and the element of the parameter that each element there is (None: the same).
     """
 
+    family: type
     argument: str
     places: tuple[tuple[int, Tensor | None], ...]
 
@@ -104,7 +106,7 @@ def make_plan(
             moved[i].add(name)
         if not theta.requires_grad or any(_depends(x, theta) for x in others):
             continue
-        kinds = {(_family(leaves[i].dist), argument) for i, argument, _ in where}
+        kinds = {(_family(type(leaves[i].dist)), argument) for i, argument, _ in where}
         if len(kinds) != 1:
             continue
         (family, argument), places = next(iter(kinds)), []
@@ -119,7 +121,7 @@ def make_plan(
                 break
             places.append((i, found))
         else:
-            uses[name] = Use(argument, tuple(places))  # type: ignore[arg-type]
+            uses[name] = Use(family, argument, tuple(places))  # type: ignore[arg-type]
     return Plan(list(_grouped(uses, moved)))
 
 
@@ -159,11 +161,12 @@ def _arguments(fn: Any) -> Iterator[tuple[str, Tensor]]:
             yield name, x
 
 
-def _family(fn: Any) -> type:
-    for kind in type(fn).__mro__:
-        if closed_form(kind) is not None and kind.__module__.startswith("torch.distributions"):
-            return kind
-    return type(fn)
+def _family(kind: type) -> type:
+    """The family of a class of distributions, which Pyro's own classes inherit from."""
+    for one in kind.__mro__:
+        if closed_form(one) is not None and one.__module__.startswith("torch.distributions"):
+            return one
+    return kind
 
 
 def _block(family: type, argument: str) -> int:
@@ -247,7 +250,7 @@ def new_values(
         for use in group.values():
             for i, place in use.places:
                 index[i][use.argument] = place
-        family = _family(leaves[any_use.places[0][0]].dist)
+        family = any_use.family
         cells = Cells(
             [Observations(leaves[i].dist, leaves[i].value, leaves[i].weight, at) for i, at in index.items()],
             {argument: old[name].shape for argument, name in names.items()},
@@ -289,8 +292,13 @@ def _bounded(support: Any) -> bool:
 
 def _allowed(name: str, new: Tensor, old: Tensor, support: Any) -> Tensor:
     """A new value that its constraint allows. An element that no data reach keeps its old value."""
+    bounded = isinstance(support, constraints.greater_than | constraints.greater_than_eq)
+    if not bounded or support.lower_bound == 0:
+        value = new.to(old)
+        if bool(support.check(value).all()):  # as it is nearly always; NaN is not allowed
+            return value
     value = torch.where(new.isnan(), old, new.to(old)).detach()
-    if isinstance(support, constraints.greater_than | constraints.greater_than_eq):
+    if bounded:
         low = torch.as_tensor(support.lower_bound, dtype=value.dtype)
         least = low + torch.finfo(value.dtype).eps * low.abs().clamp(min=1e-3)
         if bool((low > 0).all()):
@@ -313,13 +321,16 @@ def _degenerate(name: str, wrong: Tensor) -> str:
     )
 
 
-def rebuilt(fn: Any, plan: Plan, values: Mapping[str, Tensor]) -> Any:
-    """A distribution with other values of the parameters in a plan.
+#: From values of parameters, constrained, to a distribution.
+Maker = Callable[[Mapping[str, Tensor]], Any]
+
+
+def maker(fn: Any, plan: Plan) -> Maker:
+    """A function that makes a distribution again, with other values of the parameters in a plan.
 
     :param fn: whose leaves are the first of the plan, with :func:`fixed_arguments`.
-    :param values: of the parameters, constrained.
     """
-    return _rebuilt(fn, plan.at, values, count())
+    return _maker(fn, plan.at, count())
 
 
 def fixed_arguments(fn: Any, plan: Plan) -> list[tuple[type, dict[str, Tensor]]] | None:
@@ -335,25 +346,35 @@ def fixed_arguments(fn: Any, plan: Plan) -> list[tuple[type, dict[str, Tensor]]]
     return found
 
 
-def _rebuilt(fn: Any, at: Mapping[tuple[int, str], Any], values: Mapping[str, Tensor], leaves: Iterator[int]) -> Any:
+def _maker(fn: Any, at: Mapping[tuple[int, str], Any], leaves: Iterator[int]) -> Maker:
     if isinstance(fn, torch.distributions.Independent):
-        return type(fn)(_rebuilt(fn.base_dist, at, values, leaves), fn.reinterpreted_batch_ndims)
+        inside = _maker(fn.base_dist, at, leaves)
+        return lambda values: _like(fn, {"base_dist": inside(values)})
     if isinstance(fn, Joint):
-        return Joint(*(_rebuilt(part, at, values, leaves) for part in fn.parts))
-    i, arguments = next(leaves), {}
-    for argument, x in _arguments(fn):
-        if (i, argument) not in at:
-            arguments[argument] = x
-            continue
-        name, place = at[i, argument]
-        block = _block(_family(fn), argument)
-        tail = values[name].shape[values[name].dim() - block :]
-        arguments[argument] = values[name] if place is None else values[name].reshape(-1, *tail)[place]
-    return type(fn)(**arguments, validate_args=False)
+        parts = [_maker(part, at, leaves) for part in fn.parts]
+        return lambda values: Joint(*(part(values) for part in parts))
+    i, given = next(leaves), dict(_arguments(fn))
+    moved = {argument: at[i, argument] for argument in given if (i, argument) in at}
+    fixed = {argument: x for argument, x in given.items() if argument not in moved}
+    blocks = {argument: _block(_family(type(fn)), argument) for argument in moved}
+    # Most families keep their arguments as they are, and nothing else. Then a copy with others is the quickest way.
+    tensors = {name for name, x in fn.__dict__.items() if isinstance(x, Tensor)}
+    plain = tensors == given.keys()
+
+    def make(values: Mapping[str, Tensor]) -> Any:
+        new = {}
+        for argument, (name, place) in moved.items():
+            x = values[name]
+            new[argument] = x if place is None else x.reshape(-1, *x.shape[x.dim() - blocks[argument] :])[place]
+        if plain and all(x.shape == given[argument].shape for argument, x in new.items()):
+            return _like(fn, new)
+        return type(fn)(**fixed, **new, validate_args=False)
+
+    return make
 
 
-def unconstrained(name: str, value: Tensor, transforms: Mapping[str, Any], supports: Mapping[str, Any]) -> Tensor:
-    """A value in the space that L-BFGS moves in."""
-    how = transforms.get(name) or transform_to(supports[name])
-    found: Tensor = how.inv(value)
+def _like(fn: Any, new: Mapping[str, Any]) -> Any:
+    """A copy of a distribution with other attributes."""
+    found = object.__new__(type(fn))
+    found.__dict__.update(fn.__dict__, **new)
     return found

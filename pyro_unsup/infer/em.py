@@ -100,6 +100,8 @@ class EM(Engine):
         problem = state.problem
         with plain_torch():
             known = problem.marginal.closed_form(found)
+        if known.keys() == state.unconstrained.keys():
+            return known
         problem.parameters.write({**state.unconstrained, **known})
         others = {name: leaf for name, leaf in problem.parameters.leaves.items() if name not in known}
         if leaves := [leaf for leaf in others.values() if leaf.requires_grad]:
@@ -117,14 +119,14 @@ def estimated(
     """New weights of every table, what estimators remember, and by table the rows without counts."""
     estimation, new, unvisited = problem.estimation, {}, {}
     for name, declaration in problem.declarations.items():
-        empty = declaration.layout.row_sum(found.counts[name]) == 0
-        if bool(empty.all()) and not _needs_no_counts(problem, name):
+        empty = declaration.layout.empty_rows(found.counts[name])
+        if empty == declaration.layout.rows.numel() and not _needs_no_counts(problem, name):
             raise FitError(
                 f"iteration {iteration}: table '{name}' got no counts at all: does the model use it? If the "
                 "data cannot reach it (sentences of one word, say), add pseudo-counts (AddLambda)"
             )
         if name in estimation.plain:
-            unvisited[name] = int(empty.sum())
+            unvisited[name] = empty
     try:
         for name, how in estimation.plain.items():
             new[name] = how.weights(problem.declarations[name], found.counts[name], old[name])

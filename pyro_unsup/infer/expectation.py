@@ -29,7 +29,7 @@ from ..errors import FitError, UnsupError
 from ..estimate.closed_forms import NoClosedForm
 from ..handlers import Counting, GivenMessenger
 from ..tables import Declaration, LazyTable
-from .closed_form import Plan, make_plan, new_values, tried, unconstrained
+from .closed_form import Plan, make_plan, new_values, tried
 from .leaves import Leaf, leaves_of
 from .parameters import Parameters
 from .replay import Recorder
@@ -60,9 +60,12 @@ class Expectation:
     def check(self, iteration: int) -> None:
         """Raise if the counts cannot be counts."""
         for name, counts in self.counts.items():
-            if not math.isfinite(float(counts.sum())):
+            if not counts.numel():
+                continue
+            lowest, highest = (float(x) for x in torch.aminmax(counts))
+            if not (math.isfinite(lowest) and math.isfinite(highest)):
                 raise FitError(f"iteration {iteration}: table '{name}' got NaN or infinite counts")
-            if counts.numel() and float(counts.amin()) < -1e-6:
+            if lowest < -1e-6:
                 raise FitError(
                     f"iteration {iteration}: table '{name}' got negative counts, so the model uses it other than as "
                     "weights. Use its log-weights in pyro_unsup.Categorical or in a structured distribution only"
@@ -207,7 +210,7 @@ class Marginal:
                 new = new_values(found.plan, found.leaves, found.values, supports, priors)
             except NoClosedForm:
                 return {}
-            return {name: unconstrained(name, x, points, supports) for name, x in new.items()}
+            return {name: self.parameters.transform(name).inv(x) for name, x in new.items()}
 
     def _found(
         self, total: float, counts: dict[str, Tensor], declared: Mapping[str, Declaration], whole: bool

@@ -63,6 +63,7 @@ class Parameters:
         self.points = Points()
         self.names: list[str] = []  # of ``pyro.param`` sites
         self._store: Any = {"params": {}, "constraints": {}}
+        self._transforms: dict[str, tuple[Transform, Transform]] = {}
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -81,9 +82,10 @@ class Parameters:
 
     def write(self, unconstrained: Mapping[str, Tensor]) -> None:
         """Make these the values of the leaves."""
+        leaves = self.leaves
         with torch.no_grad():
             for name, x in unconstrained.items():
-                self.leaves[name].copy_(x)
+                leaves[name].copy_(x)
 
     def start_from(self, unconstrained: Mapping[str, Tensor], source: str) -> None:
         """Start at these values.
@@ -113,13 +115,19 @@ class Parameters:
 
     def values(self) -> dict[str, Tensor]:
         """The values of parameters as the model sees them, without gradients."""
-        constraints = self._store["constraints"]
-        with torch.no_grad():
-            return {name: transform_to(constraints[name])(self._store["params"][name].detach()) for name in self.names}
+        return {name: self.transform(name)(self._store["params"][name].detach()) for name in self.names}
+
+    def transform(self, name: str) -> Transform:
+        """From the space that an M step moves a parameter or point in, to its values."""
+        if name in self.points.transforms:
+            return self.points.transforms[name]  # of the last run: a support may depend on other values
+        if name not in self._transforms:
+            found = transform_to(self._store["constraints"][name])
+            self._transforms[name] = found, found.inv  # torch makes an inverse anew, unless someone keeps it
+        return self._transforms[name][0]
 
     def constrained(self, unconstrained: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Values of parameters, and of points, as the model sees them."""
-        constraints = self._store["constraints"]
-        params = {name: transform_to(constraints[name])(unconstrained[name].clone()) for name in self.names}
+        params = {name: self.transform(name)(unconstrained[name].clone()) for name in self.names}
         points = {name: how(unconstrained[name].clone()) for name, how in self.points.transforms.items()}
         return params, points

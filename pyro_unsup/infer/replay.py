@@ -21,12 +21,10 @@ with its record, in case that a promise was broken.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from types import FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -43,8 +41,9 @@ from ..handlers import Counting, Handled, Handler, bare
 from ..handlers.given import part_of
 from ..tables import Declaration, LazyTable
 from ..tables.derived import Derivation, derivation_of
-from .closed_form import Plan, fixed_arguments, rebuilt
+from .closed_form import Maker, Plan, fixed_arguments, maker
 from .leaves import Leaf, observed_leaves
+from .watch import Watch, alike
 
 Weights = Mapping[str, Tensor | LazyTable]
 #: Cells of a table of which no copy is made without need.
@@ -53,8 +52,7 @@ LARGE = 100_000
 Geometry = tuple[tuple[int, ...], tuple[int, ...], int]
 
 
-@dataclass(frozen=True)
-class Slot:
+class Slot(NamedTuple):  # whose hash costs little
     """A place for numbers.
 
     :param of: the name of a table, or the number of a step.
@@ -148,19 +146,18 @@ class Source:
 class Emitter:
     """An emission whose parameters all have a closed form: it can be made again from their values.
 
-    :param emission: as it was in the recorded run.
+    :param make: from values of parameters to the emission.
     :param value: (rows, *event) observations.
     :param observed: which of them are not missing; None for all.
     """
 
-    emission: Any
-    plan: Plan
+    make: Maker
     value: Tensor
     observed: Tensor | None
     constants: list[Any]
 
-    #: The emission has the values that its parameters had. Its families and constants stand for it.
-    NOT_COMPARED = ("emission",)
+    #: The families and constants of the emission stand for it.
+    NOT_COMPARED = ("make",)
 
     @staticmethod
     def of(dist: Any, plan: Plan) -> Emitter | None:
@@ -174,11 +171,11 @@ class Emitter:
         value = value.detach() if value.is_floating_point() else value.to(torch.get_default_dtype())
         observed = observed_cells(value, emission.event_shape, density.mask)
         constants = fixed_arguments(emission, plan)
-        return None if constants is None else Emitter(emission, plan, value, observed, constants)
+        return None if constants is None else Emitter(maker(emission, plan), value, observed, constants)
 
     def densities(self, parameters: Mapping[str, Tensor]) -> tuple[Any, Tensor]:  # (rows, K)
         """The emission under these values of parameters, and the log-density of every observation in every state."""
-        emission = rebuilt(self.emission, self.plan, parameters)
+        emission = self.make(parameters)
         return emission, refused(log_density(emission, self.value, self.observed))
 
 
@@ -279,7 +276,7 @@ class Replay:
     ) -> None:
         self.data, self.found, self.steps, self.sites = data, found, steps, sites
         self.plan, self._around = plan, around
-        self._model, self._marks = model, list(_marks(model))
+        self._model, self._watch = model, Watch(model)
         self._versions = _versions(data[0])
         self._uses, self._check = 0, 4
 
@@ -317,7 +314,7 @@ class Replay:
             return False
         if not _identical(kwargs.values(), named.values()) or self._versions != _versions(before):
             return False
-        if not _unchanged(self._marks, list(_marks(self._model))):
+        if not self._watch.unchanged():
             return False
         self._uses += 1
         if self._uses < self._check:
@@ -339,7 +336,7 @@ class Replay:
             whole = isinstance(given, Tensor) and declaration.touched is None
             tables[name] = given if whole else part_of(declaration, given)  # type: ignore[assignment]
         values = self._values(tables, counted)
-        total: Tensor | float = 0.0
+        total: Tensor | None = None
         counts: Values = {}
         leaves: list[Leaf] = []
         for site in self.sites:
@@ -348,9 +345,11 @@ class Replay:
             else:
                 log_p, found, leaves = site.emitted(values, parameters or {}, counted)
             # By a dot product, as Pyro sums: then both ways agree to the last bit.
-            total = total + torch.dot(torch.ones_like(log_p), log_p)
+            one = log_p[0] if len(log_p) == 1 else torch.dot(torch.ones_like(log_p), log_p)
+            total = one if total is None else total + one
             for slot, one in found.items():
                 _add(counts, slot, one)
+        assert total is not None
         if not counted:
             return float(total), {}, []
         self._back(values, counts)
@@ -472,46 +471,6 @@ def _looks_at_weights(model: Any) -> bool:
     return False
 
 
-def _marks(model: Any, depth: int = 2) -> Iterator[tuple[Any, Any]]:
-    """What a run of a model can depend on besides its data, each with the version of a tensor: the attributes of an
-    object; the closure, the defaults and the global variables of a function."""
-    if isinstance(model, Handled):
-        yield from _marks(vars(model.handler), depth)
-        yield from _marks(model.model, depth)
-    elif isinstance(model, functools.partial):
-        yield from _marks([*model.args, *model.keywords.values()], depth)
-        yield from _marks(model.func, depth)
-    elif isinstance(model, MethodType):
-        yield from _marks(model.__self__, depth)
-        yield from _marks(model.__func__, depth)
-    elif isinstance(model, FunctionType):
-        cells = [cell.cell_contents for cell in model.__closure__ or ()]
-        globals_ = [model.__globals__.get(name) for name in model.__code__.co_names]
-        yield from _marks([*cells, *globals_, *(model.__defaults__ or ())], depth)
-    elif isinstance(model, dict):
-        yield len(model), None
-        for value in model.values() if depth else ():
-            yield from _marks(value, depth - 1)
-    elif isinstance(model, list | tuple | set) and len(model) <= 64:
-        yield len(model), None
-        for value in model if depth else ():
-            yield from _marks(value, depth - 1)
-    elif isinstance(model, Tensor):
-        yield model, model._version
-    elif depth == 2 and hasattr(model, "__dict__") and not isinstance(model, type | ModuleType):
-        yield from _marks(vars(model), depth)
-    else:
-        yield model, None
-
-
-def _unchanged(before: list[tuple[Any, Any]], now: list[tuple[Any, Any]]) -> bool:
-    plain = int | float | str | bool | None
-    return len(before) == len(now) and all(
-        (a is b or (isinstance(a, plain) and type(a) is type(b) and a == b)) and v == w
-        for (a, v), (b, w) in zip(before, now, strict=True)
-    )
-
-
 def _handled() -> bool:
     """Whether a handler is active around the engine. Pyro's stack is private, and nothing public shows it."""
     return bool(runtime._PYRO_STACK)
@@ -531,39 +490,3 @@ def _versions(data: tuple[Any, ...]) -> list[int]:
 
 def _identical(some: Any, others: Any) -> bool:
     return len(some) == len(others) and all(a is b for a, b in zip(some, others, strict=True))
-
-
-def alike(a: Any, b: Any, seen: frozenset[tuple[int, int]] = frozenset()) -> bool:
-    """Whether two objects hold the same numbers.
-
-    :param seen: objects around these, which may refer to each other.
-    """
-    if a is b or (id(a), id(b)) in seen:
-        return True
-    if type(a) is not type(b) or isinstance(a, FunctionType | ModuleType | type):
-        return False
-    if isinstance(a, MethodType):  # made anew whenever it is asked for
-        return bool(a == b)
-    if isinstance(a, Tensor):
-        return a.dtype == b.dtype and torch.equal(a, b)
-    if isinstance(a, np.ndarray):
-        return np.array_equal(a, b)
-    seen = seen | {(id(a), id(b))}
-    if isinstance(a, Mapping):
-        return a.keys() == b.keys() and all(alike(x, b[name], seen) for name, x in a.items())
-    if isinstance(a, list | tuple):
-        return len(a) == len(b) and all(alike(x, y, seen) for x, y in zip(a, b, strict=True))
-    if hasattr(a, "__dict__"):
-        return alike(_own(a), _own(b), seen)
-    return bool(a == b)
-
-
-def _own(x: Any) -> dict[str, Any]:
-    """The attributes of an object, without those that are computed from others when they are first asked for."""
-    kind = type(x)
-    skipped = getattr(kind, "NOT_COMPARED", ())
-    return {
-        k: v
-        for k, v in vars(x).items()
-        if k not in skipped and not isinstance(getattr(kind, k, None), functools.cached_property)
-    }

@@ -129,13 +129,11 @@ def _every_column(dist: Any, weights: dict[str, Tensor], value: Tensor) -> bool:
 
 def _series(dist: Any, weights: dict[str, Tensor], value: Tensor) -> Series:
     """The weights of every observation."""
-    K, trans, emit = len(weights["start"]), weights["transition"], weights["emission"].T
-    emit = emit if _every_column(dist, weights, value) else emit[value]
-    stop = trans[..., K] if trans.shape[-1] > K else weights["start"].new_zeros(K)
-    trans = trans[..., :K]
-    return Series(
-        weights["start"], trans if dist.by_step else trans.unsqueeze(0), stop, emit, dist.rows.offsets.numpy()
-    )
+    start, trans, emit = (weights[name].numpy() for name in ("start", "transition", "emission"))
+    K, emit = len(start), emit.T if _every_column(dist, weights, value) else emit.T[value.numpy()]
+    stop = trans[..., K] if trans.shape[-1] > K else np.zeros(K)
+    trans = trans[..., :K] if dist.by_step else trans[None, :, :K]
+    return Series(start, trans, stop, emit, dist.rows.offsets.numpy())
 
 
 def _series_sums(dist: Any, weights: dict[str, Tensor], value: Tensor, wanted: frozenset[str]) -> OnePass:
@@ -162,7 +160,7 @@ def _potential_series(dist: Any, potentials: dict[str, Tensor]) -> Series:
     steps = potentials.get("steps", states.new_zeros(1, K, K))
     steps = steps.squeeze(1) if steps.dim() == 4 else steps  # (N or 1, K, K)
     ends = potentials["ends"].reshape(K) if "ends" in potentials else nothing
-    return Series(nothing, steps, ends, states, dist.rows.offsets.numpy())
+    return Series(nothing.numpy(), steps.numpy(), ends.numpy(), states.numpy(), dist.rows.offsets.numpy())
 
 
 def _own_words(dist: Any, potentials: dict[str, Tensor]) -> tuple[ChainTables, Array, Array]:

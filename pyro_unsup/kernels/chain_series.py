@@ -203,12 +203,15 @@ def count_series(
 
 
 @compiled
-def sum_series(start, trans, stop, emit, offsets, scale, limit, least, work, log_z, n_start, n_trans, n_stop, states):
+def sum_series(
+    start, trans, stop, emit, offsets, scale, limit, least, work, log_z, n_start, n_trans, n_stop, states, trouble
+):
     """All of the above on one thread, from log-weights. Small data come often: they should cost one call.
 
     :param work: (N (2 K + 3),) room for messages.
     :param states: (N, K) out: the posterior of the states.
-    :return: (B,) series that had trouble. All else is right for the others only.
+    :param trouble: (B,) out: series that had trouble. All else is right for the others only.
+    :return: how many had trouble.
     """
     (N, K), B = emit.shape, len(offsets) - 1
     real_start, real_trans, real_stop = np.empty(start.shape), np.empty(trans.shape), np.empty(stop.shape)
@@ -223,7 +226,7 @@ def sum_series(start, trans, stop, emit, offsets, scale, limit, least, work, log
     )
     less_the_highest(emit, 0, N, rows, top)
     exp_possible(work[: N * K])  # side by side, so that several are done at a time
-    trouble, other = np.zeros(B, np.bool_), np.zeros(B, np.bool_)
+    other = np.empty(B, np.bool_)
     forward_series(real_start, real_trans, rows, offsets, 0, B, limit, ahead, norm, log_z, trouble)
     backward_series(real_trans, real_stop, rows, offsets, 0, B, limit, least, states, tops, other)
     for s in range(B):
@@ -232,7 +235,7 @@ def sum_series(start, trans, stop, emit, offsets, scale, limit, least, work, log
     count_series(rows, real_stop, offsets, 0, B, 0, N, scale, limit, *where)
     n_trans *= real_trans
     add_tops(start_top, trans_top, stop_top, top, offsets, log_z)
-    return trouble
+    return trouble.sum()
 
 
 @compiled

@@ -11,10 +11,9 @@ import math
 import numpy as np
 
 from ..array import Array
-from .plumbing import in_shards
 from .ring import compiled
 from .room import room
-from .threads import in_parts, threads_for
+from .threads import in_parts, on_threads, threads_for
 
 #: Numbers that take as long as a token of a chain, by which threads are counted.
 CELLS_A_TOKEN = 16
@@ -28,8 +27,8 @@ def _densities(x, mean, scale, first, last, out):  # (N, D), (K, D) x 2, (N, K) 
     (K, D), precision, constant = mean.shape, np.empty_like(scale), np.empty_like(scale)
     for k in range(K):
         for d in range(D):
-            precision[k, d] = 1 / scale[k, d]
-            constant[k, d] = -math.log(scale[k, d]) - HALF_LOG_2PI
+            precision[k, d] = 1 / scale[k, d] if scale[k, d] != 0.0 else np.inf
+            constant[k, d] = -np.log(scale[k, d]) - HALF_LOG_2PI
     y, total = np.empty(BLOCK), np.empty((K, BLOCK))
     for begin in range(first, last, BLOCK):
         n = min(BLOCK, last - begin)
@@ -73,6 +72,24 @@ def _moments(x, w, centre, first, last, sums):  # (N, D), (N, K), (K, D); (3, K,
                 sums[2, k, d] += s2
 
 
+@compiled
+def mean_and_scale(sums, centre, digits, mean, scale):  # (3, K, D), (K, D) -> (K, D) x 2
+    """The mean and standard deviation that moments about a centre tell; NaN where there is no weight.
+
+    Says whether all variances have digits enough: each is at least a share of the squares that it is a difference of.
+    """
+    enough = True
+    for k in range(len(mean)):
+        for d in range(mean.shape[1]):
+            n = sums[0, k, d]
+            away = sums[1, k, d] / n if n > 0 else np.nan
+            variance = sums[2, k, d] / n - away * away if n > 0 else np.nan
+            mean[k, d] = centre[k, d] + away
+            scale[k, d] = math.sqrt(variance) if variance > 0 else 0.0 * variance
+            enough &= not (variance < digits * max(away * away, digits * mean[k, d] ** 2))
+    return enough
+
+
 def densities(x: Array, mean: Array, scale: Array) -> Array:  # (N, D), (K, D), (K, D) -> (N, K)
     """log N(x; mean, scale), summed over coordinates."""
     N, K = len(x), len(mean)
@@ -84,10 +101,9 @@ def densities(x: Array, mean: Array, scale: Array) -> Array:  # (N, D), (K, D), 
 def moments(x: Array, w: Array, centre: Array) -> Array:  # (N, D), (N, K), (K, D) -> (3, K, D)
     """Weighted sums of 1, of distances from a centre, and of their squares, by state and coordinate."""
     N, (K, D) = len(x), centre.shape
-    # All observations take the same time: as many parts as there are threads, each of which is one piece of work.
+    # All observations take the same time: as many parts as there are threads, each with sums of its own.
     parts = threads_for(N * K * D // CELLS_A_TOKEN)
-    cuts = [N * i // parts for i in range(parts + 1)]
-    shapes = [(3, K, D)]
-    return in_shards(
-        lambda a, b, sums: _moments(x, w, centre, cuts[a], cuts[b], sums), np.ones(parts), parts << 20, shapes
-    )[0]
+    sums = np.zeros((parts, 3, K, D))
+    on_threads(lambda i: _moments(x, w, centre, N * i // parts, N * (i + 1) // parts, sums[i]), parts)
+    found: Array = sums[0] if parts == 1 else sums.sum(0)
+    return found

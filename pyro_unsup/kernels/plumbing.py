@@ -60,9 +60,10 @@ class OnePass:
         self.log_z, self._counts = run(None, wanted)
 
     def counts(self, scale: Tensor) -> Tables:  # (B,)
-        if len(scale) and not bool((scale == scale[0]).all()):
-            return self._run(scale.contiguous().numpy(), True)[1]
-        factor = float(scale[0]) if len(scale) else 1.0
+        given = scale.numpy()
+        factor = float(given[0]) if len(given) else 1.0
+        if given.strides != (0,) and not (given == factor).all():  # one number for all is often given as such
+            return self._run(np.ascontiguousarray(given), True)[1]
         return self._counts if factor == 1 else {name: x * factor for name, x in self._counts.items()}
 
 

@@ -39,9 +39,9 @@ class Series:
     :param offsets: (B + 1,) where series begin, and where the last one ends.
     """
 
-    def __init__(self, start: Tensor, trans: Tensor, stop: Tensor, emit: Tensor, offsets: Array) -> None:
+    def __init__(self, start: Array, trans: Array, stop: Array, emit: Array, offsets: Array) -> None:
         self.start, self.trans, self.stop, self.emit = (
-            np.ascontiguousarray(x.detach().double().numpy()) for x in (start, trans, stop, emit)
+            np.ascontiguousarray(x, FLOAT) for x in (start, trans, stop, emit)
         )
         self.offsets = offsets
 
@@ -51,23 +51,23 @@ class Series:
         B, threads = len(self.offsets) - 1, threads_for(N)
         scale = np.ones(B) if scale is None else scale
         states, log_z = room(N * K).reshape(N, K), np.empty(B)
-        counts = np.zeros(K), np.zeros(self.trans.shape), np.zeros(K)
+        counts, trouble = (np.zeros(K), np.zeros(self.trans.shape), np.zeros(K)), np.zeros(B, bool)
         if threads == 1:
-            trouble = sum_series(
+            found = sum_series(
                 self.start, self.trans, self.stop, self.emit, self.offsets, scale, LIMIT[FLOAT], LEAST[FLOAT],
-                room(N * (2 * K + 3)), log_z, *counts, states,
+                room(N * (2 * K + 3)), log_z, *counts, states, trouble,
             )  # fmt: skip
         else:
-            trouble = self._on_threads(threads, scale, log_z, counts, states)
-        if trouble.any():
+            found = self._on_threads(threads, scale, log_z, counts, states, trouble)
+        if found:
             self._in_logs(np.flatnonzero(trouble), scale, want, log_z, counts, states)
         if not want:
             return torch.from_numpy(log_z), {}
         named = {"start": counts[0], "trans": counts[1], "stop": counts[2], "states": states}
         return torch.from_numpy(log_z), {name: torch.from_numpy(x) for name, x in named.items()}
 
-    def _on_threads(self, threads: int, scale: Array, log_z: Array, counts: Counts, back: Array) -> Array:  # (B,) bool
-        """Counts are added to, ``back`` becomes the posterior of the states. Says which series had trouble."""
+    def _on_threads(self, threads: int, scale: Array, log_z: Array, counts: Counts, back: Array, trouble: Array) -> int:
+        """The same as :func:`.sum_series` by several threads; ``back`` becomes the posterior of the states."""
         N, K = self.emit.shape
         B, lengths = len(self.offsets) - 1, np.diff(self.offsets)
         start, start_top = _scaled(self.start)
@@ -75,7 +75,7 @@ class Series:
         stop, stop_top = _scaled(self.stop)
         emit, top = self._emissions()
         ahead, norm, tops = room(N * K).reshape(N, K), room(N), room(N)
-        trouble, other = np.zeros(B, bool), np.zeros(B, bool)
+        other = np.zeros(B, bool)
         limit, least, varies = LIMIT[FLOAT], LEAST[FLOAT], len(trans) > 1
         shapes = [(K,), (0, K, K) if varies else (1, K, K), (K,)]  # transitions that vary are nobody else's
 
@@ -111,7 +111,7 @@ class Series:
             into[: len(one)] += one
         counts[1][:] *= trans
         add_tops(start_top, trans_top, stop_top, top, self.offsets, log_z)
-        return trouble
+        return int(trouble.sum())
 
     def _in_logs(self, series: Array, scale: Array, want: bool, log_z: Array, counts: Counts, states: Array) -> None:
         """Do some series again in logs, and add them to the counts."""

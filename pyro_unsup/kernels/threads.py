@@ -93,7 +93,7 @@ def in_parts(work: Callable[[int, int], object], size: int, tokens: int | None =
     :param tokens: how much work there is; if it is not given, items are numbers of a table.
     """
     threads = threads_for(size // NUMBERS_A_TOKEN if tokens is None else tokens)
-    cuts = (size * np.arange(threads + 1) // threads).tolist()
+    cuts = [size * i // threads for i in range(threads + 1)]
     on_threads(lambda thread: work(cuts[thread], cuts[thread + 1]), threads)
 
 

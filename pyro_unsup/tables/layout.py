@@ -91,6 +91,11 @@ class Layout:
             return torch.from_numpy(np.add.reduceat(x.numpy(), self._ends[:-1], dtype=np.float64)).to(x.dtype)
         return segment_sum(x, row_index(self.row_lengths), len(self.row_lengths))
 
+    def empty_rows(self, x: Tensor) -> int:  # shape
+        """How many rows have a sum of zero."""
+        sums = self.row_sum(x)
+        return sums.numel() - int(sums.count_nonzero())
+
     def row_logsumexp(self, x: Tensor) -> Tensor:  # shape -> rows
         """Log-sum-exp over each row; -inf for a row of structural zeros."""
         if self.row_lengths is None:

@@ -6,11 +6,12 @@ import math
 from collections.abc import Callable, Set
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ... import kernels
-from ...kernels.normal import moments
+from ...kernels.normal import mean_and_scale, moments
 from .cells import Cells, ratio, spread_or_zero, weighted_sum, weights_of
 from .registry import register
 
@@ -47,19 +48,18 @@ def _by_state(cells: Cells) -> dict[str, Tensor] | None:
     x, w, wide = site.value, site.weight, len(shape) > 1
     if not kernels.enabled() or len(shape) > 2 or x.dim() != 1 + len(shape) or w.shape != (len(x), *shape):
         return None
-    if x.shape[1] != 1 or any(y.dtype != torch.float64 or y.device.type != "cpu" for y in (x, w)):
+    if x.shape[1] != 1 or any(y.dtype != torch.float64 or not y.is_cpu for y in (x, w)):
         return None
     if wide and w.stride(-1) != 0 and shape[1] > 1:  # coordinates that are missing have weights of their own
         return None
-    shares = (w[..., 0] if wide else w).detach().contiguous().numpy()
-    centre = site.dist.loc.detach().reshape(shape[0], -1).contiguous()
-    data = x.detach().reshape(len(x), -1).contiguous().numpy()
-    n, s1, s2 = torch.from_numpy(moments(data, shares, centre.numpy()))
-    away = ratio(s1, n)
-    variance = ratio(s2, n) - away**2
-    if bool((variance < DIGITS * torch.maximum(away**2, DIGITS * (centre + away) ** 2)).any()):
-        return None  # a difference of large numbers, or a state on one observation: distances from the new mean tell
-    return {"loc": (centre + away).reshape(shape), "scale": variance.sqrt().reshape(shape)}
+    shares, centre, data = (y.detach().numpy() for y in (w, site.dist.loc, x))
+    shares = np.ascontiguousarray(shares[..., 0] if wide else shares)
+    centre, data = (np.ascontiguousarray(y.reshape(len(y), -1)) for y in (centre, data))
+    mean, scale = np.empty_like(centre), np.empty_like(centre)
+    # Of a difference of large numbers, or a state on one observation, distances from the new mean tell more.
+    if not mean_and_scale(moments(data, shares, centre), centre, DIGITS, mean, scale):
+        return None
+    return {"loc": torch.from_numpy(mean).reshape(shape), "scale": torch.from_numpy(scale).reshape(shape)}
 
 
 @register(torch.distributions.LogNormal)
