@@ -181,10 +181,11 @@ def normalise_rows(declaration: Declaration, counts: Tensor, old: Tensor) -> Ten
     """
     layout = declaration.layout
     weights, totals = layout.as_shares(counts)
-    visited = totals > 0
-    if bool(visited.all()):
+    if totals.is_cpu and not totals.requires_grad and (totals.numpy() > 0).all():  # numpy is quicker on small tables
         return weights
-    empty = ~visited
+    empty = ~(totals > 0)
+    if not bool(empty.any()):
+        return weights
     if declaration.unvisited == "error":
         row = tuple(empty.nonzero()[0].tolist())
         raise TableError(

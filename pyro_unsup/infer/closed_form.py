@@ -295,7 +295,7 @@ def _allowed(name: str, new: Tensor, old: Tensor, support: Any) -> Tensor:
     bounded = isinstance(support, constraints.greater_than | constraints.greater_than_eq)
     if not bounded or support.lower_bound == 0:
         value = new.to(old)
-        if bool(support.check(value).all()):  # as it is nearly always; NaN is not allowed
+        if bool(support.check(value).all()):  # as it nearly always is; NaN is not allowed
             return value
     value = torch.where(new.isnan(), old, new.to(old)).detach()
     if bounded:

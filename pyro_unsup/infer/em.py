@@ -119,7 +119,7 @@ def estimated(
     """New weights of every table, what estimators remember, and by table the rows without counts."""
     estimation, new, unvisited = problem.estimation, {}, {}
     for name, declaration in problem.declarations.items():
-        empty = declaration.layout.empty_rows(found.counts[name])
+        empty = 0 if name in found.full else declaration.layout.empty_rows(found.counts[name])
         if empty == declaration.layout.rows.numel() and not _needs_no_counts(problem, name):
             raise FitError(
                 f"iteration {iteration}: table '{name}' got no counts at all: does the model use it? If the "

@@ -56,6 +56,7 @@ class Expectation:
     plan: Plan | None = None  # parameters that have a closed form,
     leaves: list[Leaf] = field(default_factory=list)  # the observations that it takes,
     values: dict[str, Tensor] = field(default_factory=dict)  # and the values that these parameters have
+    full: set[str] = field(default_factory=set)  # tables all of whose counts are above zero, once they are checked
 
     def check(self, iteration: int) -> None:
         """Raise if the counts cannot be counts."""
@@ -65,6 +66,8 @@ class Expectation:
             lowest, highest = (float(x) for x in torch.aminmax(counts))
             if not (math.isfinite(lowest) and math.isfinite(highest)):
                 raise FitError(f"iteration {iteration}: table '{name}' got NaN or infinite counts")
+            if lowest > 0:
+                self.full.add(name)
             if lowest < -1e-6:
                 raise FitError(
                     f"iteration {iteration}: table '{name}' got negative counts, so the model uses it other than as "

@@ -128,6 +128,18 @@ def scaled_rows(x: Array, out: Array, top: Array, positive: Array) -> None:  # (
 
 
 @njit(**_settings)
+def row_shares(x: Array, totals: Array, out: Array) -> None:  # (rows, n) -> (rows,), (rows, n)
+    """The sum of each row of a small table, and the log of each cell's share of its row."""
+    for row in range(len(x)):
+        total = 0.0
+        for c in range(x.shape[1]):
+            total += x[row, c]
+        totals[row], whole = total, np.log(total)
+        for c in range(x.shape[1]):
+            out[row, c] = np.log(x[row, c]) - whole
+
+
+@njit(**_settings)
 def log_shares_across(x: Array, totals: Array, out: Array) -> None:  # (n, rows), (rows,) -> (n, rows)
     """:func:`log_shares` of a table that is stored by columns: the cells of a row are a column here."""
     whole, plain = np.log(totals), True
