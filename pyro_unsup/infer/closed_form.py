@@ -97,7 +97,7 @@ def make_plan(
     :param others: all that reaches the objective other than through the leaves: log-weights, log-probabilities.
     :param priors: by name, the distributions of those parameters that have one.
     """
-    arguments = [(i, name, x) for i, leaf in enumerate(leaves) for name, x in _arguments(leaf.dist)]
+    arguments = [(i, name, x) for i, leaf in enumerate(leaves) for name, x in arguments_of(leaf.dist)]
     uses: dict[str, Use] = {}
     moved: list[set[str]] = [set() for _ in leaves]  # by leaf, the parameters that move it
     for name, theta in parameters.items():
@@ -148,7 +148,7 @@ def _computed(kind: type) -> frozenset[str]:
     return frozenset(name for name in dir(kind) if isinstance(getattr_static(kind, name, None), lazy_property))
 
 
-def _arguments(fn: Any) -> Iterator[tuple[str, Tensor]]:
+def arguments_of(fn: Any) -> Iterator[tuple[str, Tensor]]:
     """The tensors that a distribution was made of, by name, without those that it computed from them."""
     # A log-normal distribution keeps its parameters in the normal one inside.
     inside = fn.base_dist if isinstance(fn, torch.distributions.LogNormal) else fn
@@ -339,7 +339,7 @@ def fixed_arguments(fn: Any, plan: Plan) -> list[tuple[type, dict[str, Tensor]]]
     each = leaves_in(fn, torch.zeros(*nothing, *fn.event_shape), torch.zeros(nothing), None)
     found = []
     for i, leaf in enumerate(each):
-        fixed = {name: x for name, x in _arguments(leaf.dist) if (i, name) not in plan.at}
+        fixed = {name: x for name, x in arguments_of(leaf.dist) if (i, name) not in plan.at}
         if any(x.requires_grad for x in fixed.values()):
             return None
         found.append((type(leaf.dist), fixed))
@@ -353,7 +353,7 @@ def _maker(fn: Any, at: Mapping[tuple[int, str], Any], leaves: Iterator[int]) ->
     if isinstance(fn, Joint):
         parts = [_maker(part, at, leaves) for part in fn.parts]
         return lambda values: Joint(*(part(values) for part in parts))
-    i, given = next(leaves), dict(_arguments(fn))
+    i, given = next(leaves), dict(arguments_of(fn))
     moved = {argument: at[i, argument] for argument in given if (i, argument) in at}
     fixed = {argument: x for argument, x in given.items() if argument not in moved}
     blocks = {argument: _block(_family(type(fn)), argument) for argument in moved}

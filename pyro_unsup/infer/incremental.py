@@ -174,7 +174,8 @@ class IncrementalEM(Online):
 
     def _look_at(self, state: IncrementalState, batch: int) -> tuple[float, BatchCounts]:
         data = self._batch(self.examples_of(state), batch)
-        return expect_batch(state.problem.marginal, state.tables, data, {}, state.iteration)
+        found, counts = expect_batch(state.problem.marginal, state.tables, data, {}, state.iteration)
+        return found.log_marginal, counts
 
     def _batches(self, examples: Examples) -> int:
         return -(-examples.size // self.batch_size)

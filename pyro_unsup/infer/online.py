@@ -17,7 +17,7 @@ from .engine import Engine
 from .estimation import Estimate
 from .examples import Examples
 from .init import Initial
-from .state import State
+from .state import Problem, State
 from .statistics import Statistics
 
 
@@ -91,16 +91,20 @@ class Online(Engine):
     def _with_counts(self, state: OnlineStateT) -> OnlineStateT:
         """A state with the running counts that its weights stand for."""
         problem = state.problem
+        self._check_parameters(problem)
+        weights, memory = state.weights, state.memory
+        statistics = Statistics(problem.declarations, problem.estimation, weights, memory, self._mass, self.dtype)
+        return replace(state, tables=statistics.current, memory=statistics.memory, statistics=statistics, examples=None)
+
+    def _check_parameters(self, problem: Problem) -> None:
+        """Raise if the model has more to learn than tables. (Some engines can learn some parameters.)"""
         others = [f"parameter '{name}'" for name in problem.parameters.names]
         others += [f"latent variable '{name}'" for name in problem.parameters.points.unconstrained]
         if others:
             raise FitError(
                 f"{type(self).__name__} learns tables only, and the model also has {', '.join(others)}: train it with "
-                "pyro.infer.SVI, or with EM on all data"
+                "EM on all data, with StepwiseEM, or with pyro.infer.SVI"
             )
-        weights, memory = state.weights, state.memory
-        statistics = Statistics(problem.declarations, problem.estimation, weights, memory, self._mass, self.dtype)
-        return replace(state, tables=statistics.current, memory=statistics.memory, statistics=statistics, examples=None)
 
     def examples_of(self, state: OnlineState) -> Examples:
         """The data of a state, example by example."""

@@ -43,7 +43,7 @@ class Statistics:
         dtype: torch.dtype,
     ) -> None:
         self.declarations, self._estimation, self._dtype = declarations, estimation, dtype
-        self.memory = dict(memory)
+        self.memory, self.unit = dict(memory), 1.0
         self.current: dict[str, Tensor | LazyTable] = dict(weights)
         self.tables = {
             name: self._table(name, mass * declaration.layout.normalise(weights[name]).exp())
@@ -60,6 +60,7 @@ class Statistics:
 
     def value(self, unit: float) -> None:
         """Say what a count is worth against an estimator's pseudo-counts."""
+        self.unit = unit
         for table in self.tables.values():
             table.unit = unit
 
@@ -133,15 +134,23 @@ class Statistics:
 
 
 def expect_batch(
-    marginal: Marginal, current: Mapping[str, Tensor | LazyTable], args: Any, kwargs: Any, iteration: int
-) -> tuple[float, dict[str, tuple[Tensor | None, Tensor]]]:
-    """The E step of one mini-batch: its log marginal, and counts of what it touches."""
-    with at_iteration(iteration):
-        found = marginal.expect(current, args, kwargs, whole=False)
+    marginal: Marginal,
+    current: Mapping[str, Tensor | LazyTable],
+    args: Any,
+    kwargs: Any,
+    iteration: int,
+    others: bool = False,
+) -> tuple[Expectation, dict[str, tuple[Tensor | None, Tensor]]]:
+    """The E step of one mini-batch, and counts of what it touches.
+
+    :param others: whether there are parameters besides tables.
+    """
+    with at_iteration(iteration, others):
+        found = marginal.expect(current, args, kwargs, others=others, whole=False)
     refuse(found.log_marginal, marginal, iteration)
     with plain_torch():
         found.check(iteration)
-        return found.log_marginal, _parts(found)
+        return found, _parts(found)
 
 
 def refuse(log_marginal: float, marginal: Marginal, iteration: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any
 
@@ -16,12 +16,14 @@ from ..errors import FitError
 from ..kernels.threads import plain_torch
 from ..results import Fit
 from .estimation import Estimate
+from .expectation import Expectation, at_iteration
 from .init import Initial
 from .loop import Callback, Info
 from .online import Online, OnlineState
+from .seen import Seen
 from .shares import Data
 from .shortcut import Shortcut
-from .state import State
+from .state import Problem, State
 from .statistics import expect_batch, refuse
 from .streaming import follow
 
@@ -37,6 +39,10 @@ class StepwiseEM(Online):
     tables it costs what they hold: :class:`.LogLinear` takes a few L-BFGS steps after each mini-batch, so make those
     large.) With :class:`.DirichletVB` for the estimator this is stochastic variational inference by natural gradients
     [2].
+
+    Parameters that are not tables, such as the means and scales of an HMM of measurements, follow in the same way, if
+    they have a formula (:mod:`pyro_unsup.estimate.closed_forms`): their sufficient statistics move towards those of the
+    mini-batch. They start as those of the initial distributions, of weight ``mass``.
 
     In a :class:`.Session` it is a :class:`pyro.infer.SVI` without an optimiser or a loss to choose: ``step(batch)`` and
     ``evaluate_loss(batch)`` return the negative log-likelihood of the batch as the model scales it.
@@ -111,6 +117,9 @@ class StepwiseEM(Online):
             raise FitError(f"the mass of the initial counts must be positive and finite, actual {mass}")
         self.power, self.schedule, self.mass, self.exact = power, schedule, mass, exact
 
+    def _check_parameters(self, problem: Problem) -> None:
+        """Parameters that have a formula are learned, too. Whether they have shows in the first mini-batch."""
+
     # -- one update
 
     def begin(self, state: State) -> StepwiseState:
@@ -126,11 +135,30 @@ class StepwiseEM(Online):
 
     def update(self, state: StepwiseState, args: Any, kwargs: Any) -> float:
         """One update from a mini-batch, in place. Returns its log-likelihood before."""
-        found, counts = expect_batch(state.problem.marginal, state.tables, args, kwargs, state.iteration)
+        problem, others = state.problem, bool(state.unconstrained)
+        problem.parameters.write(state.unconstrained)
+        found, counts = expect_batch(problem.marginal, state.tables, args, kwargs, state.iteration, others)
+        step = self.step_size(state.updates)
         with plain_torch():
-            state.statistics.update(counts, self.step_size(state.updates))
+            state.statistics.update(counts, step)
+            if others:
+                self._learn_parameters(state, found, step)
         state.updates += 1
-        return found
+        return found.log_marginal
+
+    def _learn_parameters(self, state: StepwiseState, found: Expectation, step: float) -> None:
+        """M step by formula of parameters that are not tables, from all that was seen. In place."""
+        missing = state.unconstrained.keys() - (found.plan.names if found.plan is not None else set())
+        if missing:
+            raise FitError(
+                f"StepwiseEM needs a formula for every parameter, and {_quoted(missing)} has none (see "
+                "pyro_unsup.estimate.closed_forms): train the model with EM on all data, or with pyro.infer.SVI"
+            )
+        with at_iteration(state.iteration, has_parameters=True):
+            leaves, state.seen = state.seen.with_batch(found.leaves, step, self.mass)
+            unit = state.statistics.unit
+            found.leaves = [replace(leaf, weight=leaf.weight * unit) for leaf in leaves]  # as priors weigh them
+            state.unconstrained = {**state.unconstrained, **state.problem.marginal.closed_form(found)}
 
     def batch_step(self, state: StepwiseState) -> tuple[StepwiseState, Info]:
         """One update from the data of a state, which are one mini-batch."""
@@ -138,6 +166,7 @@ class StepwiseEM(Online):
         return state, Info(state.updates - 1, found, found)
 
     def loss(self, state: StepwiseState) -> float:
+        state.problem.parameters.write(state.unconstrained)
         return -state.problem.marginal.log_marginal(state.tables, *state.problem.data)
 
     def updates(self, state: StepwiseState) -> int:
@@ -150,6 +179,7 @@ class StepwiseEM(Online):
         found = state.log_likelihood if state.iteration else None
         scores = {"online_log_likelihood": found} if self.exact and found is not None else {}
         if self.exact or found is None:
+            state.problem.parameters.write(state.unconstrained)
             found = state.problem.marginal.log_marginal(state.tables, *state.problem.data)
             refuse(found, state.problem.marginal, state.iteration)
         with plain_torch():
@@ -183,7 +213,8 @@ class StepwiseEM(Online):
         assert state.examples is not None
         n, m = state.examples.size, self.batch_size
         state.statistics.value(max(1.0, n / m))
-        tables = state.statistics.tables if state.statistics.all_additive else None
+        plain = state.statistics.all_additive and not state.unconstrained
+        tables = state.statistics.tables if plain else None
         state.shortcut = None if tables is None else Shortcut.of(self.model, tables, *state.problem.data, n, m)
 
     # -- streams
@@ -234,6 +265,7 @@ class StepwiseEM(Online):
         loaded.log_likelihood = float(kept["found"]) if "found" in kept else None
         if loaded.updates > 0:
             loaded.statistics.restore(kept)
+            loaded.seen = Seen.of(kept)
         return loaded
 
     def on(self, state: StepwiseState, data: Data) -> StepwiseState:
@@ -248,15 +280,17 @@ class StepwiseState(OnlineState):
     :param updates: mini-batches that the weights have seen.
     :param log_likelihood: accumulated in the last pass, or that of the last mini-batch; None before the first.
     :param shortcut: compiled mini-batches, if the model has them.
+    :param seen: what parameters other than tables are estimated from.
     """
 
     updates: int = 0
     log_likelihood: float | None = None
     shortcut: Shortcut | None = None
+    seen: Seen = field(default_factory=Seen)
 
     def own(self) -> dict[str, Tensor]:
         found = {} if self.log_likelihood is None else {"found": torch.tensor(self.log_likelihood, dtype=torch.float64)}
-        return {**super().own(), "updates": torch.tensor(self.updates), **found}
+        return {**super().own(), "updates": torch.tensor(self.updates), **found, **self.seen.tensors()}
 
 
 class SlowForgetting(UserWarning):
@@ -267,6 +301,10 @@ class SlowForgetting(UserWarning):
     ...     warnings.simplefilter("ignore", pu.infer.SlowForgetting)
     ...     engine = pu.StepwiseEM(pu.models.Tagger(tags=2, vocab=2), power=0.5)
     """
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f"'{name}'" for name in sorted(names))
 
 
 def check_power(power: float) -> None:

@@ -53,25 +53,28 @@ def test_a_step_size_outside_the_unit_interval_is_refused() -> None:
         StepwiseEM(Tagger(2, 4), schedule=lambda k: 2.0).session().step(corpus())
 
 
-def test_models_with_more_to_learn_than_tables_are_refused() -> None:
-    def with_param(x: Tensor) -> None:
-        share, mean = pu.table("share", 2), pyro.param("mean", lambda: torch.zeros(2))
-        with pyro.plate("data", len(x)):
-            z = pyro.sample("z", pu.Categorical(share))
-            pyro.sample("x", dist.Normal(mean[z], 1.0), obs=x)
-
+def test_parameters_without_a_formula_are_refused() -> None:
     def with_latent(x: Tensor) -> None:
         share, mean = pu.table("share", 2), pyro.sample("mean", dist.Normal(0.0, 1.0))
         with pyro.plate("data", len(x)):
             z = pyro.sample("z", pu.Categorical(share))
             pyro.sample("x", dist.Normal(mean + z, 1.0), obs=x)
 
-    for model, what in ((with_param, "parameter 'mean'"), (with_latent, "latent variable 'mean'")):
-        message = f"StepwiseEM learns tables only, and the model also has {what}: train it with pyro.infer.SVI"
-        engine = StepwiseEM(model).session()
-        for _ in range(2):
-            with pytest.raises(FitError, match=message):
-                engine.step(torch.zeros(3))
+    engine = StepwiseEM(with_latent).session()
+    for _ in range(2):
+        with pytest.raises(FitError, match="needs a formula for every parameter, and 'mean' has none"):
+            engine.step(torch.zeros(3))
+
+
+def test_parameters_that_vary_by_step_are_refused() -> None:
+    def regression(x: Tensor) -> None:
+        start, moves = pu.table("start", 2), pu.table("moves", 2, 2)
+        slope = pyro.param("slope", lambda: torch.ones(2).double())
+        loc = slope + torch.zeros(len(x), 1).double()
+        pyro.sample("x", pu.Chain(start, moves, dist.Normal(loc, 1.0), len(x)), obs=x)
+
+    with pytest.raises(FitError, match="distributions that are the same for all observations: expected a batch shape"):
+        StepwiseEM(regression).session().step(torch.randn(5).double())
 
 
 def test_data_without_examples_are_refused() -> None:

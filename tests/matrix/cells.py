@@ -35,7 +35,7 @@ class Refusal:
 OTHERS = Refusal(
     pu.FitError,
     r"(learns tables only, .* (latent variable|parameter) '\w+'|each have their own \[.*\], only tables): train",
-    "learns tables only, and means and rates are not tables. Use `EM` or SVI",
+    "learns tables only, and means and rates are not tables. Use `EM`, `StepwiseEM` or SVI",
 )
 NO_REFERENCE = Refusal(
     pu.UnsupError,
@@ -67,7 +67,7 @@ REFUSED: dict[tuple[str, str], Refusal] = {
     **{
         (model, name): OTHERS
         for model in PARAMETERS
-        for name in ("incremental EM", "stepwise EM", "features by gradient", "hierarchical EM")
+        for name in ("incremental EM", "features by gradient", "hierarchical EM")
     },
     **{(model, "skewed annealing"): NO_REFERENCE for model in PARAMETERS},
     **{(own, name): NO_PARTS for own in OWN for name in ("constrained mixture", "posterior regularisation")},

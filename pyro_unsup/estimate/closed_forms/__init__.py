@@ -14,15 +14,19 @@ What has no function here is estimated by L-BFGS.
 from . import continuous, discrete, multivariate
 from .cells import Cells, Observations
 from .registry import NoClosedForm, closed_form, has_closed_form, register
+from .summaries import Summary, register_summary, summary_of
 
 __all__ = [
     "Cells",
     "NoClosedForm",
     "Observations",
+    "Summary",
     "closed_form",
     "continuous",
     "discrete",
     "has_closed_form",
     "multivariate",
     "register",
+    "register_summary",
+    "summary_of",
 ]
