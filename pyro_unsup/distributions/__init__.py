@@ -7,8 +7,10 @@ from .chain import Chain
 from .dependency import Dependency
 from .duration import duration_table, survivor
 from .emission import Joint
+from .forecast import Forecast
 from .headed_bracketing import HeadedBracketing
 from .hidden import Hidden
+from .lasting import SemiMarkovPosterior
 from .markov import stationary
 from .mixture import Mixture
 from .pcfg import PCFG
@@ -17,7 +19,7 @@ from .row_dirichlet import RowDirichlet
 from .row_logistic_normal import RowLogisticNormal
 from .segmentation import Segmentation
 from .semimarkov import SemiMarkov
-from .series import ChainPosterior, Forecast
+from .series import ChainPosterior
 from .structure import Structure
 
 __all__ = [
@@ -41,6 +43,7 @@ __all__ = [
     "RowLogisticNormal",
     "Segmentation",
     "SemiMarkov",
+    "SemiMarkovPosterior",
     "Structure",
     "duration_table",
     "stationary",

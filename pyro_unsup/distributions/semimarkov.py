@@ -10,6 +10,7 @@ from torch.nn.functional import one_hot, pad
 from ..errors import StructureError
 from ..kernels.threads import plain_torch
 from .duration import check_duration, duration_table, longer, survivor
+from .lasting import SemiMarkovPosterior
 from .parts import Stretches
 from .semiring import Sum
 from .sequences import Sequences
@@ -207,6 +208,10 @@ class SemiMarkov(Sequences):
             raise StructureError(
                 f"expected stretches of one state and at most {D} words, each ending in 1, the last with its sequence"
             )
+
+    def posterior(self, value: Tensor) -> SemiMarkovPosterior:
+        """The posterior over states and durations, with filtered probabilities, forecasts and the like."""
+        return SemiMarkovPosterior(*self.laid_flat(torch.as_tensor(value)))
 
     def parts(self, value: Tensor) -> Stretches:
         words, lengths, form = self.described(value)

@@ -3,29 +3,148 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import pyro.distributions as dist
 import torch
 from pyro.distributions import TorchDistribution
 from torch import Size, Tensor
 
 from ..errors import StructureError
 from ..kernels.threads import plain_torch
-from .cdf import cdf, steps_up
 from .compiled import by_weights, stacked, weight_sets
 from .emission import observed_cells
+from .forecast import Forecast
 from .gaps import conditional
 from .posterior import Posterior
 from .semiring import LOG
+from .tails import log_tails, quantile_of_log
 
 if TYPE_CHECKING:
     from .chain import Chain
+    from .semimarkov import SemiMarkov
 
 
-class ChainPosterior(Posterior):
+class SeriesPosterior(Posterior):
+    """The posterior over the states of sequences, and what it says of observations.
+
+    Probabilities of states are given all observations (``smoothed``), those up to now (``filtered``), or those before
+    now (``predicted``). All have the form of the data, with an axis of states: (*draws, rows, K), or
+    (*draws, *batch, T, K) of padded data.
+    """
+
+    prior: Chain | SemiMarkov
+
+    @property
+    def smoothed(self) -> Tensor:  # (*draws, rows, K)
+        """P(state | all observations)."""
+        raise NotImplementedError
+
+    @cached_property
+    def filtered(self) -> Tensor:  # (*draws, rows, K)
+        """P(state | observations up to it)."""
+        return self.prior.padded(self._forward[1], len(self.prior.draws), 0.0)
+
+    @cached_property
+    def predicted(self) -> Tensor:  # (*draws, rows, K)
+        """P(state | observations before it)."""
+        return self.prior.padded(self._predicted, len(self.prior.draws), 0.0)
+
+    @cached_property
+    def step_log_likelihood(self) -> Tensor:  # (*draws, rows)
+        """log p(observation | observations before it). They add up to log Z, unless the end says something, too: a stop
+        event, or a last stretch that ends with its sequence."""
+        return self.prior.padded(self._forward[0], len(self.prior.draws), 0.0)
+
+    def forecast(
+        self,
+        steps: int,
+        transition: Tensor | None = None,  # (*batch, steps, K, K)
+        emission: TorchDistribution | None = None,
+    ) -> Forecast:
+        """States and observations after the end of every sequence.
+
+        :param steps: how many.
+        :param transition: log-weights of the moves to come, if they vary by step.
+        :param emission: of the observations to come, if its parameters vary by step: batch shape (..., steps, K).
+        """
+        dist = self.prior
+        if steps < 1:
+            raise StructureError(f"a forecast needs at least 1 step, actual {steps}")
+        states = torch.stack(self._states_to_come(steps, transition), -2)  # (*draws, B, steps, K)
+        if emission is None and dist.data is not None:
+            emission = dist.data[0].emission
+            if len(emission.batch_shape) > 1 and emission.batch_shape[-2] > 1:
+                raise StructureError("the emission varies by step: give forecast that of the steps to come, emission=")
+        form = dist._form[0] if dist._form is not None else Size([len(dist.rows)])
+        return Forecast(states.reshape((*dist.draws, *form, *states.shape[-2:])), emission)
+
+    def simulate(self, sample_shape: Any = ()) -> Tensor:  # (*sample_shape, *form of the data)
+        """The data with draws in the place of missing values, given all that was observed."""
+        density, value = self._observations
+        drawn = [self._simulated(density, value) for _ in range(max(Size(sample_shape).numel(), 1))]
+        shape = drawn[0].shape
+        return torch.stack(drawn).reshape(*sample_shape, *shape) if sample_shape else drawn[0]
+
+    def _simulated(self, density: Any, value: Tensor) -> Tensor:
+        dist, event = self.prior, density.emission.event_shape
+        if dist.draws:
+            raise StructureError("values are simulated for one set of weights at a time")
+        seen = observed_cells(value, event, density.mask)
+        if seen is None:
+            return dist.padded(value, 0, 0.0)
+        states = self._drawn_states()
+        drawn = density.draw(states.clamp(min=0), dist.rows, dist._form)
+        drawn = conditional(density.emission, states.clamp(min=0), value, seen, drawn.to(value))
+        return dist.padded(torch.where(seen, value, drawn), 0, torch.nan)
+
+    def residuals(self, randomise: bool = False) -> Tensor:  # (rows, *event)
+        """Pseudo-residuals: standard normal, if the model is right (forecast residuals of Zucchini and MacDonald).
+
+        ``u = P(X < x | the past)``, by the standard normal's quantile function. Whole numbers have an interval of u:
+        its middle counts, or a random point of it. Missing values have NaN.
+
+        :param randomise: take a random point of the interval.
+        """
+        density, value = self._observations
+        emission, event = density.emission, density.emission.event_shape
+        if self.prior.draws:
+            raise StructureError("residuals are those of one set of weights")
+        seen = observed_cells(value, event, density.mask)
+        wide = torch.where(seen, value, torch.ones_like(value)) if seen is not None else value
+        part = torch.rand_like(wide) if randomise else torch.full_like(wide, 0.5)
+        lead = -1 - len(event)
+        tails = log_tails(emission, wide.unsqueeze(lead), part.unsqueeze(lead))  # (rows, K, *event) each
+        shares = self._predicted.log().reshape(*self._predicted.shape, *(1,) * len(event))
+        below, above = (torch.logsumexp(shares + one, lead) for one in tails)
+        found = torch.where(below < above, quantile_of_log(below), -quantile_of_log(above))
+        return self.prior.padded(found if seen is None else torch.where(seen, found, torch.nan), 0, torch.nan)
+
+    # -- how it is found
+
+    @property
+    def _forward(self) -> tuple[Tensor, Tensor]:
+        """log p(x_t | past), (*draws, rows), and filtered probabilities, (*draws, rows, K)."""
+        raise NotImplementedError
+
+    @property
+    def _predicted(self) -> Tensor:  # (*draws, rows, K)
+        raise NotImplementedError
+
+    def _states_to_come(self, steps: int, transition: Tensor | None) -> list[Tensor]:  # (*draws, B, K) each
+        raise NotImplementedError
+
+    def _drawn_states(self) -> Tensor:  # (*draws, rows)
+        raise NotImplementedError
+
+    @property
+    def _observations(self) -> tuple[Any, Tensor]:
+        if self.prior.data is None:
+            raise StructureError("these states emit words by a table: give it a distribution as its emission")
+        return self.prior.data
+
+
+class ChainPosterior(SeriesPosterior):
     """The posterior over the states of a chain, and what it says of observations.
 
     Probabilities of states are given all observations (``smoothed``), those up to now (``filtered``), or those before
@@ -56,16 +175,6 @@ class ChainPosterior(Posterior):
         return self.marginals
 
     @cached_property
-    def filtered(self) -> Tensor:  # (*draws, rows, K)
-        """P(state | observations up to it)."""
-        return self.prior.padded(self._forward[1], len(self.prior.draws), 0.0)
-
-    @cached_property
-    def predicted(self) -> Tensor:  # (*draws, rows, K)
-        """P(state | observations before it)."""
-        return self.prior.padded(self._predicted, len(self.prior.draws), 0.0)
-
-    @cached_property
     def pairwise(self) -> Tensor:  # (*draws, rows, K, K)
         """P(state before, state | all observations); zeros at the first position of a sequence."""
         dist = self.prior
@@ -74,36 +183,18 @@ class ChainPosterior(Posterior):
         found = Posterior(_by_step(dist), self.value).expected["steps"].squeeze(-3)
         return dist.padded(found, len(dist.draws), 0.0)
 
-    @cached_property
-    def step_log_likelihood(self) -> Tensor:  # (*draws, rows)
-        """log p(observation | observations before it). Without a stop event, they add up to log Z."""
-        return self.prior.padded(self._forward[0], len(self.prior.draws), 0.0)
+    # -- how it is found
 
-    def forecast(
-        self,
-        steps: int,
-        transition: Tensor | None = None,  # (*batch, steps, K, K)
-        emission: TorchDistribution | None = None,
-    ) -> Forecast:
-        """States and observations after the end of every sequence.
+    def _drawn_states(self) -> Tensor:
+        return self._masked(self._decode(True, None))
 
-        :param steps: how many.
-        :param transition: log-weights of the moves to come, if they vary by step.
-        :param emission: of the observations to come, if its parameters vary by step: batch shape (..., steps, K).
-        """
+    def _states_to_come(self, steps: int, transition: Tensor | None) -> list[Tensor]:
         dist = self.prior
-        if steps < 1:
-            raise StructureError(f"a forecast needs at least 1 step, actual {steps}")
         if dist.by_step and transition is None:
             raise StructureError("transitions vary by step: give forecast those of the steps to come, transition=")
         if dist.second_order:
             raise StructureError("forecasts are those of a first-order chain")
-        density = dist.data[0] if dist.data is not None else None
-        if emission is None and density is not None:
-            emission = density.emission
-            if len(emission.batch_shape) > 1 and emission.batch_shape[-2] > 1:
-                raise StructureError("the emission varies by step: give forecast that of the steps to come, emission=")
-        K, lead = dist.sizes["K"], len(dist.draws)
+        K = dist.sizes["K"]
         empty = (dist.rows.lengths == 0).unsqueeze(-1)  # (B, 1)
         now = self._last_filtered  # (*draws, B, K)
         if transition is None:
@@ -117,56 +208,10 @@ class ChainPosterior(Posterior):
             moves = list(table.unbind(-3))
         found = []
         for i, move in enumerate(moves):
-            moved = _moved(now, move)
-            now = moved if i else torch.where(empty.to(now.device), now, moved)  # nothing before: the start itself
+            after = moved(now, move)
+            now = after if i else torch.where(empty.to(now.device), now, after)  # nothing before: the start itself
             found.append(now)
-        states = torch.stack(found, -2)  # (*draws, B, steps, K)
-        form = dist._form[0] if dist._form is not None else Size([len(dist.rows)])
-        return Forecast(states.reshape((*states.shape[:lead], *form, steps, K)), emission)
-
-    def simulate(self, sample_shape: Any = ()) -> Tensor:  # (*sample_shape, *form of the data)
-        """The data with draws in the place of missing values, given all that was observed."""
-        density, value = self._observations
-        drawn = [self._simulated(density, value) for _ in range(max(Size(sample_shape).numel(), 1))]
-        shape = drawn[0].shape
-        return torch.stack(drawn).reshape(*sample_shape, *shape) if sample_shape else drawn[0]
-
-    def _simulated(self, density: Any, value: Tensor) -> Tensor:
-        dist, event = self.prior, density.emission.event_shape
-        if dist.draws:
-            raise StructureError("values are simulated for one set of weights at a time")
-        seen = observed_cells(value, event, density.mask)
-        if seen is None:
-            return dist.padded(value, 0, 0.0)
-        states = self._masked(self._decode(True, None))
-        drawn = density.draw(states.clamp(min=0), dist.rows, dist._form)
-        drawn = conditional(density.emission, states.clamp(min=0), value, seen, drawn.to(value))
-        return dist.padded(torch.where(seen, value, drawn), 0, torch.nan)
-
-    def residuals(self, randomise: bool = False) -> Tensor:  # (rows, *event)
-        """Pseudo-residuals: standard normal, if the model is right (forecast residuals of Zucchini and MacDonald).
-
-        ``u = P(X < x | the past)``, by the standard normal's quantile function. Whole numbers have an interval of u:
-        its middle counts, or a random point of it. Missing values have NaN.
-
-        :param randomise: take a random point of the interval.
-        """
-        density, value = self._observations
-        emission, event = density.emission, density.emission.event_shape
-        if self.prior.draws:
-            raise StructureError("residuals are those of one set of weights")
-        seen = observed_cells(value, event, density.mask)
-        wide = torch.where(seen, value, torch.ones_like(value)) if seen is not None else value
-        shares = self._predicted  # (rows, K)
-        upper = _mixed(shares, cdf(emission, wide.unsqueeze(-1 - len(event))), len(event))
-        if steps_up(emission):
-            lower = _mixed(shares, cdf(emission, wide.unsqueeze(-1 - len(event)) - 1), len(event))
-            part = torch.rand_like(upper) if randomise else 0.5
-            upper = lower + part * (upper - lower)
-        found = torch.special.ndtri(upper)
-        return self.prior.padded(found if seen is None else torch.where(seen, found, torch.nan), 0, torch.nan)
-
-    # -- how it is found
+        return found
 
     @property
     def _last_filtered(self) -> Tensor:  # (*draws, B, K)
@@ -182,12 +227,6 @@ class ChainPosterior(Posterior):
         )
         return found
 
-    @property
-    def _observations(self) -> tuple[Any, Tensor]:
-        if self.prior.data is None:
-            raise StructureError("this chain emits words by a table: give it a distribution as its emission")
-        return self.prior.data
-
     @cached_property
     def _predicted(self) -> Tensor:  # (*draws, rows, K)
         dist, K, lead = self.prior, self.prior.sizes["K"], len(self.prior.draws)
@@ -196,9 +235,9 @@ class ChainPosterior(Posterior):
             raise StructureError("predicted probabilities are those of a first-order chain")
         owner = dist.rows.owner.to(before.device)
         moves = dist.steps_by_row() if dist.by_step else dist.spread(dist.table("transition"), owner)[..., :K]
-        moved = _moved(before, moves)
+        after = moved(before, moves)
         first = (dist.rows.position == 0).to(before.device).unsqueeze(-1)
-        return torch.where(first, dist.spread(dist.table("start"), owner).softmax(-1), moved)
+        return torch.where(first, dist.spread(dist.table("start"), owner).softmax(-1), after)
 
     @cached_property
     def _forward(self) -> tuple[Tensor, Tensor]:
@@ -218,72 +257,6 @@ class ChainPosterior(Posterior):
         shares = (messages.logsumexp(-2) - whole.unsqueeze(-1)).exp()
         lead = len(dist.draws)
         return dist.rows.flatten(each, lead), dist.rows.flatten(shares, lead)
-
-
-@dataclass
-class Forecast:
-    """States and observations to come.
-
-    :param states: (*batch, steps, K) probabilities.
-    :param emission: of batch shape (..., K); None for words, which have no distribution here.
-
-    >>> import torch
-    >>> import pyro.distributions as dist
-    >>> from pyro_unsup.distributions import Forecast
-    >>> found = Forecast(torch.tensor([[0.9, 0.1], [0.5, 0.5]]), dist.Poisson(torch.tensor([2.0, 10.0])))
-    >>> found.mean, found.quantile(0.5)
-    (tensor([2.8000, 6.0000]), tensor([2., 5.]))
-    """
-
-    states: Tensor
-    emission: TorchDistribution | None
-
-    @property
-    def observations(self) -> TorchDistribution:
-        """The distribution of each observation to come: a mixture over states, of batch shape (*batch, steps)."""
-        if self.emission is None:
-            raise StructureError("the emission is a table of words: states @ emission.exp() are their probabilities")
-        return dist.MixtureSameFamily(
-            dist.Categorical(self.states), self.emission.expand(self.states.shape), validate_args=False
-        )
-
-    @property
-    def mean(self) -> Tensor:
-        """(*batch, steps, *event)."""
-        found: Tensor = self.observations.mean
-        return found
-
-    @property
-    def variance(self) -> Tensor:
-        """(*batch, steps, *event)."""
-        found: Tensor = self.observations.variance
-        return found
-
-    def cdf(self, value: Tensor) -> Tensor:
-        """P(observation <= value), for each step."""
-        assert self.emission is not None
-        wide = self.emission.expand(self.states.shape)
-        return (self.states * cdf(wide, torch.as_tensor(value, dtype=self.states.dtype).unsqueeze(-1))).sum(-1)
-
-    def quantile(self, q: float | Tensor) -> Tensor:  # (*q.shape, *batch, steps)
-        """The value below which an observation falls with probability q. Of numbers, not of vectors."""
-        if self.emission is None or self.emission.event_shape:
-            raise StructureError("quantiles are those of observations that are numbers")
-        levels = torch.as_tensor(q, dtype=self.states.dtype)
-        # Where the mean or the variance is infinite, any numbers will do to begin with.
-        mean, spread = self.mean.nan_to_num(0.0, 0.0, 0.0), self.variance.sqrt().nan_to_num(1.0, 1.0, 1.0)
-        wide = levels.reshape(*levels.shape, *(1,) * mean.dim())
-        low, high = mean - 2 * spread, mean + 2 * spread
-        shape = torch.broadcast_shapes(wide.shape, mean.shape)
-        low, high = low.expand(shape).clone(), high.expand(shape).clone()
-        for _ in range(60):  # until the level lies between
-            low = torch.where(self.cdf(low) > wide, low - 2 * (high - low), low)
-            high = torch.where(self.cdf(high) < wide, high + 2 * (high - low), high)
-        for _ in range(200):
-            middle = (low + high) / 2
-            below = self.cdf(middle) < wide
-            low, high = torch.where(below, middle, low), torch.where(below, high, middle)
-        return high.round() if steps_up(self.emission) else high  # at a step, up to rounding
 
 
 def _by_step(chain: Chain) -> Chain:
@@ -307,12 +280,8 @@ def _by_step(chain: Chain) -> Chain:
     return new
 
 
-def _moved(shares: Tensor, moves: Tensor) -> Tensor:  # (..., K), (..., K, K) -> (..., K)
+def moved(shares: Tensor, moves: Tensor) -> Tensor:  # (..., K), (..., K, K) -> (..., K)
     """Probabilities of the states after a step, given that there is one: rows need not sum to one."""
     top = moves.amax((-1, -2), keepdim=True)
     found = (shares.unsqueeze(-2) @ (moves - top).exp()).squeeze(-2)
     return found / found.sum(-1, keepdim=True)
-
-
-def _mixed(shares: Tensor, each: Tensor, event: int) -> Tensor:  # (rows, K), (rows, K, *event) -> (rows, *event)
-    return (shares.reshape(*shares.shape, *(1,) * event) * each).sum(1)

@@ -350,6 +350,35 @@ def test_residuals(kind: str) -> None:
         assert not torch.equal(posterior.residuals(randomise=True), posterior.residuals())
 
 
+@pytest.mark.parametrize(
+    ("emission", "far", "expected"),
+    [
+        (dist.Normal(torch.zeros(2).double(), 1.0), 30.0, 30.0),
+        (dist.Normal(torch.zeros(2).double(), 1.0), -30.0, -30.0),
+        (dist.Poisson(torch.ones(2).double()), 200.0, None),
+        (dist.StudentT(torch.full((2,), 5.0).double()), 1e6, None),
+        (dist.Gamma(torch.ones(2).double(), 1.0), 500.0, None),
+    ],
+)
+def test_residuals_far_out_are_finite(emission: Any, far: float, expected: float | None) -> None:
+    steps = torch.full((2, 2), 0.5).double().log()
+    found = Chain(steps[0], steps, emission, 1).posterior(torch.tensor([far]).double()).residuals()
+    assert bool(found.isfinite().all())
+    assert abs(float(found)) > 3
+    if expected is not None:
+        torch.testing.assert_close(found, torch.tensor([expected]).double(), rtol=1e-9, atol=1e-9)
+
+
+def test_residuals_of_numbers_and_counts_side_by_side() -> None:
+    steps = torch.full((2, 2), 0.5).double().log()
+    normal, poisson = dist.Normal(torch.zeros(2).double(), 1.0), dist.Poisson(torch.full((2,), 3.0).double())
+    found = (
+        Chain(steps[0], steps, pu.Joint(normal, poisson), 1).posterior(torch.tensor([[0.7, 2.0]]).double()).residuals()
+    )
+    middle = (stats.poisson.cdf(1, 3.0) + stats.poisson.cdf(2, 3.0)) / 2
+    torch.testing.assert_close(found[0], torch.tensor([0.7, stats.norm.ppf(middle)]).double(), rtol=1e-9, atol=1e-9)
+
+
 def test_residuals_of_a_right_model_are_standard_normal() -> None:
     start, steps = torch.tensor([0.5, 0.5]).log(), torch.tensor([[0.9, 0.1], [0.2, 0.8]]).log()
     chain = Chain(start, steps, dist.Poisson(torch.tensor([2.0, 9.0])), 3000)
