@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from os import PathLike
 
 
@@ -129,3 +131,20 @@ class SplitError(FitError):
     >>> issubclass(pu.errors.SplitError, pu.FitError)
     True
     """
+
+
+@contextmanager
+def without_shapes() -> Iterator[None]:
+    """Raise errors of the library as they were, without the shapes of the trace that Pyro adds."""
+    try:
+        yield
+    except UnsupError as error:
+        raise as_raised(error) from None
+
+
+def as_raised(error: ValueError) -> ValueError:
+    """The error that Pyro raised anew, with the shapes of the trace in its message."""
+    while type(error.__cause__) is type(error):
+        assert isinstance(error.__cause__, ValueError)
+        error = error.__cause__
+    return error

@@ -100,12 +100,28 @@ class Chain(Sequences):
         axes = {"start": "K", "transition": "N K K" if by_step else f"K {new}", "emission": "K V"}
         if second is not None:
             axes |= {"transition": f"K K {new}", "second": f"K {new}"}
+        if by_step and not flat:  # padded values may be wider than the longest sequence, and so may covariates
+            longest = int(torch.as_tensor(lengths).max()) if torch.as_tensor(lengths).dim() else transition.shape[-3]
+            transition = transition[..., :longest, :, :]
         weights = {"start": start, "transition": transition, "emission": None, "second": second}
         super().__init__(weights, emission, lengths, flat, axes, mask, validate_args)
         if by_step and self.sizes["N"] != self.event_shape[0]:
             raise StructureError(
                 f"transitions by step need one table for each of {self.event_shape[0]} positions, actual "
                 f"{self.sizes['N']} (shape {tuple(transition.shape)}): are the covariates as long as the data?"
+            )
+
+    def check_weights(self) -> None:
+        super().check_weights()
+        if self.density is None or self.second_order or self.by_step or self.event_shape[0] < 2:
+            return
+        # A table of words may have states that only end a sentence. In a series that is a mistake, and hard to find.
+        dead = (self.weights["transition"].detach() == -torch.inf).all(-1)
+        if bool(dead.any()):
+            *_, state = dead.nonzero()[0].tolist()
+            raise StructureError(
+                f"nothing can follow state {state}: row {state} of transition is -inf everywhere. Expected at least "
+                "one weight above zero in each row; let the state follow itself, or leave it out"
             )
 
     @property

@@ -25,7 +25,7 @@ from pyro.poutine.messenger import Messenger
 from torch import Tensor
 
 from ..distributions import Structure
-from ..errors import FitError, UnsupError
+from ..errors import FitError, UnsupError, as_raised
 from ..estimate.closed_forms import NoClosedForm
 from ..handlers import Counting, GivenMessenger
 from ..tables import Declaration, LazyTable
@@ -76,15 +76,6 @@ class Expectation:
 
 
 @contextmanager
-def without_shapes() -> Iterator[None]:
-    """Raise errors of the library as they were, without the shapes of the trace that Pyro adds."""
-    try:
-        yield
-    except UnsupError as error:
-        raise _as_raised(error) from None
-
-
-@contextmanager
 def at_iteration(iteration: int, has_parameters: bool = False) -> Iterator[None]:
     """Let errors of a model run say when they happened.
 
@@ -96,9 +87,11 @@ def at_iteration(iteration: int, has_parameters: bool = False) -> Iterator[None]
     except FitError:
         raise
     except ValueError as error:  # the library's own errors are ValueErrors too
-        original = _as_raised(error)
+        original = as_raised(error)
+        if isinstance(original.__cause__, UnsupError):  # Pyro says at which site, and the cause says what
+            original = original.__cause__
         said = [line for line in str(original).splitlines() if line.strip()][:2]
-        hint, ours = "", isinstance(original, UnsupError) or isinstance(original.__cause__, UnsupError)
+        hint, ours = "", isinstance(original, UnsupError)
         if has_parameters and not isinstance(original, UnsupError):
             hint = (
                 " (a parameter that runs to the edge of its constraint needs a prior, or a constraint with room: "
@@ -107,14 +100,6 @@ def at_iteration(iteration: int, has_parameters: bool = False) -> Iterator[None]
         # Of an error in the user's own program, the shapes of all sites tell most.
         shapes = [] if ours else [line for line in str(error).splitlines() if line.strip()][len(said) :]
         raise FitError("\n".join([f"iteration {iteration}: {' '.join(said)}{hint}", *shapes])) from error
-
-
-def _as_raised(error: ValueError) -> ValueError:
-    """The error that Pyro raised anew, with the shapes of the trace in its message."""
-    while type(error.__cause__) is type(error):
-        assert isinstance(error.__cause__, ValueError)
-        error = error.__cause__
-    return error
 
 
 class Marginal:

@@ -14,14 +14,14 @@ from pyro.infer import config_enumerate
 from torch import Tensor
 
 from ..distributions import Structure
-from ..errors import FitError
+from ..errors import FitError, without_shapes
 from ..estimate import Estimator, Parametric, posterior_of
 from ..handlers import DeclaredMessenger
 from ..handlers.temper import weighs_structure
 from ..kernels.threads import plain_torch
 from ..tables import Declaration, LazyTable
 from .estimation import Estimate, Estimation
-from .expectation import Expectation, Marginal, at_iteration, without_shapes
+from .expectation import Expectation, Marginal, at_iteration
 from .parameters import Parameters
 from .shares import Data, Share, Total, check_splits, summed
 

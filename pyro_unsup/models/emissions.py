@@ -106,7 +106,9 @@ def groups(values: Tensor, states: int, how: str, seed: int) -> Tensor:  # (N,) 
     """
     seen = ~(values.isnan() if values.dim() == 1 else values.isnan().any(-1))
     found = torch.full((len(values),), -1)
-    x = values[seen].reshape(int(seen.sum()), -1)
+    x = values[seen].reshape(int(seen.sum()), values[0].numel())
+    if not len(x):
+        raise StructureError("all observations are missing or have missing coordinates: a model starts at whole ones")
     if len(x) < states:
         raise StructureError(f"{states} states need at least as many whole observations, actual {len(x)}")
     if how == "quantiles":

@@ -95,6 +95,10 @@ def _numbers(data: Any) -> Tensor:
     if isinstance(data, Tensor):
         values = data.detach()
     else:
+        if getattr(data, "dtype", None) is not None and np.dtype(data.dtype).kind in "mM":
+            raise StructureError(
+                "expected numbers, (N,) or (N, D), actual dates or times: take the column of measurements"
+            )
         try:
             values = torch.as_tensor(np.array(data, dtype=np.float64))  # a copy: a column may be read-only
         except (TypeError, ValueError) as error:
@@ -103,4 +107,11 @@ def _numbers(data: Any) -> Tensor:
         raise StructureError(
             f"a series is (N,) numbers or (N, D) vectors, at least one; actual shape {tuple(values.shape)}"
         )
-    return values.double()
+    values = values.double()
+    if bool(values.isinf().any()):
+        place = values.isinf().nonzero()[0].tolist()
+        raise StructureError(
+            f"observation {place[0]} is infinite: expected numbers, or NaN for what is missing. "
+            f"{int(values.isinf().sum())} of {values.numel()} numbers are infinite"
+        )
+    return values

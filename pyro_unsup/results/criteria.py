@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from ..errors import UnsupError
 from ..handlers import bare
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ def observations(fit: Fit, *args: Any, **kwargs: Any) -> int:
 
 def criteria(fit: Fit, *args: Any, **kwargs: Any) -> dict[str, float]:
     """``log_likelihood``, ``parameters``, ``observations``, ``aic``, ``bic`` and ``icl`` of a fit on data."""
+    if not args and not kwargs:
+        raise UnsupError("aic, bic and icl need the data that they are of: fit.aic(data)")
     plain = fit.unhandled()
     posterior = plain.posterior(*args, **kwargs)
     # Of the data alone: the log-likelihood of a fit holds the log prior of its points as well.

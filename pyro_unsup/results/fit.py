@@ -16,7 +16,7 @@ from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 
 from ..distributions import Posterior, Structure
-from ..errors import UnsupError
+from ..errors import UnsupError, without_shapes
 from ..estimate import Estimator, FeatureNames, Parametric, TablePosterior
 from ..handlers import Handled, bare, given
 from .criteria import criteria
@@ -449,7 +449,8 @@ class Fit:
 
     def _sites(self, *args: Any, **kwargs: Any) -> list[Any]:
         """The sample sites of one run."""
-        trace = poutine.trace(self.trained).get_trace(*args, **kwargs)
+        with without_shapes():
+            trace = poutine.trace(self.trained).get_trace(*args, **kwargs)
         return [s for s in trace.nodes.values() if s["type"] == "sample"]
 
     def _structured(self, *args: Any, **kwargs: Any) -> Posterior | None:

@@ -428,3 +428,17 @@ def test_quantiles_without_a_variance() -> None:
     start, stay = torch.zeros(2).double(), torch.tensor([[0.9, 0.1], [0.1, 0.9]]).double().log()
     forecast = pu.Chain(start, stay, emission, 3).posterior(x).forecast(2)
     torch.testing.assert_close(forecast.cdf(forecast.quantile(0.9)), torch.full((2,), 0.9).double())
+
+
+def test_a_state_that_nothing_can_follow_is_an_error() -> None:
+    steps = torch.tensor([[0.0, 0.0], [-torch.inf, -torch.inf]])
+    with pytest.raises(StructureError, match="nothing can follow state 1: row 1 of transition is -inf everywhere"):
+        Chain(torch.zeros(2), steps, dist.Normal(torch.zeros(2), 1.0), 5).log_prob(torch.randn(5))
+
+
+def test_transitions_by_step_may_be_as_wide_as_the_padding() -> None:
+    steps, x = torch.randn(2, 6, 2, 2).double(), torch.randn(2, 6).double()
+    normal, lengths = dist.Normal(torch.zeros(2).double(), 1.0), torch.tensor([3, 5])
+    wide = Chain(torch.zeros(2).double(), steps, normal, lengths, by_step=True).log_prob(x)
+    narrow = Chain(torch.zeros(2).double(), steps[:, :5], normal, lengths, by_step=True).log_prob(x[:, :5])
+    assert torch.equal(wide, narrow)

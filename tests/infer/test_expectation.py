@@ -11,8 +11,8 @@ from torch import Tensor
 
 import pyro_unsup as pu
 from pyro_unsup import EM
-from pyro_unsup.errors import FitError, TableError
-from pyro_unsup.infer.expectation import at_iteration, without_shapes
+from pyro_unsup.errors import FitError, TableError, without_shapes
+from pyro_unsup.infer.expectation import at_iteration
 
 
 def test_pyro_still_has_the_methods_that_are_overridden() -> None:

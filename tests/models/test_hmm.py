@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -305,3 +306,28 @@ def test_states_from_left_to_right_start_in_the_order_of_time() -> None:
 def test_a_floor_holds_where_all_observations_are_equal() -> None:
     fit = pu.EM(pu.models.HMM(2, floor=0.1)).run([1.0] * 20 + [2.0] * 20, progress=False)
     assert fit.params["scale"].tolist() == pytest.approx([0.1, 0.1])
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda: pu.EM(HMM(2)).run(np.full(9, np.nan), progress=False), "all observations are missing"),
+        (lambda: pu.EM(HMM(2)).run([1.0, np.inf, 2.0], progress=False), "observation 1 is infinite: .* 1 of 3 numbers"),
+        (lambda: pu.EM(HMM(2)).run(np.arange(3).astype("datetime64[D]"), progress=False), "actual dates or times"),
+        (
+            lambda: pu.EM(HMM(2, "poisson")).run([1.0, 2.0, -1.0], progress=False),
+            "^iteration 0: observation 2 is -1, which",
+        ),
+        (
+            lambda: pu.EM(HMM(1)).run([1.0, 2.0], progress=False).aic(),
+            r"need the data that they are of: fit\.aic\(data\)",
+        ),
+        (
+            lambda: pu.EM(HMM(1)).run([1.0, 2.0], progress=False).predict(np.ones((3, 2))),
+            r"expected observations of shape \(N,\), actual \(3, 2\): give HMM dim=2$",
+        ),
+    ],
+)
+def test_bad_data_are_told_in_a_sentence(ask: Callable[[], Any], message: str) -> None:
+    with pytest.raises(pu.UnsupError, match=message):
+        ask()
