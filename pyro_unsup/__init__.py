@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from .infer import (
         EM,
         Anneal,
+        BlockedGibbs,
         CollapsedGibbs,
         Gradient,
         HierarchicalEM,
@@ -80,6 +81,7 @@ __all__ = [
     "EM",
     "AddLambda",
     "Anneal",
+    "BlockedGibbs",
     "Categorical",
     "Chain",
     "CollapsedGibbs",
@@ -168,8 +170,8 @@ _NAMES = {
     "estimate": "AddLambda DirichletMAP DirichletVB EmpiricalDirichlet Features LogLinear LogisticNormal Normalise "
     "Template same templates",
     "handlers": "components constrain featured given harden regularise skew temper",
-    "infer": "EM Anneal CollapsedGibbs Gradient HierarchicalEM IncrementalEM MixtureEM Polytope StepwiseEM "
-    "compare_sizes init launch schedules select_steps",
+    "infer": "EM Anneal BlockedGibbs CollapsedGibbs Gradient HierarchicalEM IncrementalEM MixtureEM Polytope "
+    "StepwiseEM compare_sizes init launch schedules select_steps",
     "results": "Fit Report Samples",
     "results.loading": "load",
     "tables": "table",

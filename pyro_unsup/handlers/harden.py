@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -20,18 +21,24 @@ from .temper import weighs_structure
 
 
 class Hard(Wrapped):
-    """A structured distribution whose sum over structures is replaced by its largest term.
+    """A structured distribution whose sum over structures is replaced by its largest term, or by a drawn one.
 
     Its gradient is the counts of that one structure. Posteriors are those of the distribution that it hardens.
+
+    :param draw: a structure from the posterior, rather than the best one.
     """
 
+    def __init__(self, base: Structure, draw: bool = False) -> None:
+        super().__init__(base)
+        self.draw = draw
+
     def around(self, base: Structure) -> Hard:
-        return Hard(base)
+        return Hard(base, self.draw)
 
     def log_prob(self, value: Tensor) -> Tensor:
         with torch.no_grad():
             found = self.base.posterior(value)
-            best, possible = found.mode(), found.log_partition > -torch.inf
+            best, possible = found.sample() if self.draw else found.mode(), found.log_partition > -torch.inf
         if not bool(possible.all()):  # some example has no structure at all, so no best one to score
             summed: Tensor = self.base.log_prob(value)
             return summed
@@ -48,25 +55,34 @@ class HardenMessenger(Handler):
     ...     best = fit.log_likelihood([[0, 1, 1]])
     >>> best < fit.log_likelihood([[0, 1, 1]])
     True
+
+    :param draw: draw structures from the posterior, rather than take the best ones.
     """
+
+    def __init__(self, draw: bool = False) -> None:
+        super().__init__()
+        self.draw = draw
+
+    def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        return ({"draw": True} if self.draw else {}), {}
 
     def _pyro_sample(self, msg: Any) -> None:
         if isinstance(msg["fn"], Structure):
-            msg["fn"] = Hard(msg["fn"])
+            msg["fn"] = Hard(msg["fn"], self.draw)
 
     def around(self, model: Callable[..., Any]) -> Hardened:
         """The model under this handler. Enumerated variables are decoded, which takes more than a handler."""
-        return Hardened(model)
+        return Hardened(model, self.draw)
 
     def __repr__(self) -> str:
-        return "harden()"
+        return "harden(draw=True)" if self.draw else "harden()"
 
 
 class Hardened(Handled):
     """A model whose hidden structure is the best one: structures by their mode, enumerated variables by decoding."""
 
-    def __init__(self, model: Callable[..., Any]) -> None:
-        super().__init__(model, HardenMessenger())
+    def __init__(self, model: Callable[..., Any], draw: bool = False) -> None:
+        super().__init__(model, HardenMessenger(draw))
         self._enumerated: bool | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -77,12 +93,12 @@ class Hardened(Handled):
         with _Parameters() as parameters:  # seen by everyone outside, once
             self.model(*args, **kwargs)
         known = poutine.condition(given(self.model, parameters.tables), parameters.values)
-        best = _decode(known, args, kwargs, parameters.nesting)
+        best = _decode(known, args, kwargs, parameters.nesting, self.handler.draw)
         with self.handler, poutine.block(hide=list(parameters.values)):
             return poutine.condition(known, best)(*args, **kwargs)
 
 
-def harden(model: Callable[..., Any]) -> Handled:
+def harden(model: Callable[..., Any], draw: bool = False) -> Handled:
     """The model with max instead of sum over its hidden structure: log max_y p(x, y), what tempering tends to.
 
     EM on it is Viterbi EM: each example counts by its best structure alone. The objective is the log-probability of
@@ -92,8 +108,11 @@ def harden(model: Callable[..., Any]) -> Handled:
     >>> fit = pu.EM(pu.harden(pu.models.Tagger(2, 3)), pu.AddLambda(0.1)).run([[0, 1, 2], [2, 1]])
     >>> fit.report.converged
     True
+
+    :param draw: draw each structure from its posterior, rather than take the best one. EM on that is stochastic EM, and
+        :class:`.BlockedGibbs` draws the parameters as well.
     """
-    return Hardened(model)
+    return Hardened(model, draw)
 
 
 class _Parameters(Messenger):
@@ -133,10 +152,10 @@ def _has_choices(model: Callable[..., Any], args: Any, kwargs: Any) -> bool:
 
 
 @torch.no_grad()
-def _decode(model: Callable[..., Any], args: Any, kwargs: Any, nesting: int) -> dict[str, Tensor]:
-    """The best values of the discrete latent variables."""
-    decoder = infer_discrete(config_enumerate(model), first_available_dim=-1 - nesting, temperature=0)
-    with torch.random.fork_rng(devices=[]), poutine.block():
+def _decode(model: Callable[..., Any], args: Any, kwargs: Any, nesting: int, draw: bool) -> dict[str, Tensor]:
+    """The best values of the discrete latent variables, or drawn ones."""
+    decoder = infer_discrete(config_enumerate(model), first_available_dim=-1 - nesting, temperature=int(draw))
+    with nullcontext() if draw else torch.random.fork_rng(devices=[]), poutine.block():
         trace = poutine.trace(decoder).get_trace(*args, **kwargs)
     return {
         name: site["value"]

@@ -1,10 +1,11 @@
-"""Inference engines, with the manners of :class:`pyro.infer.SVI`, and a sampler for :class:`pyro.infer.MCMC`.
+"""Inference engines, with the manners of :class:`pyro.infer.SVI`, and samplers for :class:`pyro.infer.MCMC`.
 
-None of them knows a model by name. The sampler integrates tables out, and asks the model how.
+None of them knows a model by name. CollapsedGibbs integrates tables out, and asks the model how.
 """
 
 from . import init, schedules
 from .anneal import AlikeStates, Anneal, UnfinishedSchedule
+from .blocked_gibbs import BlockedGibbs
 from .em import EM
 from .gibbs import CollapsedGibbs
 from .gibbs_chain import Sweep
@@ -30,6 +31,7 @@ __all__ = [
     "EM",
     "AlikeStates",
     "Anneal",
+    "BlockedGibbs",
     "Callback",
     "CollapsedGibbs",
     "Flat",

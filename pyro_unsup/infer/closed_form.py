@@ -101,28 +101,37 @@ def make_plan(
     uses: dict[str, Use] = {}
     moved: list[set[str]] = [set() for _ in leaves]  # by leaf, the parameters that move it
     for name, theta in parameters.items():
-        where = [(i, argument, x) for i, argument, x in arguments if _depends(x, theta)]
-        for i, _, _ in where:
-            moved[i].add(name)
-        if not theta.requires_grad or any(_depends(x, theta) for x in others):
+        for i, _, x in arguments:
+            if _depends(x, theta):
+                moved[i].add(name)
+        use = use_of(theta, leaves, others)
+        if use is None or closed_form(use.family) is None or (use.family, use.argument) in CLIMBS:
             continue
-        kinds = {(_family(type(leaves[i].dist)), argument) for i, argument, _ in where}
-        if len(kinds) != 1:
-            continue
-        (family, argument), places = next(iter(kinds)), []
-        if closed_form(family) is None or (name in priors and not _prior_fits(priors[name], family, argument)):
-            continue
-        if (family, argument) in CLIMBS:
-            continue
-        block = _block(family, argument)
-        for i, _, x in where:
-            found = _index(x, theta, block, family is torch.distributions.Categorical)
-            if found is False:
-                break
-            places.append((i, found))
-        else:
-            uses[name] = Use(family, argument, tuple(places))  # type: ignore[arg-type]
+        if name not in priors or _prior_fits(priors[name], use.family, use.argument):
+            uses[name] = use
     return Plan(list(_grouped(uses, moved)))
+
+
+def use_of(theta: Tensor, leaves: list[Leaf], others: list[Tensor]) -> Use | None:
+    """How a parameter is used, if it is nothing but one parameter of one family, element by element.
+
+    :param theta: constrained, as a tensor of the graph of the run.
+    :param others: all that reaches the objective other than through the leaves.
+    """
+    if not theta.requires_grad or any(_depends(x, theta) for x in others):
+        return None
+    arguments = [(i, name, x) for i, leaf in enumerate(leaves) for name, x in arguments_of(leaf.dist)]
+    where = [(i, argument, x) for i, argument, x in arguments if _depends(x, theta)]
+    kinds = {(_family(type(leaves[i].dist)), argument) for i, argument, _ in where}
+    if len(kinds) != 1:
+        return None
+    (family, argument), places = next(iter(kinds)), []
+    for i, _, x in where:
+        found = _index(x, theta, _block(family, argument), family is torch.distributions.Categorical)
+        if found is False:
+            return None
+        places.append((i, found))
+    return Use(family, argument, tuple(places))  # type: ignore[arg-type]
 
 
 def _grouped(uses: dict[str, Use], moved: list[set[str]]) -> Iterator[dict[str, Use]]:
@@ -175,10 +184,10 @@ def _block(family: type, argument: str) -> int:
 
 def _prior_fits(prior: Any, family: type, argument: str) -> bool:
     kind = CONJUGATE.get((family, argument))
-    return kind is not None and isinstance(_unwrapped(prior), kind)
+    return kind is not None and isinstance(unwrapped(prior), kind)
 
 
-def _unwrapped(prior: Any) -> Any:
+def unwrapped(prior: Any) -> Any:
     while isinstance(prior, torch.distributions.Independent):
         prior = prior.base_dist
     return prior
@@ -255,7 +264,7 @@ def new_values(
             [Observations(leaves[i].dist, leaves[i].value, leaves[i].weight, at) for i, at in index.items()],
             {argument: old[name].shape for argument, name in names.items()},
             {argument: _block(family, argument) for argument in names},
-            {argument: _unwrapped(priors[name]) for argument, name in names.items() if name in priors},
+            {argument: unwrapped(priors[name]) for argument, name in names.items() if name in priors},
         )
         step = closed_form(family)
         assert step is not None

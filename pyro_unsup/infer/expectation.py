@@ -145,7 +145,7 @@ class Marginal:
             self._checked = True
         factors: dict[Factor, Tensor] = {}
         if others:  # both at once: a second gradient would run the kernels again
-            known = dict(self._factors())
+            known = dict(self.last_factors())
             both = [*counting.leaves.values(), *known.values()]
             grads = torch.autograd.grad(log_marginal, both, allow_unused=True, materialize_grads=True)
             counts = dict(zip(counting.leaves, grads, strict=False))
@@ -164,6 +164,11 @@ class Marginal:
                     self._recorder.see(args, kwargs, self._sum.trace, counting, result.plan)
         return result
 
+    @property
+    def last_trace(self) -> Any:
+        """Of the last run of the model."""
+        return self._sum.trace
+
     def _planned(self, factors: Mapping[Factor, Tensor]) -> tuple[Plan | None, list[Leaf]]:
         """Which parameters have a closed form, found out in the first run; and the observations of this one."""
         trace, points = self._sum.trace, self.parameters.points.transforms
@@ -174,7 +179,7 @@ class Marginal:
         except NoClosedForm:
             return None, []
         if self._plan is None:
-            others = [x for key, x in self._factors() if key not in known and key[0] not in points]
+            others = [x for key, x in self.last_factors() if key not in known and key[0] not in points]
             values = {name: trace.nodes[name]["value"] for name in self.parameters.leaves if name in trace.nodes}
             # A prior that is scaled or masked is another prior than its distribution says: it fits no formula.
             plain = {name: trace.nodes[name]["scale"] == 1 and trace.nodes[name]["mask"] is None for name in points}
@@ -221,7 +226,7 @@ class Marginal:
         for name, fn in structures.found.items():
             self._sum.trace.nodes[name]["fn"] = fn
         total = torch.zeros((), dtype=torch.float64)
-        for key, factor in self._factors():
+        for key, factor in self.last_factors():
             if key not in factors:
                 raise FitError(f"site '{key[0]}' appeared between two runs of the model: EM needs a fixed structure")
             weight = factors[key]
@@ -263,8 +268,8 @@ class Marginal:
         with self.parameters.active():
             return self._sum.log_marginal(self.model, args, kwargs)
 
-    def _factors(self) -> Iterator[tuple[Factor, Tensor]]:
-        """The tensors that carry the model's dependence on parameters, at the level where EM is exact."""
+    def last_factors(self) -> Iterator[tuple[Factor, Tensor]]:
+        """The tensors of the last run that carry its dependence on parameters, at the level where EM is exact."""
         for name, site in self._sum.trace.nodes.items():
             if site["type"] != "sample":
                 continue
