@@ -64,7 +64,8 @@ def stationary_fit(corpora: Corpora, name: str, states: int, small: bool) -> tup
     """By direct search, from where free starts are best and from even moves."""
     x, (_, free) = counts(corpora, name), free_fit(corpora, name, states, small)
     rate, inner = free["rate"].clamp(min=1e-4), free["gamma"] + 1e-3
-    begin = [{"rate": rate, "gamma": inner / inner.sum(-1, keepdim=True)}, {"rate": rate, "gamma": moves(states)}]
+    begin = [{"rate": rate, "gamma": inner / inner.sum(-1, keepdim=True)}]
+    begin += [{"rate": rate, "gamma": moves(states, leave)} for leave in ((0.1,) if small else (0.1, 0.05, 0.02))]
     found, p = best(partial(chain, x), begin, x)
     _, rate, gamma = by_mean(p["rate"], p["gamma"])
     return found, {"rate": rate, "gamma": gamma, "delta": pu.stationary(logs(gamma)).exp()}

@@ -15,7 +15,6 @@ from torch.distributions import transform_to
 
 import pyro_unsup as pu
 
-from ..errors import StructureError
 from .experiment import Column, Found
 
 Parameters = dict[str, Tensor]
@@ -66,7 +65,7 @@ def best(build: Build, starts: Sequence[Mapping[str, Any]], value: Tensor) -> tu
     """The highest of several searches. One that runs out of numbers does not count."""
     found = []
     for start in starts:
-        with contextlib.suppress(StructureError):
+        with contextlib.suppress(ValueError):
             found.append(maximum(build, start, value))
     return max(found, key=lambda one: one[0])
 
