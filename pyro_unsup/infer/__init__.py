@@ -24,7 +24,7 @@ from .runs import Monitor
 from .select import Selection, select_steps
 from .session import Session
 from .sizes import compare_sizes
-from .state import State
+from .state import SlowEnumeration, State
 from .stepwise import SlowForgetting, StepwiseEM
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
     "Polytope",
     "Selection",
     "Session",
+    "SlowEnumeration",
     "SlowForgetting",
     "State",
     "StepwiseEM",

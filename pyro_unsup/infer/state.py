@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -30,6 +31,38 @@ MAY_FALL = {torch.float64: 1e-9, torch.float32: 2e-5}
 
 #: What a fit keeps of a state, by the names that :class:`.Fit` has for it.
 Saved = dict[str, dict[str, Any]]
+
+
+#: More enumerated variables than these are worth a warning.
+MANY = 100
+
+
+class SlowEnumeration(UserWarning):
+    """A model enumerates many variables one by one, where a structured distribution would sum them out in one pass.
+
+    >>> import pyro_unsup as pu
+    >>> issubclass(pu.infer.SlowEnumeration, UserWarning)
+    True
+    """
+
+
+def _warn_of_long_enumeration(sites: Iterable[Any]) -> None:
+    hidden = [
+        site["name"]
+        for site in sites
+        if site["type"] == "sample"
+        and not site["is_observed"]
+        and site["infer"].get("enumerate")
+        and weighs_structure(site)
+    ]
+    if len(hidden) > MANY:
+        warnings.warn(
+            f"the model enumerates {len(hidden)} variables one by one ('{hidden[0]}', '{hidden[1]}', ...): an E step "
+            "takes seconds or minutes. If each depends on the one before it (pyro.markov), write one observed site, "
+            "pyro.sample('x', pu.Chain(start, transition, emission, len(x)), obs=x), whose kernel takes milliseconds",
+            SlowEnumeration,
+            stacklevel=2,
+        )
 
 
 @dataclass(eq=False)
@@ -79,6 +112,7 @@ class Problem:
             with without_shapes():
                 trace = poutine.trace(config_enumerate(wrapped)).get_trace(*args, **kwargs)
         sites = trace.nodes.values()
+        _warn_of_long_enumeration(sites)
         parameters.names = [site["name"] for site in sites if site["type"] == "param"]
         declarations = tables.found
         if not (declarations or parameters.leaves):

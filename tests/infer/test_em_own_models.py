@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from typing import Any
+
 import pyro
 import pyro.distributions as dist
 import pytest
@@ -103,3 +106,24 @@ def test_restarts_begin_anew_and_each_with_its_own_network() -> None:
     many = EM(model, init=pu.init.uniform()).run(x, iterations=2, tolerance=0, restarts=2, processes=1, progress=False)
     first, second = many.report.restarts
     assert first == pytest.approx(second, rel=1e-12)  # the same start twice, not the second going on from the first
+
+
+def test_a_long_chain_that_is_enumerated_is_told_of_the_quick_way() -> None:
+    def model(x: Tensor) -> None:
+        start, moves, mean = (
+            pu.table("start", 2),
+            pu.table("moves", 2, 2),
+            pyro.param("mean", lambda: torch.tensor([0.0, 1.0])),
+        )
+        z: Any = None
+        for t in pyro.markov(range(len(x))):
+            z = pyro.sample(f"z{t}", pu.Categorical(start if z is None else moves[z]))
+            pyro.sample(f"x{t}", dist.Normal(mean[z], 1.0), obs=x[t])
+
+    with pytest.warns(
+        pu.infer.SlowEnumeration, match=r"enumerates 101 variables one by one \('z0', 'z1', \.\.\.\).*pu\.Chain"
+    ):
+        pu.EM(model).init(torch.randn(101))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pu.infer.SlowEnumeration)
+        pu.EM(model).init(torch.randn(20))
