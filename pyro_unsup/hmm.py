@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from inspect import signature
 from typing import Any, ClassVar
 
 import numpy as np
@@ -48,7 +49,7 @@ class _Base(ABC):
     :param algorithm: of :meth:`decode`, ``viterbi`` or ``map``.
     :param n_iter: most iterations.
     :param tol: a gain in log-likelihood below this ends training.
-    :param random_state: seed of the start.
+    :param random_state: seed of the start, or a generator of numpy's to take one from.
     :param init_params: letters of the parameters that ``fit`` chooses a start for; others start at what was set.
     :param verbose: print the log-likelihood of every iteration.
     :param implementation: ``log`` or ``scaling`` of hmmlearn; it makes no difference here.
@@ -65,7 +66,7 @@ class _Base(ABC):
         algorithm: str = "viterbi",
         n_iter: int = 10,
         tol: float = 1e-2,
-        random_state: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
         init_params: str | None = None,
         verbose: bool = False,
         implementation: str = "log",
@@ -76,6 +77,29 @@ class _Base(ABC):
         self.random_state, self.verbose = random_state, verbose
         self.init_params = "".join(self.letters) if init_params is None else init_params
         self.monitor_ = _Monitor()
+
+    # -- settings, as scikit-learn's tools ask for them
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The settings by name, so that ``sklearn.base.clone`` and grids of settings work.
+
+        :param deep: there is nothing deeper here.
+        """
+        return {name: getattr(self, name) for name in self._settings()}
+
+    def set_params(self, **params: Any) -> Any:
+        """Change some settings."""
+        for name, value in params.items():
+            if name not in self._settings():
+                raise UnsupError(f"{type(self).__name__} has no setting '{name}', expected one of {self._settings()}")
+            setattr(self, name, value)
+        return self
+
+    @classmethod
+    def _settings(cls) -> list[str]:
+        makers: list[Any] = [vars(kind)["__init__"] for kind in cls.__mro__ if "__init__" in vars(kind)]
+        named = [p for make in makers if make is not object.__init__ for p in signature(make).parameters.values()]
+        return sorted({p.name for p in named if p.name != "self" and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)})
 
     # -- training
 
@@ -100,12 +124,18 @@ class _Base(ABC):
         estimate = {name: AddLambda(alpha - 1) for name, alpha in priors.items() if alpha != 1}
         engine = EM(self._model(series), estimate or None, self._tables)
         options: Any = {"iterations": self.n_iter, "tolerance": 0.0, "callbacks": [stops], "progress": False}
-        self.fit_: Fit = engine.run(series, seed=self.random_state or 0, **options)
+        self.fit_: Fit = engine.run(series, seed=self._seed(), **options)
         monitor.iter = len(monitor.history) - 1
         self.startprob_ = self.fit_.weights["start"].exp().numpy()
         self.transmat_ = self.fit_.weights["transition"].exp().numpy()
         self._learned(self.fit_.params, self.fit_.weights)
         return self
+
+    def _seed(self) -> int:
+        """A whole number, whatever ``random_state`` is: numpy's old generators move on by it, as in scikit-learn."""
+        if isinstance(self.random_state, np.random.RandomState):
+            return int(self.random_state.randint(2**31 - 1))
+        return int(self.random_state or 0)
 
     def _tables(self, declarations: Any, generator: Any) -> dict[str, Tensor]:
         """Where tables start: at what was set, or evenly, as hmmlearn has it."""
@@ -193,7 +223,7 @@ class _Base(ABC):
         transition = torch.as_tensor(self.transmat_, dtype=torch.float64).log()
         chain = Chain(start, transition, self._emission(), torch.tensor([n_samples]), flat=True)
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self.random_state or 0 if random_state is None else random_state)
+            torch.manual_seed(self._seed() if random_state is None else random_state)
             states = chain.draw_states()
             drawn = chain.density.draw(states, chain.rows, None) if chain.density else chain._draw_words(states)
         return drawn.reshape(n_samples, -1).numpy(), states.numpy()

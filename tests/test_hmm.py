@@ -139,3 +139,21 @@ def test_errors_say_what_to_do() -> None:
         hmm.GaussianHMM(2, "round")
     with pytest.raises(StructureError, match="categories are one column"):
         hmm.CategoricalHMM(2).fit([[0, 1], [1, 1]])
+
+
+def test_settings_as_scikit_learn_wants_them() -> None:
+    base = pytest.importorskip("sklearn.base")
+    model = hmm.GaussianHMM(2, "full", n_iter=7, random_state=3)
+    copied = base.clone(model)
+    assert copied is not model
+    assert copied.get_params() == model.get_params()
+    assert copied.get_params()["covariance_type"] == "full"
+    assert copied.set_params(n_iter=9).n_iter == 9
+    with pytest.raises(UnsupError, match="GaussianHMM has no setting 'n_iters', expected one of"):
+        model.set_params(n_iters=1)
+
+
+def test_generators_of_numpy_are_seeds() -> None:
+    X = np.random.default_rng(0).normal(size=(40, 1))
+    one, same = (hmm.GaussianHMM(2, random_state=np.random.RandomState(5)).fit(X).means_ for _ in range(2))
+    np.testing.assert_array_equal(one, same)
