@@ -1,12 +1,16 @@
-"""Exact draws of the states of a first-order chain: sums forwards in scaled real space, one choice a word backwards."""
+"""The states of a first-order chain in which every word allows every state: the best ones, or exact draws.
+
+Both go forwards once and make one choice a word backwards. Draws sum in scaled real space, the best are found in logs.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
+from .choice import choose
 from .limits import FAST
-from .ring import longest_of
+from .ring import MAX, longest_of
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
@@ -72,3 +76,70 @@ def draw_pass(
                     if left < 0.0:
                         break
             states[begin + t] = chosen
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def best_dense_pass(
+    start,  # (K,) logs
+    trans,  # (K, K)
+    onward,  # (K, K) the same, transposed
+    stop,  # (K,)
+    emit,  # (V, K)
+    words,  # (tokens,)
+    offsets,  # (B + 1,)
+    todo,  # which sequences
+    states,  # (tokens,) out; -1 throughout a sequence that is impossible
+):
+    K = len(start)
+    ahead = np.empty((longest_of(offsets, todo), K))
+    terms = np.empty(K)
+    for s in todo:
+        begin, T = offsets[s], offsets[s + 1] - offsets[s]
+        if T == 0:
+            continue
+        top = -np.inf
+        for t in range(T):
+            new, row = ahead[t], emit[words[begin + t]]
+            if t == 0:
+                for c in range(K):
+                    new[c] = start[c]
+            else:
+                # No pointers back: a choice made again for the states of the best path alone costs less. Two rows at a
+                # time, as half of the work is to read and write the new message.
+                old = ahead[t - 1]
+                for c in range(K):
+                    new[c] = -np.inf
+                for b in range(0, K - 1, 2):
+                    one, two, edges, others = old[b], old[b + 1], trans[b], trans[b + 1]
+                    for c in range(K):
+                        first, second = one + edges[c], two + others[c]
+                        step = first if first > second else second
+                        new[c] = step if step > new[c] else new[c]
+                if K % 2 == 1:
+                    one, edges = old[K - 1], trans[K - 1]
+                    for c in range(K):
+                        step = one + edges[c]
+                        new[c] = step if step > new[c] else new[c]
+            top = -np.inf
+            for c in range(K):
+                new[c] += row[c]
+                top = new[c] if new[c] > top else top
+            if not top > -np.inf:
+                break
+            for c in range(K):
+                new[c] -= top  # which saves digits
+        if top > -np.inf:
+            for b in range(K):
+                terms[b] = stop[b] + ahead[T - 1, b]
+            top = terms.max()
+        if not top > -np.inf:
+            states[begin : begin + T] = -1
+            continue
+        chosen = choose(MAX, terms, 0.0)
+        for t in range(T - 1, -1, -1):
+            states[begin + t] = chosen
+            if t > 0:
+                old, edges = ahead[t - 1], onward[chosen]
+                for b in range(K):
+                    terms[b] = old[b] + edges[b]
+                chosen = choose(MAX, terms, 0.0)
