@@ -41,8 +41,8 @@ STATISTICS: dict[str, Statistic] = {"types": types_used, "once_only": once_only,
 def draw_weights(samples: Samples, chain: int, draw: int) -> dict[str, Tensor]:
     """Tables drawn given the labels of one draw, as log-weights: a Dirichlet on top of their counts."""
     state = samples.model.gibbs_state()(samples.model, samples.sentences())
-    concentrations = samples.draws["alpha"][chain, draw], samples.draws["beta"][chain, draw]
-    return draw_tables(samples.model, state, samples.labels[chain, draw], *concentrations)
+    state.labels = samples.labels[chain, draw]
+    return draw_tables(samples.model, state, samples.draws["alpha"][chain, draw], samples.draws["beta"][chain, draw])
 
 
 def posterior_predictive(

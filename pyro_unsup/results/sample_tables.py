@@ -13,14 +13,12 @@ from ..array import Array
 
 def draw_tables(
     model: Any,
-    state: Any,  # of the model's ``gibbs_state()``
-    labels: Array,  # (units,)
+    state: Any,  # of the model's ``gibbs_state()``, with labels
     alpha: Array,  # (kinds of rows,)
     beta: Array,  # (K,)
     generator: torch.Generator | None = None,
 ) -> dict[str, Tensor]:
     """Tables given labels, as log-weights: each row is drawn from a Dirichlet on top of its counts."""
-    state.labels = labels
     rows, emitted = state.tables
     found = {}
     counts = state.table_counts()
@@ -68,5 +66,6 @@ class SampledTables:
 
     def _one(self, i: int) -> dict[str, Tensor]:
         generator = torch.Generator().manual_seed((self._seed + 1) * 1_000_003 + i)
-        drawn = draw_tables(self._model, self._state, self._labels[i], self._alpha[i], self._beta[i], generator)
+        self._state.labels = self._labels[i]
+        drawn = draw_tables(self._model, self._state, self._alpha[i], self._beta[i], generator)
         return {name: w.exp() for name, w in drawn.items()}

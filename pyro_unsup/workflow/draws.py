@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,7 @@ class Draws:
     :param params: values of ``pyro.param`` sites, the same in all draws.
     :param numbers: how many numbers a draw has.
     :param labels: drawn beside the tables, (chains, draws, units), by a collapsed sampler.
+    :param extra: what else is known of the draws, (chains, draws, ...) by name.
     """
 
     model: Callable[..., Any]
@@ -51,6 +52,7 @@ class Draws:
     params: Values = field(default_factory=dict)
     numbers: int = 0
     labels: np.ndarray[Any, Any] | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
 
     @property
     def total(self) -> int:
@@ -117,13 +119,13 @@ def tables_of(model: Callable[..., Any], args: tuple[Any, ...]) -> dict[str, Dec
 def _of_fit(fit: Fit, args: tuple[Any, ...], draws: int | None, seed: int) -> Draws:
     drawn = FitDraws(fit, args, {}, draws, seed)
     numbers = sum(x.numel() for x in (*fit.weights.values(), *fit.points.values()))
-    return Draws(bare(fit.model), args, 1, drawn.size, drawn.tables, drawn.take, fit.params, numbers)
+    extra = {} if drawn.component is None else {"component": np.asarray(drawn.component)[None]}
+    return Draws(bare(fit.model), args, 1, drawn.size, drawn.tables, drawn.take, fit.params, numbers, extra=extra)
 
 
 def _of_samples(samples: Samples, args: tuple[Any, ...], seed: int) -> Draws:
     if len(args) == 1 and hasattr(args[0], "offsets") and not same_text(samples, args[0]):
         raise UnsupError("these data are not the ones that were sampled: labels were drawn for those alone")
-    chains, size, _ = samples.labels.shape
     concentrations = (samples.draws["alpha"], samples.draws["beta"])
     return _of_labels(samples.model, args, samples.labels, *concentrations, seed)
 
@@ -147,7 +149,11 @@ def _of_mcmc(mcmc: MCMC, args: tuple[Any, ...], model: Callable[..., Any] | None
         if own is None:
             raise UnsupError(f"a {type(kernel).__name__} has no model of its own: give model=...")
         return _of_arrays(found, own, args)
-    return _of_labels(kernel.model, args, *kernel.sampled(mcmc, found, args[0] if args else None), seed)
+    program: Any = bare(kernel.model)
+    numbers = {name: x for name, x in found.items() if name not in program.declarations()}
+    if len(numbers) < len(found):
+        return replace(_of_arrays(found, program, args), extra=numbers)
+    return replace(_of_labels(program, args, *kernel.labels_of(mcmc), seed), extra=numbers)
 
 
 def _of_arrays(found: Mapping[str, Any], model: Callable[..., Any], args: tuple[Any, ...]) -> Draws:

@@ -1,4 +1,4 @@
-"""The log-likelihood of every example, or of every step of a series, under every draw; all that is hidden summed out."""
+"""Log-likelihoods under every draw, of each example or each step of a series, all that is hidden summed out."""
 
 from __future__ import annotations
 
@@ -41,9 +41,8 @@ class Pointwise:
 
     @property
     def name(self) -> str:
-        """Of the only observed site; of the examples, if there are several sites."""
-        sites = self._program.observed
-        return sites[0] if len(sites) == 1 or not self._plates else str(self._plates[-1].name)
+        """That of the observed site, or of all of them: ``forward_backward``."""
+        return "_".join(self._program.observed)
 
     @property
     def dims(self) -> list[str]:
@@ -58,11 +57,11 @@ class Pointwise:
     def __call__(self, values: Values) -> Tensor:  # (n, *shape)
         """Of some draws."""
         if not self._program.hidden:
-            return self._program.each(values, self._observed)["total"]
+            return self._program.each(values, self._observed)
         n = len(next(iter(values.values())))
         return torch.stack([self._enumerated({name: x[i : i + 1] for name, x in values.items()}) for i in range(n)])
 
-    def _observed(self, trace: Any) -> dict[str, Tensor]:
+    def _observed(self, trace: Any) -> Tensor:  # ([n,] *shape)
         """From a run in which nothing is hidden but structures, which sum over themselves."""
         total: Any = 0.0
         for name in self._program.observed:
@@ -74,7 +73,8 @@ class Pointwise:
             wide = wide.expand([frames[i - depth].size if i - depth in frames else n for i, n in enumerate(wide.shape)])
             others = [d for d in range(-self._program.plates, 0) if d not in self._own]
             total = total + (wide.sum(others) if others else wide)
-        return {"total": total}
+        found: Tensor = total
+        return found
 
     def _enumerated(self, values: Values) -> Tensor:  # shape
         """With hidden variables of a few values each: Pyro tells all combinations, which are summed plate by plate."""
@@ -118,11 +118,12 @@ class Stepwise:
 
     def __call__(self, values: Values) -> Tensor:  # (n, rows)
         """Of some draws."""
-        return self._program.each(values, self._found)["steps"]
+        return self._program.each(values, self._found)
 
-    def _found(self, trace: Any) -> dict[str, Tensor]:
+    def _found(self, trace: Any) -> Tensor:
         site = trace.nodes[self.name]
-        return {"steps": site["fn"].posterior(site["value"]).step_log_likelihood}
+        found: Tensor = site["fn"].posterior(site["value"]).step_log_likelihood
+        return found
 
 
 def _frames(site: Any) -> frozenset[Any]:

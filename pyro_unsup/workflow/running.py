@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyro
@@ -62,7 +62,8 @@ class Program:
             for name, site in self.trace(draws.take(0, 1), alone=True).nodes.items()
             if site["type"] == "sample" and not site_is_subsample(site)
         }
-        self.plates = max((-f.dim for s in self.sites.values() for f in s["cond_indep_stack"] if f.vectorized), default=0)
+        frames = [frame for site in self.sites.values() for frame in site["cond_indep_stack"]]
+        self.plates = max((-frame.dim for frame in frames if frame.vectorized), default=0)
         given = set(draws.take(0, 1))
         self.observed = [n for n, s in self.sites.items() if s["is_observed"] and n not in given]
         self.hidden = [n for n, s in self.sites.items() if not s["is_observed"]]
@@ -104,33 +105,43 @@ class Program:
         missing = self.plates - len(self.sites[name]["fn"].batch_shape) if name in self.sites else 0
         return value.reshape(len(value), *(1,) * missing, *value.shape[1:])
 
-    def each(self, values: Values, find: Callable[[Any], dict[str, Tensor]]) -> dict[str, Tensor]:
-        """What is found in a run, for every draw: (draws, ...).
-
-        The first time, many at once are compared with one by one. A model that was not written for it may fail, or mix
-        up draws and examples without a word.
-        """
+    def runs(self, values: Values) -> Iterator[tuple[int, int, Any]]:
+        """Runs with these draws: the first and the last draw of each, and its trace."""
         n = len(next(iter(values.values()), [0]))
         if n > 1 and self._at_once is None:
-            self._at_once = self._agrees(values, find)
+            self._at_once = self._agrees(values)
         if n > 1 and self._at_once:
-            return find(self.trace(values, alone=False))
-        return self._one_by_one(values, find, range(n))
+            yield 0, n, self.trace(values, alone=False)
+            return
+        for i in range(n):
+            yield i, i + 1, self.trace({name: x[i : i + 1] for name, x in values.items()}, alone=True)
+
+    def each(self, values: Values, find: Callable[[Any], Tensor]) -> Tensor:
+        """What is found in a run, for every draw: (draws, ...)."""
+        found = [find(trace) if last - first > 1 else find(trace)[None] for first, last, trace in self.runs(values)]
+        return found[0] if len(found) == 1 else torch.cat(found)
 
     _at_once: bool | None = None
 
-    def _one_by_one(self, values: Values, find: Callable[[Any], dict[str, Tensor]], which: Any) -> dict[str, Tensor]:
-        found = [find(self.trace({name: x[i : i + 1] for name, x in values.items()}, alone=True)) for i in which]
-        return {name: torch.stack([one[name] for one in found]) for name in found[0]}
+    def _agrees(self, values: Values) -> bool:
+        """Whether the log-probabilities of many draws at once are those of one by one.
 
-    def _agrees(self, values: Values, find: Callable[[Any], dict[str, Tensor]]) -> bool:
+        A model that was not written for it may fail, or mix up draws and examples without a word.
+        """
         few = {name: torch.cat([x[:1], x[-1:]]) for name, x in values.items()}
-        expected = self._one_by_one(few, find, range(2))
+        alone = [self.trace({name: x[i : i + 1] for name, x in few.items()}, alone=True) for i in range(2)]
         try:
-            found = find(self.trace(few, alone=False))
+            both = self.trace(few, alone=False)
+            for name in self.observed:
+                expected = torch.stack([_log_prob(trace.nodes[name]) for trace in alone])
+                found = _log_prob(both.nodes[name])
+                if found.numel() != expected.numel() or not torch.allclose(found.reshape(expected.shape), expected):
+                    return False
         except REFUSALS:
             return False
-        return all(
-            found[name].shape == x.shape and torch.allclose(found[name].double(), x.double(), equal_nan=True)
-            for name, x in expected.items()
-        )
+        return True
+
+
+def _log_prob(site: Any) -> Tensor:
+    found: Tensor = site["fn"].log_prob(site["value"]).double()
+    return found
