@@ -8,9 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .choice import choose
 from .limits import FAST
-from .ring import MAX, longest_of
+from .ring import longest_of
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
@@ -79,6 +78,19 @@ def draw_pass(
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
+def _largest(one, other):  # (K,) each
+    """The largest sum of two weights, and the first place where it is."""
+    top = -np.inf
+    for b in range(len(one)):
+        both = one[b] + other[b]
+        top = both if both > top else top
+    for b in range(len(one)):
+        if one[b] + other[b] == top:
+            return top, b
+    return top, 0
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
 def best_dense_pass(
     start,  # (K,) logs
     trans,  # (K, K)
@@ -92,33 +104,39 @@ def best_dense_pass(
 ):
     K = len(start)
     ahead = np.empty((longest_of(offsets, todo), K))
-    terms = np.empty(K)
     for s in todo:
         begin, T = offsets[s], offsets[s + 1] - offsets[s]
         if T == 0:
             continue
-        top = -np.inf
+        top, chosen = -np.inf, 0
         for t in range(T):
             new, row = ahead[t], emit[words[begin + t]]
             if t == 0:
                 for c in range(K):
                     new[c] = start[c]
             else:
-                # No pointers back: a choice made again for the states of the best path alone costs less. Two rows at a
-                # time, as half of the work is to read and write the new message.
+                # No pointers back: a choice made again for the states of the best path alone costs less. Four rows at a
+                # time, as much of the work is to read and write the new message.
                 old = ahead[t - 1]
                 for c in range(K):
                     new[c] = -np.inf
-                for b in range(0, K - 1, 2):
-                    one, two, edges, others = old[b], old[b + 1], trans[b], trans[b + 1]
+                whole = K - K % 4
+                for b in range(0, whole, 4):
+                    b0, b1, b2, b3 = old[b], old[b + 1], old[b + 2], old[b + 3]
+                    e0, e1, e2, e3 = trans[b], trans[b + 1], trans[b + 2], trans[b + 3]
                     for c in range(K):
-                        first, second = one + edges[c], two + others[c]
-                        step = first if first > second else second
-                        new[c] = step if step > new[c] else new[c]
-                if K % 2 == 1:
-                    one, edges = old[K - 1], trans[K - 1]
+                        best, step = new[c], b0 + e0[c]
+                        best = step if step > best else best
+                        step = b1 + e1[c]
+                        best = step if step > best else best
+                        step = b2 + e2[c]
+                        best = step if step > best else best
+                        step = b3 + e3[c]
+                        new[c] = step if step > best else best
+                for b in range(whole, K):
+                    mass, edges = old[b], trans[b]
                     for c in range(K):
-                        step = one + edges[c]
+                        step = mass + edges[c]
                         new[c] = step if step > new[c] else new[c]
             top = -np.inf
             for c in range(K):
@@ -129,17 +147,11 @@ def best_dense_pass(
             for c in range(K):
                 new[c] -= top  # which saves digits
         if top > -np.inf:
-            for b in range(K):
-                terms[b] = stop[b] + ahead[T - 1, b]
-            top = terms.max()
+            top, chosen = _largest(ahead[T - 1], stop)
         if not top > -np.inf:
             states[begin : begin + T] = -1
             continue
-        chosen = choose(MAX, terms, 0.0)
         for t in range(T - 1, -1, -1):
             states[begin + t] = chosen
             if t > 0:
-                old, edges = ahead[t - 1], onward[chosen]
-                for b in range(K):
-                    terms[b] = old[b] + edges[b]
-                chosen = choose(MAX, terms, 0.0)
+                _, chosen = _largest(ahead[t - 1], onward[chosen])

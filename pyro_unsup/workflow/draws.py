@@ -171,7 +171,7 @@ def _of_arrays(found: Mapping[str, Any], model: Callable[..., Any], args: tuple[
     flat = {name: x.reshape(chains * size, *x.shape[2:]) for name, x in found.items()}
 
     def take(first: int, last: int) -> Values:
-        values = {name: torch.as_tensor(np.ascontiguousarray(x[first:last])) for name, x in flat.items()}
+        values = {name: torch.from_numpy(np.array(x[first:last])) for name, x in flat.items()}
         return {name: _as_table(tables[name], x) if name in tables else x for name, x in values.items()}
 
     numbers = sum(int(np.prod(x.shape[1:])) for x in flat.values())

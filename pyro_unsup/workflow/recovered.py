@@ -81,7 +81,9 @@ class Site:
         if "co_assignment" in wanted:
             self._prepare_pairs(fn, shape, units, own[0])
         #: How many numbers are held for a draw.
-        self.numbers = 4 * int(np.prod(shape)) + 3 * int(np.prod(parts)) + fn.sizes.get("K", 1) * len(fn.rows.owner)
+        self.numbers = 4 * int(np.prod(shape)) + 3 * int(np.prod(parts))
+        if {"log_prob", "entropy"} & set(wanted):  # which go by the potentials of all parts
+            self.numbers += 6 * posterior.marginals.numel()
 
     def _named(self, places: list[str], shape: tuple[int, ...], example: str) -> list[str]:
         names = [example if place == "example" else f"{self._start}{place}" for place in places]

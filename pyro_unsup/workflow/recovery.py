@@ -77,7 +77,7 @@ def recover(
     program = Program(source)
     if not program.structured:
         raise UnsupError(
-            "recover is for structured sites, and the model has none: for enumerated variables use Pyro's infer_discrete"
+            "recover is for structured sites, and the model has none: enumerated variables have Pyro's infer_discrete"
         )
     several = len(program.structured) > 1
     sites = [Site(program, name, wanted, units, f"{name}_" if several else "", limit) for name in program.structured]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pyro
 import torch
 from pyro import poutine
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from ..distributions import Structure
 from ..errors import UnsupError
+from ..kernels.threads import in_parts
 from ..results.fit import _Known
 from ..tables import Declaration, take
 from .draws import Draws, Values
@@ -37,7 +39,7 @@ class _Answers(Messenger):
         declaration: Declaration = msg["args"][0]
         if declaration.name not in self._values:
             return
-        weights = take(self._values[declaration.name], declaration.touched).double().log()
+        weights = _logs(take(self._values[declaration.name], declaration.touched))
         if self._plates is not None:
             weights = weights.reshape(len(weights), *(1,) * self._plates, *weights.shape[1:])
         msg["value"] = weights
@@ -140,6 +142,16 @@ class Program:
         except REFUSALS:
             return False
         return True
+
+
+def _logs(theta: Tensor) -> Tensor:
+    """Logs of probabilities in double precision, on all cores: of many draws they take a good part of the time."""
+    from ..kernels.exp_log import logs  # numba loads when it is first needed
+
+    flat = theta.detach().cpu().contiguous().numpy().reshape(-1)
+    found = np.empty(len(flat))
+    in_parts(lambda first, last: logs(flat[first:last], found[first:last]), len(flat))
+    return torch.from_numpy(found).reshape(theta.shape)
 
 
 def _log_prob(site: Any) -> Tensor:
