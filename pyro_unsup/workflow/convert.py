@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from pyro.infer import MCMC
 
 from ..errors import UnsupError
@@ -35,6 +36,7 @@ GROUPS = (
 LIMIT = 2e9
 
 
+@torch.random.fork_rng(devices=[])  # type: ignore[untyped-decorator]
 def to_arviz(
     result: Any,
     *data: Any,
@@ -111,6 +113,7 @@ def to_arviz(
     return as_arviz({name: found[name] for name in wanted if found.get(name) is not None})
 
 
+@torch.random.fork_rng(devices=[])  # type: ignore[untyped-decorator]
 def prior_predictive(
     model: Callable[..., Any],
     *data: Any,

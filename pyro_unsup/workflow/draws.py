@@ -182,13 +182,11 @@ def _as_table(declaration: Declaration, values: Tensor) -> Tensor:  # (n, *layou
     layout = declaration.layout
     if values.shape[1:] == layout.shape:
         return values
-    try:
+    if layout.support is not None and values.shape[1:] == (int(layout.support.sum()),):
         return to_table(layout, values)
-    except (RuntimeError, IndexError):
-        raise UnsupError(
-            f"draws of table '{declaration.name}' must have shape {tuple(layout.shape)}, actual "
-            f"{tuple(values.shape[1:])}"
-        ) from None
+    raise UnsupError(
+        f"draws of table '{declaration.name}' must have shape {tuple(layout.shape)}, actual {tuple(values.shape[1:])}"
+    )
 
 
 def _of_guide(guide: Any, model: Callable[..., Any], args: tuple[Any, ...], draws: int, seed: int) -> Draws:

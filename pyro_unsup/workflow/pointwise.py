@@ -80,10 +80,11 @@ class Pointwise:
         """With hidden variables of a few values each: Pyro tells all combinations, which are summed plate by plate."""
         program = self._program
         trace = program.enumerated(values)
-        tree: OrderedDict[frozenset[Any], list[Tensor]] = OrderedDict()
+        tree: OrderedDict[frozenset[str], list[Tensor]] = OrderedDict()
         for name in (*program.hidden, *program.observed):
             site = trace.nodes[name]
-            tree.setdefault(_frames(site), []).append(site["packed"]["log_prob"])
+            around = frozenset(trace.plate_to_symbol[frame.name] for frame in _frames(site))
+            tree.setdefault(around, []).append(site["packed"]["log_prob"])
         plates = set(trace.plate_to_symbol.values())
         sums = {d for terms in tree.values() for x in terms for d in x._pyro_dims} - plates  # type: ignore[attr-defined]
         total = torch.zeros(self.shape, dtype=torch.float64)

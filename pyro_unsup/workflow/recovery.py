@@ -16,6 +16,7 @@ from .recovered import WAYS, Site
 from .running import Program
 
 
+@torch.random.fork_rng(devices=[])  # type: ignore[untyped-decorator]
 def recover(
     posterior: Any,
     model: Callable[..., Any] | None,
@@ -81,10 +82,10 @@ def recover(
         )
     several = len(program.structured) > 1
     sites = [Site(program, name, wanted, units, f"{name}_" if several else "", limit) for name in program.structured]
-    generator = torch.Generator().manual_seed(seed)
+    generators = [torch.Generator().manual_seed(seed + i) for i, _ in enumerate(sites)]
     for first, _, values in Walk(source, sum(site.numbers for site in sites), "recover", progress):
         for start, end, trace in program.runs(values):
-            for site in sites:
+            for site, generator in zip(sites, generators, strict=True):
                 site.add(trace.nodes[site.name], first + start, first + end, generator)
     each: dict[str, Any] = {}
     mean: dict[str, Any] = {}
