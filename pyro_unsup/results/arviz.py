@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import UnsupError
-from ..tables import Declaration
+from ..tables import Axis, Declaration
 from .fit_draws import FitDraws
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def table_dims(tables: Mapping[str, Declaration]) -> tuple[dict[str, list[str]],
     """What the dimensions of tables are called, ``emission_tag``, and the labels along them.
 
     Each table has its own, for axes of one name may differ in length (tags that may follow, and the end beside them).
-    A ragged table has one dimension, ``translation_cell``, with the labels of its row and its outcome beside it.
+    A ragged table has one dimension, ``translation_cell``, with labels of the row and the outcome, ``the / das``.
     """
     dims: dict[str, list[str]] = {}
     coords: dict[str, Labels] = {}
@@ -109,18 +109,21 @@ def table_dims(tables: Mapping[str, Declaration]) -> tuple[dict[str, list[str]],
             dims[name] = [f"{name}_cell"]
             if axes is None or declaration.layout.shape.numel() > LABELLED:
                 continue
-            for axis in axes:
-                each = np.empty(len(axis.labels), object)
-                each[:] = [str(label) for label in axis.labels]
-                cells = axis.cells
-                placed = np.repeat(each, np.asarray(lengths)) if cells is None else each[np.asarray(cells)]
-                coords[f"{name}_{axis.name}"] = (f"{name}_cell", placed.astype(str))
+            each = [_placed(axis, lengths) for axis in axes]
+            coords[f"{name}_cell"] = [" / ".join(labels) for labels in zip(*each, strict=True)]
         elif axes is not None:
             dims[name] = [f"{name}_{axis.name}" for axis in axes]
             for axis, dim in zip(axes, dims[name], strict=True):
                 labels = list(axis.labels)
                 coords[dim] = labels if all(isinstance(x, int) for x in labels) else [str(x) for x in labels]
     return dims, coords
+
+
+def _placed(axis: Axis, lengths: Any) -> list[str]:
+    """The label of an axis at every cell of a ragged table."""
+    labels = [str(label) for label in axis.labels]
+    places = np.repeat(np.arange(len(labels)), np.asarray(lengths)) if axis.cells is None else np.asarray(axis.cells)
+    return [labels[k] for k in places.tolist()]
 
 
 def check_draws(draws: Any) -> None:
