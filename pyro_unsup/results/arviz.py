@@ -83,11 +83,10 @@ def as_arviz(groups: Mapping[str, xarray.Dataset]) -> Any:
 
 def group_of(data: Any, name: str) -> xarray.Dataset | None:
     """A group of an ArviZ object of any version; None if it does not have it."""
-    children = data.children if hasattr(data, "children") else data.groups()
-    if name not in children:
+    if name not in (data.children if hasattr(data, "children") else data.groups()):
         return None
-    found = data[name]
-    return found.to_dataset() if hasattr(found, "to_dataset") and not hasattr(found, "data_vars") else found
+    group: xarray.Dataset = data[name].to_dataset() if hasattr(data, "children") else data[name]
+    return group
 
 
 def is_arviz(data: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from ..results.sample_statistics import posterior as sampled
 from ..results.sample_statistics import training as sweeps
 from . import groups as make
 from .draws import Draws, draws_of
-from .predictive import lengths_only, prior_draws
+from .predictive import can_draw, prior_draws
 from .running import Program
 
 GROUPS = (
@@ -32,11 +33,12 @@ GROUPS = (
     "constant_data",
     "training",
 )
+WITHOUT_DATA = ("posterior", "sample_stats", "training")
 #: Bytes that a group may take if nobody says.
 LIMIT = 2e9
 
 
-@torch.random.fork_rng(devices=[])  # type: ignore[untyped-decorator]
+@torch.random.fork_rng(devices=[])
 def to_arviz(
     result: Any,
     *data: Any,
@@ -86,34 +88,34 @@ def to_arviz(
     check_draws(draws)
     if not data and isinstance(result, MCMC):
         data = tuple(result._args or ())
-    wanted = [name for name in GROUPS if name in chosen] if chosen is not None else _default(data)
-    source = _source(result, data, model, draws, seed, wanted)
-    program = Program(source) if source is not None and data else None
-    found: dict[str, Any] = {}
-    for name in wanted:
-        if name not in ("posterior", "sample_stats", "training") and program is None:
-            raise UnsupError(f"the group {name} needs the data: to_arviz(result, data, ...)")
-        if name == "posterior":
-            found[name] = _posterior(result, source, limit)
-        elif name == "sample_stats":
-            found[name] = _statistics(result, source)
-        elif name == "training":
-            found[name] = _training(result)
-        elif name == "log_likelihood":
-            found[name] = make.log_likelihood(program, steps, limit, progress)  # type: ignore[arg-type]
-        elif name == "posterior_predictive":
-            if chosen is not None or _can_draw(program):
-                found[name] = make.predictive(program, name, limit, progress, seed)  # type: ignore[arg-type]
-        elif name == "observed_data":
-            found[name] = make.observed_data(program)  # type: ignore[arg-type]
-        elif name == "constant_data":
-            found[name] = make.constant_data(program)  # type: ignore[arg-type]
-    if source is not None and {"prior", "prior_predictive"} & set(wanted):
-        found |= _prior(source, wanted, prior_size, seed, limit, progress)
-    return as_arviz({name: found[name] for name in wanted if found.get(name) is not None})
+    wanted = _default(data) if chosen is None else [name for name in GROUPS if name in chosen]
+    if not data and (lacking := [name for name in wanted if name not in WITHOUT_DATA]):
+        raise UnsupError(f"the group {lacking[0]} needs the data: to_arviz(result, data, ...)")
+    source = _source(result, data, model, draws, seed)
+    known: dict[str, Callable[[], Any]] = {
+        "posterior": lambda: _posterior(result, source, limit),
+        "sample_stats": lambda: _statistics(result, source),
+        "training": lambda: _training(result),
+    }
+    if data:
+        assert source is not None
+        program = Program(source)
+        if chosen is None and not can_draw(program):
+            wanted.remove("posterior_predictive")
+        prior = cache(lambda: prior_draws(source.model, source.args, prior_size, seed))
+        known |= {
+            "log_likelihood": lambda: make.log_likelihood(program, steps, limit, progress),
+            "posterior_predictive": lambda: make.predictive(program, "posterior_predictive", limit, progress, seed),
+            "prior": lambda: make.posterior(prior(), None, limit),
+            "prior_predictive": lambda: make.predictive(Program(prior()), "prior_predictive", limit, progress, seed),
+            "observed_data": lambda: make.observed_data(program),
+            "constant_data": lambda: make.constant_data(program),
+        }
+    found = {name: known[name]() for name in wanted}
+    return as_arviz({name: group for name, group in found.items() if group is not None})
 
 
-@torch.random.fork_rng(devices=[])  # type: ignore[untyped-decorator]
+@torch.random.fork_rng(devices=[])
 def prior_predictive(
     model: Callable[..., Any],
     *data: Any,
@@ -139,7 +141,6 @@ def prior_predictive(
     check_draws(draws)
     if not data:
         raise UnsupError("prior_predictive needs the data: they tell how much to draw")
-    wanted = ["prior", "prior_predictive", "observed_data", "constant_data"]
     source = prior_draws(model, data, draws, seed)
     program = Program(source)
     found = {
@@ -148,7 +149,7 @@ def prior_predictive(
         "observed_data": make.observed_data(program),
         "constant_data": make.constant_data(program),
     }
-    return as_arviz({name: found[name] for name in wanted})
+    return as_arviz({name: group for name, group in found.items() if group is not None})
 
 
 def _chosen(groups: Sequence[str] | str | None) -> set[str] | None:
@@ -161,32 +162,18 @@ def _chosen(groups: Sequence[str] | str | None) -> set[str] | None:
 
 
 def _default(data: tuple[Any, ...]) -> list[str]:
-    left_out = {"prior", "prior_predictive"} if data else set(GROUPS) - {"posterior", "sample_stats", "training"}
-    return [name for name in GROUPS if name not in left_out]
+    return [name for name in GROUPS if not name.startswith("prior") and (data or name in WITHOUT_DATA)]
 
 
 def _source(
-    result: Any,
-    data: tuple[Any, ...],
-    model: Callable[..., Any] | None,
-    draws: int | None,
-    seed: int,
-    wanted: Sequence[str],
+    result: Any, data: tuple[Any, ...], model: Callable[..., Any] | None, draws: int | None, seed: int
 ) -> Draws | None:
-    """Draws of the model's sites; None if they cannot be had without data, and need not."""
+    """Draws of the model's sites; None if they cannot be had without data."""
     if isinstance(result, Samples) and not data:
         return None
     if isinstance(result, Fit) and not data and not FitDraws(result, (), {}, draws, seed).tables:
         return None
     return draws_of(result, data, model, draws, seed)
-
-
-def _can_draw(program: Program | None) -> bool:
-    try:
-        lengths_only(program)  # type: ignore[arg-type]
-    except UnsupError:
-        return False
-    return True
 
 
 def _posterior(result: Any, source: Draws | None, limit: float) -> Any:
@@ -218,13 +205,3 @@ def _training(result: Any) -> Any:
     if isinstance(result, Fit):
         return training(result) if result.rows else None
     return sweeps(result) if isinstance(result, Samples) else None
-
-
-def _prior(source: Draws, wanted: Sequence[str], size: int, seed: int, limit: float, progress: bool) -> dict[str, Any]:
-    drawn = prior_draws(source.model, source.args, size, seed)
-    found: dict[str, Any] = {}
-    if "prior" in wanted:
-        found["prior"] = make.posterior(drawn, None, limit)
-    if "prior_predictive" in wanted:
-        found["prior_predictive"] = make.predictive(Program(drawn), "prior_predictive", limit, progress, seed)
-    return found

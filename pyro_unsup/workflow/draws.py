@@ -134,9 +134,9 @@ def _of_labels(model: Any, args: tuple[Any, ...], labels: Any, alpha: Any, beta:
     chains, size, _ = labels.shape
     if not args:
         raise UnsupError("the tables of a collapsed sampler are drawn given its labels and the data: give the data too")
-    flat = [x.reshape(chains * size, *x.shape[2:]) for x in (labels, alpha, beta)]
+    units, rows, columns = (x.reshape(chains * size, *x.shape[2:]) for x in (labels, alpha, beta))
     tables: dict[str, Declaration] = model.declarations()
-    drawn = SampledTables(model, args[0], *flat, seed)
+    drawn = SampledTables(model, args[0], units, rows, columns, seed)
     return Draws(model, args, chains, size, tables, drawn.take, numbers=_cells(tables), labels=labels)
 
 

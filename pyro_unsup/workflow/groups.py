@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..distributions import Structure
+from ..distributions import Mixture, Structure
 from ..errors import UnsupError
 from ..results.arviz import dataset, table_dims
 from .draws import Draws, Values
@@ -52,7 +52,7 @@ class Walk:
                 bar.update(last - first)
 
 
-def check_room(group: str, numbers: int, size: int, limit: float, help_: str = "") -> None:
+def check_room(group: str, numbers: int, size: int, limit: float) -> None:
     """Raise before a group is made that would take too many bytes.
 
     :param numbers: in the group.
@@ -61,7 +61,7 @@ def check_room(group: str, numbers: int, size: int, limit: float, help_: str = "
     if numbers * size > limit:
         raise UnsupError(
             f"the group {group} would take {numbers * size / 1e9:.1f} GB, more than the limit of {limit / 1e9:.1f} GB: "
-            f"leave it out by groups=[...], have fewer draws{help_}, or raise limit="
+            "leave it out, have fewer draws, or raise limit="
         )
 
 
@@ -109,15 +109,15 @@ def observed_data(program: Program) -> xarray.Dataset:
     return dataset(seen, _row_dims(program, seen), _owners(program), lead=())
 
 
-def constant_data(program: Program) -> xarray.Dataset:
-    """How long each example is."""
+def constant_data(program: Program) -> xarray.Dataset | None:
+    """How long each example is; None if that is always the same."""
     found, dims = {}, {}
     for name in program.structured:
         fn, frames = program.sites[name]["fn"], program.sites[name]["cond_indep_stack"]
         key = "lengths" if len(program.structured) == 1 else f"{name}_lengths"
         found[key] = np.asarray(fn.rows.lengths)
         dims[key] = [frame.name for frame in frames if frame.vectorized][:1]
-    return dataset(found, dims, lead=())
+    return dataset(found, dims, lead=()) if found else None
 
 
 def _like(drawn: Tensor, seen: Array) -> Array:  # (n, *seen.shape)
@@ -146,16 +146,12 @@ def _owners(program: Program) -> dict[str, Any]:
     for name in program.structured:
         fn, value = program.sites[name]["fn"], program.sites[name]["value"]
         owner = np.asarray(fn.owner("value"))
-        if value.dim() == 2 and len(observed_values(program)[name]) != len(value):  # bags, spelled out
+        if isinstance(fn, Mixture):  # words, one by one
             owner = np.repeat(owner, np.asarray(value[:, 1]))
-        if len(owner) == len(observed_values(program)[name]):
-            found[f"{name}_example"] = (f"{name}_row", owner)
+        found[f"{name}_example"] = (f"{name}_row", owner)
     return found
 
 
 def _hidden_numbers(program: Program) -> int:
     """Of the structures of one draw: about as many as there are parts, where kernels hold them."""
     return sum(int(program.sites[name]["value"].numel()) for name in program.observed)
-
-
-Find = Callable[[Values], Tensor]

@@ -77,6 +77,15 @@ def lengths_only(program: Program) -> tuple[Any, ...] | None:
     return None, fn.rows.lengths
 
 
+def can_draw(program: Program) -> bool:
+    """Whether the model can draw new data."""
+    try:
+        lengths_only(program)
+    except UnsupError:
+        return False
+    return True
+
+
 def as_drawn(fn: Any, value: Tensor) -> Tensor:  # (*lead, rows, ...) -> (*lead, rows, ...)
     """Data in the form that both observed and drawn ones have: bags of words are words, one by one."""
     return value[..., 0] if isinstance(fn, Mixture) else value

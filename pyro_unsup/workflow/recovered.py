@@ -77,7 +77,8 @@ class Site:
         self._sum = np.zeros(parts) if "probabilities" in wanted else None
         self.dims[f"{start}probabilities"] = every
         self.coords = _owners(fn, own[0], shape) | _told(fn, site["value"], every[:1], parts)
-        self._same, self._units = None, np.zeros(0, np.int64)
+        self._same: Array | None = None
+        self._units: Array = np.zeros(0, np.int64)
         if "co_assignment" in wanted:
             self._prepare_pairs(fn, shape, units, own[0])
         #: How many numbers are held for a draw.

@@ -16,7 +16,7 @@ from .recovered import WAYS, Site
 from .running import Program
 
 
-@torch.random.fork_rng(devices=[])  # type: ignore[untyped-decorator]
+@torch.random.fork_rng(devices=[])
 def recover(
     posterior: Any,
     model: Callable[..., Any] | None,
