@@ -322,7 +322,16 @@ class CollapsedGibbs(MCMCKernel):
 
     def labels_of(self, mcmc: Any) -> tuple[Array, Array, Array]:
         """Of a run of MCMC with this kernel: labels (chains, draws, units), alpha (chains, draws, kinds of rows), beta
-        (chains, draws, K)."""
+        (chains, draws, K).
+
+        >>> import pyro_unsup as pu
+        >>> from pyro.infer import MCMC
+        >>> kernel = pu.CollapsedGibbs(pu.models.Tagger(tags=2, vocab=3))
+        >>> mcmc = MCMC(kernel, num_samples=5, warmup_steps=0, disable_progbar=True)
+        >>> mcmc.run([[0, 1, 2], [1, 1]])
+        >>> [x.shape for x in kernel.labels_of(mcmc)]
+        [(1, 5, 5), (1, 5, 2), (1, 5, 2)]
+        """
         told = mcmc.diagnostics()
         if "labels" not in told:
             raise FitError("the run has not kept its labels: use CollapsedGibbs(keep_labels=True)")

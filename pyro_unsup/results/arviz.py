@@ -139,8 +139,8 @@ def to_arviz(fit: Fit, args: Any, kwargs: Any, draws: int | None, seed: int) -> 
 
 
 def fit_posterior(drawn: FitDraws) -> xarray.Dataset:
-    """The tables of a fit as probabilities, its parameters, and the component of a mixture that a draw is of."""
-    values = {**drawn.take(0, drawn.size), **drawn.wide(drawn.fit.params)}
+    """The tables of a fit as probabilities, its parameters and hyperparameters, and the component that a draw is of."""
+    values = {**drawn.take(0, drawn.size), **drawn.wide({**drawn.fit.params, **drawn.hyperparameters})}
     if drawn.component is not None:
         values["component"] = drawn.component
     return dataset({name: np.asarray(x.detach())[None] for name, x in values.items()}, *table_dims(drawn.tables))

@@ -59,6 +59,13 @@ class FitDraws:
                 torch.manual_seed(seed)
                 self.component = torch.multinomial(shares, self.size, replacement=True)
 
+    @property
+    def hyperparameters(self) -> dict[str, Tensor]:
+        """The concentrations of priors that training has learned, by table: ``emission_concentration``."""
+        ends = ".concentration"
+        known = {key: x for key, x in self.fit.memory.items() if key.endswith(ends)}
+        return {f"{key.removesuffix(ends).split('.')[-1]}_concentration": x for key, x in known.items()}
+
     def take(self, first: int, last: int) -> dict[str, Tensor]:  # (last - first, ...) each
         """Tables and points of some draws."""
         if self._point:

@@ -64,6 +64,8 @@ def to_arviz(
     - ``observed_data``, and ``constant_data``: how long each example is.
     - ``training``: the history of training, or of the sweeps of a sampler.
 
+    Handlers around the model of a fit, such as ``temper``, are ways of training and left out here.
+
     :param result: a :class:`.Fit`; :class:`.Samples`; Pyro's ``MCMC``, with NUTS or :class:`.CollapsedGibbs`; a guide
         of SVI; or draws as an ArviZ object or as arrays (chain, draw, ...) by name.
     :param data: what the model is called with. Without them there is no likelihood, and nothing is predicted.
@@ -130,6 +132,9 @@ def prior_predictive(
 
     :param data: what the model is called with; they tell how much to draw.
     :param draws: how many data sets.
+    :param seed: the same draws come from the same seed.
+    :param limit: bytes that a group may take. One that would take more is refused before it is made.
+    :param progress: show a bar if it takes longer than two seconds.
     :return: an ArviZ object with ``prior``, ``prior_predictive``, ``observed_data`` and ``constant_data``.
 
     >>> import pyro_unsup as pu

@@ -119,7 +119,8 @@ def tables_of(model: Callable[..., Any], args: tuple[Any, ...]) -> dict[str, Dec
 def _of_fit(fit: Fit, args: tuple[Any, ...], draws: int | None, seed: int) -> Draws:
     drawn = FitDraws(fit, args, {}, draws, seed)
     numbers = sum(x.numel() for x in (*fit.weights.values(), *fit.points.values()))
-    extra = {} if drawn.component is None else {"component": np.asarray(drawn.component)[None]}
+    known = drawn.wide(drawn.hyperparameters) | ({} if drawn.component is None else {"component": drawn.component})
+    extra = {name: np.asarray(x)[None] for name, x in known.items()}
     return Draws(bare(fit.model), args, 1, drawn.size, drawn.tables, drawn.take, fit.params, numbers, extra=extra)
 
 

@@ -57,6 +57,7 @@ def recover(
     :param draws: from a fit or a guide, how many.
     :param seed: the same draws come from the same seed.
     :param limit: bytes that a result may take. What would take more is refused before it is made.
+    :param progress: show a bar if it takes longer than two seconds.
     :return: an ArviZ object.
 
     >>> import pyro_unsup as pu

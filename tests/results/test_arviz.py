@@ -251,3 +251,11 @@ def test_draws_do_not_depend_on_how_many_are_made_at_a_time(monkeypatch: pytest.
     for name, x in few.take(0, 10).items():
         torch.testing.assert_close(torch.cat([few.take(i, i + 1)[name] for i in range(10)]), x, rtol=0, atol=0)
         assert len(x.unique(dim=0)) == 10
+
+
+def test_learned_concentrations_are_hyperparameters() -> None:
+    fit = uncertain(pu.EmpiricalDirichlet())
+    for found in (fit.to_arviz(draws=3), pu.to_arviz(fit, DATA, draws=3)):
+        for table in fit.weights:
+            values = found["posterior"][f"{table}_concentration"].values
+            np.testing.assert_allclose(values, np.full((1, 3), fit.memory[f"{table}.concentration"]))
