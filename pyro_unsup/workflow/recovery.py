@@ -11,6 +11,7 @@ from ..errors import UnsupError
 from ..results.arviz import as_arviz, dataset
 from .convert import LIMIT
 from .draws import draws_of
+from .enumerated import Enumerated
 from .groups import Walk
 from .recovered import WAYS, Site
 from .running import Program
@@ -46,7 +47,9 @@ def recover(
       ``"co_assignment"``, or relabel the draws first.)
     - ``"co_assignment"``: the probability that two positions, or two documents, have the same label.
 
-    Draws go through the compiled kernels, as many at a time as fit into about a hundred megabytes.
+    Draws go through the compiled kernels, as many at a time as fit into about a hundred megabytes. Enumerated variables
+    of a model of your own go through Pyro's enumeration, draw by draw: ``"sample"`` and ``"mode"`` of all together,
+    ``"marginals"`` and ``"probabilities"`` of each.
 
     :param posterior: a :class:`.Fit`, :class:`.Samples`, Pyro's ``MCMC``, a guide, an ArviZ object, or arrays
         (chain, draw, ...) by name.
@@ -77,17 +80,13 @@ def recover(
         raise UnsupError("recover needs the data whose structure is to be recovered")
     source = draws_of(posterior, data, model, draws, seed)
     program = Program(source)
-    if not program.structured:
-        raise UnsupError(
-            "recover is for structured sites, and the model has none: enumerated variables have Pyro's infer_discrete"
-        )
-    several = len(program.structured) > 1
-    sites = [Site(program, name, wanted, units, f"{name}_" if several else "", limit) for name in program.structured]
-    generators = [torch.Generator().manual_seed(seed + i) for i, _ in enumerate(sites)]
-    for first, _, values in Walk(source, sum(site.numbers for site in sites), "recover", progress):
-        for start, end, trace in program.runs(values):
-            for site, generator in zip(sites, generators, strict=True):
-                site.add(trace.nodes[site.name], first + start, first + end, generator)
+    sites: list[Any]
+    if program.structured:
+        sites = _structures(program, wanted, units, seed, limit, progress)
+    elif program.hidden:
+        sites = [_enumerated(program, wanted, seed, limit, progress)]
+    else:
+        raise UnsupError("the model has neither a structured site nor an enumerated variable: nothing is hidden")
     each: dict[str, Any] = {}
     mean: dict[str, Any] = {}
     dims: dict[str, list[str]] = {}
@@ -101,3 +100,25 @@ def recover(
     if mean:
         groups["recovered_mean"] = dataset(mean, dims, coords, lead=())
     return as_arviz(groups)
+
+
+def _structures(
+    program: Program, wanted: Sequence[str], units: Any, seed: int, limit: float, progress: bool
+) -> list[Site]:
+    several = len(program.structured) > 1
+    sites = [Site(program, name, wanted, units, f"{name}_" if several else "", limit) for name in program.structured]
+    generators = [torch.Generator().manual_seed(seed + i) for i, _ in enumerate(sites)]
+    for first, _, values in Walk(program.draws, sum(site.numbers for site in sites), "recover", progress):
+        for start, end, trace in program.runs(values):
+            for site, generator in zip(sites, generators, strict=True):
+                site.add(trace.nodes[site.name], first + start, first + end, generator)
+    return sites
+
+
+def _enumerated(program: Program, wanted: Sequence[str], seed: int, limit: float, progress: bool) -> Enumerated:
+    found = Enumerated(program, wanted, limit)
+    torch.manual_seed(seed)
+    for first, last, values in Walk(program.draws, 0, "recover", progress):
+        for i in range(last - first):
+            found.add({name: x[i : i + 1] for name, x in values.items()}, first + i)
+    return found

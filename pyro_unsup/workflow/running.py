@@ -85,12 +85,17 @@ class Program:
 
     def enumerated(self, values: Values) -> Any:
         """A run with one draw, in which hidden variables take all their values. Log-probabilities are computed."""
-        model = config_enumerate(self._answered(values, alone=True))
+        model = poutine.enum(self.enumerable(values), first_available_dim=-1 - self.plates)
         with torch.no_grad(), poutine.block():
-            trace = poutine.trace(poutine.enum(model, first_available_dim=-1 - self.plates)).get_trace(*self.args)
+            trace = poutine.trace(model).get_trace(*self.args)
             trace.compute_log_prob()
             trace.pack_tensors()
         return trace
+
+    def enumerable(self, values: Values) -> Callable[..., Any]:
+        """The model with one draw put in, its hidden variables marked for enumeration."""
+        marked: Callable[..., Any] = config_enumerate(self._answered(values, alone=True))
+        return marked
 
     def _answered(self, values: Values, alone: bool) -> Callable[..., Any]:
         tables = {name: x[0] if alone else x for name, x in values.items() if name in self.draws.tables}

@@ -7,6 +7,8 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import pyro
+import pyro.distributions as dist
 import pytest
 import scipy.stats
 import torch
@@ -30,7 +32,7 @@ SMALL: dict[str, tuple[Any, tuple[Any, ...]]] = {
 }  # fmt: skip
 SMALL["agreeing aligner"] = (lambda: pu.models.Aligner.of(BITEXT), (BITEXT.select([0]),))
 LABELS = ("bigram tagger", "trigram tagger", "clusterer", "HMM, Poisson", "HMM, normal")
-EACH = 600
+EACH = 300
 
 
 @cache
@@ -222,8 +224,46 @@ def test_what_cannot_be_recovered_is_refused() -> None:
     with pytest.raises(pu.UnsupError, match="co_assignment is of labels; arcs are none: ask for probabilities"):
         pu.recover(fit(trees.make(), trees.data), None, *trees.data, how="co_assignment")
     own = MODELS["own, tables only"]
-    with pytest.raises(pu.UnsupError, match="recover is for structured sites, and the model has none"):
-        pu.recover(fit(own.make(), own.data), None, *own.data)
+    with pytest.raises(pu.UnsupError, match="of enumerated variables there is no 'mbr': expected some of sample, mode"):
+        pu.recover(fit(own.make(), own.data), None, *own.data, how="mbr")
+    draws = {"level": np.zeros((1, 2))}
+    with pytest.raises(pu.UnsupError, match="nothing is hidden"):
+        pu.recover(draws, plain, torch.zeros(3))
+
+
+def plain(x: torch.Tensor) -> None:
+    """A model in which nothing is hidden but a number."""
+    level = pyro.sample("level", dist.Normal(0.0, 1.0))
+    with pyro.plate("data", len(x)):
+        pyro.sample("x", dist.Normal(level, 1.0), obs=x)
+
+
+def test_enumerated_variables_of_ones_own() -> None:
+    """Town and mood of every person, against all combinations written out."""
+    model = MODELS["own, tables only"]
+    (answers,) = model.data
+    two = draws_of(fit(model.make(), model.data, iterations=1), model.data, None, 2, 0).take(0, 2)
+    each = 120
+    draws = {name: np.tile(np.asarray(x), (each, *(1,) * (x.dim() - 1)))[None] for name, x in two.items()}
+    found = pu.recover(draws, model.make(), answers, how=["sample", "mode", "marginals", "probabilities"])
+    for which in range(2):
+        town, mood, first, second = (two[name][which] for name in ("town", "mood", "first", "second"))
+        joint = town[:, None] * mood * first[:, answers[:, 0]].T[:, None] * second[:, answers[:, 1]].T[:, :, None]
+        exact = (joint / joint.sum((1, 2), keepdim=True)).numpy()  # (people, towns, moods)
+        home, feels = (found["recovered"][f"{name}_sample"].values[0, which::2] for name in ("home", "feels"))
+        for person in range(len(answers)):
+            seen = np.zeros((2, 3))
+            np.add.at(seen, (home[:, person], feels[:, person]), 1)
+            assert scipy.stats.chisquare(seen.ravel(), each * exact[person].ravel()).pvalue > 1e-5
+            best = np.unravel_index(exact[person].argmax(), (2, 3))
+            modes = [found["recovered"][f"{name}_mode"].values[0, which, person] for name in ("home", "feels")]
+            assert exact[person][tuple(modes)] == pytest.approx(exact[person][best])
+        np.testing.assert_allclose(found["recovered"]["home_marginals"].values[0, which], exact.sum(2), rtol=1e-6)
+        np.testing.assert_allclose(found["recovered"]["feels_marginals"].values[0, which], exact.sum(1), rtol=1e-6)
+    mean = found["recovered"]["feels_marginals"].values[0].mean(0)
+    np.testing.assert_allclose(found["recovered_mean"]["feels_probabilities"].values, mean, rtol=1e-9)
+    assert found["recovered"]["home_sample"].dims == ("chain", "draw", "people")
+    assert found["recovered"]["home_sample"].dtype.kind == "i"
 
 
 def test_all_pairs_of_many_places_are_not_compared_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
