@@ -81,7 +81,7 @@ def log_likelihood(program: Program, steps: bool, limit: float, progress: bool) 
     draws, size = program.draws, int(np.prod(find.shape))
     check_room("log_likelihood", draws.total * size, 8, limit)
     found = np.empty((draws.total, *find.shape))
-    walk = Walk(draws, size + _hidden_numbers(program), "log likelihood", progress)
+    walk = Walk(draws, size + hidden_numbers(program), "log likelihood", progress)
     for first, last, values in walk:
         found[first:last] = find(values)
     return dataset({find.name: draws.by_chain(found)}, {find.name: find.dims}, _owners(program))
@@ -93,7 +93,7 @@ def predictive(program: Program, group: str, limit: float, progress: bool, seed:
     draws, seen = program.draws, observed_values(program)
     check_room(group, draws.total * sum(x.size for x in seen.values()), 8, limit)
     pieces: dict[str, list[Array]] = {name: [] for name in draw.names}
-    rows = sum(x.size for x in seen.values()) + _hidden_numbers(program)
+    rows = sum(x.size for x in seen.values()) + hidden_numbers(program)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         for _, _, values in Walk(draws, rows, group.replace("_", " "), progress):
@@ -152,6 +152,12 @@ def _owners(program: Program) -> dict[str, Any]:
     return found
 
 
-def _hidden_numbers(program: Program) -> int:
-    """Of the structures of one draw: about as many as there are parts, where kernels hold them."""
-    return sum(int(program.sites[name]["value"].numel()) for name in program.observed)
+def hidden_numbers(program: Program) -> int:
+    """Numbers that a run makes for one draw, besides its tables: of series, the density of every observation."""
+    total = 0
+    for name in program.observed:
+        fn, value = program.sites[name]["fn"], program.sites[name]["value"]
+        total += int(value.numel())
+        if getattr(fn, "density", None) is not None:
+            total += 3 * len(fn.rows.owner) * fn.sizes["K"]
+    return total

@@ -12,7 +12,7 @@ from ..results.arviz import as_arviz, dataset
 from .convert import LIMIT
 from .draws import draws_of
 from .enumerated import Enumerated
-from .groups import Walk
+from .groups import Walk, hidden_numbers
 from .recovered import WAYS, Site
 from .running import Program
 
@@ -108,7 +108,8 @@ def _structures(
     several = len(program.structured) > 1
     sites = [Site(program, name, wanted, units, f"{name}_" if several else "", limit) for name in program.structured]
     generators = [torch.Generator().manual_seed(seed + i) for i, _ in enumerate(sites)]
-    for first, _, values in Walk(program.draws, sum(site.numbers for site in sites), "recover", progress):
+    numbers = hidden_numbers(program) + sum(site.numbers for site in sites)
+    for first, _, values in Walk(program.draws, numbers, "recover", progress):
         for start, end, trace in program.runs(values):
             for site, generator in zip(sites, generators, strict=True):
                 site.add(trace.nodes[site.name], first + start, first + end, generator)

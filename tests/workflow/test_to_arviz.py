@@ -18,6 +18,8 @@ from torch import Tensor
 import pyro_unsup as pu
 from pyro_unsup.results.arviz import group_of
 from pyro_unsup.workflow import groups as made
+from pyro_unsup.workflow.draws import draws_of
+from pyro_unsup.workflow.running import Program
 from tests.matrix.models import COUNTS, LETTERS, MODELS, TAGS, WORDS, Model
 
 from .cases import LATER, NORMAL, WITH_PRIOR, arviz_at_work, fit, mcmc, structured
@@ -224,6 +226,19 @@ def test_what_would_be_too_large_is_refused_before_it_is_made() -> None:
         pu.to_arviz(learned, WORDS, draws=50, limit=1000, groups=["posterior_predictive"])
     with pytest.raises(pu.UnsupError, match=r"the group recovered \(its 'mode'\) would take"):
         pu.recover(learned, None, WORDS, draws=50, limit=100, how="mode")
+
+
+def test_draws_are_held_a_few_at_a_time() -> None:
+    """However long the data are, no more than so many bytes of tables and densities."""
+    series = torch.randn(20_000, dtype=torch.float64)
+    model = pu.models.HMM(3, "normal", init={"loc": [-1.0, 0.0, 1.0], "scale": [1.0, 1.0, 1.0]})
+    draws = {"start": np.full((1, 900, 3), 1 / 3), "transition": np.full((1, 900, 3, 3), 1 / 3)}
+    program = Program(draws_of(draws, (series,), model, None, 0))
+    walk = made.Walk(program.draws, made.hidden_numbers(program), "", False)
+    assert walk.at_a_time * 8 * 3 * 3 * len(series) < made.AT_A_TIME < (walk.at_a_time + 1) * 8 * 4 * 3 * len(series)
+    sizes = [last - first for first, last, _ in walk]
+    assert sum(sizes) == 900
+    assert max(sizes) == walk.at_a_time
 
 
 # -- other results
