@@ -148,7 +148,10 @@ def _owners(program: Program) -> dict[str, Any]:
         owner = np.asarray(fn.owner("value"))
         if isinstance(fn, Mixture):  # words, one by one
             owner = np.repeat(owner, np.asarray(value[:, 1]))
-        found[f"{name}_example"] = (f"{name}_row", owner)
+        if len(owner) == (
+            int(value[:, 1].sum()) if isinstance(fn, Mixture) else len(value)
+        ):  # padded ones are two axes
+            found[f"{name}_example"] = (f"{name}_row", owner)
     return found
 
 

@@ -57,8 +57,9 @@ class Site:
         plates = [str(frame.name) for frame in site["cond_indep_stack"] if frame.vectorized]
         example = plates[-1] if plates else "example"
         place, kinds = PLACES.get(fn.part, ("place", ["part"]))
-        own = self._named([place], shape, example)
-        every = self._named(kinds, parts, example)
+        before = [] if getattr(fn, "is_flat", True) else ["example"]  # padded data have an axis of examples
+        own = self._named([*before, place], shape, example)
+        every = self._named([*before, *kinds], parts, example)
         self.found: dict[str, Array] = {}
         self.dims: dict[str, list[str]] = {}
         largest = fn.sizes.get("K", 1) if fn.part in ("states", "clusters", "stretches") else int(fn.lengths.max())
@@ -80,7 +81,7 @@ class Site:
         self._same: Array | None = None
         self._units: Array = np.zeros(0, np.int64)
         if "co_assignment" in wanted:
-            self._prepare_pairs(fn, shape, units, own[0])
+            self._prepare_pairs(fn, int(np.prod(shape)), units, own[-1])
         #: How many numbers are held for a draw.
         self.numbers = 4 * int(np.prod(shape)) + 3 * int(np.prod(parts))
         if {"log_prob", "entropy"} & set(wanted):  # which go by the potentials of all parts
@@ -88,27 +89,27 @@ class Site:
 
     def _named(self, places: list[str], shape: tuple[int, ...], example: str) -> list[str]:
         names = [example if place == "example" else f"{self._start}{place}" for place in places]
-        return [*names, *[f"{self._start}direction"] * (len(shape) - len(names))]
+        more = len(shape) - len(names)
+        return [*names, *(f"{names[0]}_{'direction' if places[0] == 'link' else f'axis_{i + 1}'}" for i in range(more))]
 
     def _room(self, way: str, shape: tuple[int, ...], kind: Any, dims: list[str]) -> None:
         key = self._start + way
         check_room(f"recovered (its '{key}')", self._total * int(np.prod(shape)), kind.itemsize, self._limit)
         self.found[key], self.dims[key] = np.empty((self._total, *shape), kind), dims
 
-    def _prepare_pairs(self, fn: Structure, shape: tuple[int, ...], units: Any, dim: str) -> None:
+    def _prepare_pairs(self, fn: Structure, places: int, units: Any, dim: str) -> None:
         if fn.part not in ("states", "clusters"):
             raise UnsupError(f"co_assignment is of labels; {fn.part} are none: ask for probabilities")
-        if units is None and shape[0] > UNITS:
+        if units is None and places > UNITS:
             raise UnsupError(
-                f"co_assignment of all {shape[0]} places would have {shape[0] ** 2} pairs: name up to {UNITS} or so by "
+                f"co_assignment of all {places} places would have {places**2} pairs: name up to {UNITS} or so by "
                 "units=[...]"
             )
-        self._units = np.arange(shape[0]) if units is None else np.asarray(units, dtype=np.int64).reshape(-1)
-        if self._units.size and not 0 <= self._units.min() <= self._units.max() < shape[0]:
-            raise UnsupError(f"units are places 0 .. {shape[0] - 1}, actual {self._units.min()} .. {self._units.max()}")
+        self._units = np.arange(places) if units is None else np.asarray(units, dtype=np.int64).reshape(-1)
+        if self._units.size and not 0 <= self._units.min() <= self._units.max() < places:
+            raise UnsupError(f"units are places 0 .. {places - 1}, actual {self._units.min()} .. {self._units.max()}")
         self._same = np.zeros((len(self._units),) * 2)
-        key = f"{self._start}co_assignment"
-        self.dims[key] = [f"{dim}_1", f"{dim}_2"]
+        self.dims[f"{self._start}co_assignment"] = [f"{dim}_1", f"{dim}_2"]
         self.coords |= {f"{dim}_1": self._units, f"{dim}_2": self._units}
 
     def add(self, site: Any, first: int, last: int, generator: torch.Generator) -> None:
@@ -159,7 +160,10 @@ def _log_prob(fn: Structure, value: Tensor, structure: Tensor, log_z: Tensor) ->
     if isinstance(fn, Agreement):
         return fn.score(value, structure) - log_z
     dist, flat = fn.laid_flat(value)
-    only = dist.with_potentials(**{dist.part: dist.to_parts(dist.flat_structure(structure))})
+    lead = len(dist.draws)
+    each = [dist.flat_structure(one) for one in structure.reshape(-1, *structure.shape[lead:])]  # padded data are not
+    lying = torch.stack(each).reshape(*dist.draws, *each[0].shape)
+    only = dist.with_potentials(**{dist.part: dist.to_parts(lying)})
     found = only.by_example(only.log_partition(flat)) - log_z
     return torch.where(log_z > -torch.inf, found, -torch.inf)
 

@@ -271,3 +271,57 @@ def test_all_pairs_of_many_places_are_not_compared_unasked(monkeypatch: pytest.M
     model = MODELS["bigram tagger"]
     with pytest.raises(pu.UnsupError, match="co_assignment of all 17 places would have 289 pairs: name up to 5"):
         pu.recover(fit(model.make(), model.data), None, *model.data, how="co_assignment")
+
+
+def own_chain(x: torch.Tensor, lengths: torch.Tensor) -> None:
+    """A chain of a user's own, with padded series: it takes one draw at a time."""
+    start, transition = pu.table("start", 2), pu.table("transition", 2, 2)
+    with pyro.plate("series", len(lengths)):
+        emission = dist.Normal(torch.tensor([-1.0, 1.0], dtype=torch.float64), 1.0)
+        pyro.sample("x", pu.Chain(start, transition, emission, lengths), obs=x)
+
+
+def own_stretches(words: torch.Tensor, lengths: torch.Tensor) -> None:
+    """Stretches of explicit duration."""
+    tables = [pu.table(name, *shape) for name, *shape in (("start", 2), ("transition", 2, 2), ("emission", 2, 3))]
+    with pyro.plate("sentences", len(lengths)):
+        stretches = pu.SemiMarkov(*tables, pu.table("duration", 2, 3), lengths, flat=True)
+        pyro.sample("words", stretches, obs=words)
+
+
+def test_padded_series_have_an_axis_of_examples() -> None:
+    x = torch.tensor([[0.3, -1.0, 2.0, 2.5], [1.0, -2.0, 0.0, 0.0]], dtype=torch.float64)
+    lengths, rng = torch.tensor([4, 2]), np.random.default_rng(0)
+    draws = {"start": rng.dirichlet([1, 1], (1, 5)), "transition": rng.dirichlet([1, 1], (1, 5, 2))}
+    ways = ["sample", "mode", "log_prob", "entropy", "probabilities", "co_assignment"]
+    found = pu.recover(draws, own_chain, x, lengths, how=ways)
+    assert found["recovered"]["mode"].dims == ("chain", "draw", "series", "position")
+    assert (found["recovered"]["mode"].values[:, :, 1, 2:] == -1).all()
+    assert found["recovered_mean"]["probabilities"].dims == ("series", "position", "state")
+    tags = found["recovered"]["sample"].values.reshape(5, 8)
+    same = ((tags[:, :, None] == tags[:, None, :]) & (tags[:, None, :] >= 0)).mean(0)
+    np.testing.assert_allclose(found["recovered_mean"]["co_assignment"].values, same)
+    groups = pu.to_arviz(
+        draws, x, lengths, model=own_chain, groups=["log_likelihood", "observed_data", "constant_data"]
+    )
+    assert groups["observed_data"]["x"].shape == (2, 4)
+    for i in range(5):
+        one = {name: torch.from_numpy(w[0, i]) for name, w in draws.items()}
+        chain = pu.Chain(
+            one["start"].log(), one["transition"].log(), dist.Normal(torch.tensor([-1.0, 1.0]).double(), 1.0), lengths
+        )
+        np.testing.assert_allclose(groups["log_likelihood"]["x"].values[0, i], chain.log_prob(x), rtol=1e-9)
+        scores = chain.score(x, torch.from_numpy(found["recovered"]["sample"].values[0, i].astype(np.int64)))
+        expected = scores - chain.log_prob(x)
+        np.testing.assert_allclose(found["recovered"]["sample_log_prob"].values[0, i], expected, atol=1e-9)
+
+
+def test_stretches() -> None:
+    words, lengths, rng = torch.tensor([0, 1, 2, 2, 1, 0]), torch.tensor([4, 2]), np.random.default_rng(0)
+    shapes = {"start": (2,), "transition": (2, 2), "emission": (2, 3), "duration": (2, 3)}
+    draws = {name: rng.dirichlet(np.ones(s[-1]), (1, 5, *s[:-1])) for name, s in shapes.items()}
+    found = pu.recover(draws, own_stretches, words, lengths, how=["mode", "sample", "log_prob", "probabilities"])
+    assert found["recovered"]["mode"].shape == (1, 5, 6, 2)
+    assert (found["recovered"]["mode_log_prob"].values >= found["recovered"]["sample_log_prob"].values - 1e-12).all()
+    ends = found["recovered_mean"]["probabilities"].values.sum((1, 2))
+    assert ends[[3, 5]].tolist() == pytest.approx([1, 1])
