@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from .results import Fit, Report, Samples
     from .results.loading import load
     from .tables import table
+    from .workflow import prior_predictive, recover, to_arviz
 
 __version__ = "0.2.0.dev0"
 
@@ -127,6 +128,8 @@ __all__ = [
     "load",
     "models",
     "plot",
+    "prior_predictive",
+    "recover",
     "registry",
     "regularise",
     "results",
@@ -140,6 +143,7 @@ __all__ = [
     "tasks",
     "temper",
     "templates",
+    "to_arviz",
     "workflow",
 ]
 
@@ -175,6 +179,7 @@ _NAMES = {
     "results": "Fit Report Samples",
     "results.loading": "load",
     "tables": "table",
+    "workflow": "prior_predictive recover to_arviz",
 }
 _ROOM_OF = {name: room for room, names in _NAMES.items() for name in names.split()}
 

@@ -167,10 +167,10 @@ class Dependency(Structure):
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Draw tags of the given lengths, from the weights restricted to those lengths."""
-        if self.draws or not self.one_set:
-            raise StructureError("sample() draws from one set of weights at a time: use Predictive with parallel=False")
         if self.extra:
             raise StructureError("the added potentials belong to given sentences: draw new sentences without them")
+        if self.draws or not self.one_set:
+            return self.draw_by_draw(lambda one: one.sample(sample_shape), len(Size(sample_shape)))
         from ..kernels.dependency_draw import draw_sentences  # numba loads when it is first needed
 
         lengths = self.rows.lengths.repeat(Size(sample_shape).numel())

@@ -123,7 +123,7 @@ class Mixture(Structure):
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Draw documents: ``lengths`` words each, every word in a cell of its own."""
         if self.draws or not self.one_set:
-            raise StructureError("sample() draws from one set of weights at a time: use Predictive with parallel=False")
+            return self.draw_by_draw(lambda one: one.sample(sample_shape), len(Size(sample_shape)))
         cluster, words = self.table("cluster").detach()[0], self.table("words").detach()[0]
         lengths = self.rows.lengths.repeat(Size(sample_shape).numel())
         with torch.no_grad():

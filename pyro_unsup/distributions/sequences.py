@@ -287,8 +287,16 @@ class Sequences(Structure):
 
     def _draw_words(self, states: Tensor) -> Tensor:  # (*draws, rows)
         emission = self.weights["emission"]
+        if states.dim() > 1 and self.one_set:  # one set of weights a draw
+            wide = self.table("emission").expand(*self.draws, 1, *emission.shape[-2:]).flatten(0, -4)
+            new = copy(self)
+            drawn = []
+            for one, own in zip(wide, states.reshape(len(wide), -1), strict=True):
+                new.weights = {"emission": one}
+                drawn.append(new._draw_words(own))
+            return torch.stack(drawn).reshape(states.shape)
         if states.dim() > 1 or emission.shape[:-2].numel() > 1:
-            raise StructureError("sample() draws from one set of weights at a time: use Predictive with parallel=False")
+            raise StructureError("sample() draws from weights that all examples share: these have their own")
         emission = emission.reshape(emission.shape[-2:])
         # One multinomial call a state, not one row of the vocabulary a token.
         words = torch.zeros_like(states)

@@ -17,7 +17,7 @@ changes nothing else.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
@@ -30,7 +30,7 @@ from torch.distributions import constraints
 from ..errors import StructureError
 from ..kernels.running import RunningCounts
 from ..kernels.threads import plain_torch
-from .compiled import compiled_sum
+from .compiled import compiled_sum, weight_sets
 from .ragged import Rows, broadcast, check_lengths
 from .semiring import LOG, Sum
 
@@ -529,6 +529,24 @@ class Structure(TorchDistribution):
                 f"{self.what} must lie in 0 .. {size - 1} (the table has {size} of them){none}, actual range {low} .. "
                 f"{high}"
             )
+
+    def draw_by_draw(self: Self, sample: Callable[[Self], Tensor], lead: int) -> Tensor:  # (*lead, *draws, ...)
+        """New data from each of many sets of weights: what ``Predictive(parallel=True)`` asks for.
+
+        :param sample: draws data from one set, (*lead, ...).
+        :param lead: how many axes come before those of the draws.
+        """
+        if not self.one_set:
+            raise StructureError("sample() draws from weights that all examples share: these have their own")
+        drawn = [sample(self.with_weights(one)) for one in weight_sets(self.without_extra())]
+        found = torch.stack(drawn, lead)
+        return found.reshape(*found.shape[:lead], *self.draws, *found.shape[lead + 1 :])
+
+    def without_extra(self: Self) -> Self:
+        """The same distribution without added potentials."""
+        new = copy(self)
+        new.extra = {}
+        return new
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         raise StructureError(

@@ -12,17 +12,25 @@ from typing import Any
 import numpy as np
 import torch
 from pyro.infer.mcmc.mcmc_kernel import MCMCKernel
+from pyro.poutine.messenger import Messenger
+from pyro.poutine.runtime import get_plates
 from torch import Tensor
 
 from ..array import Array
 from ..errors import FitError
+from ..handlers import Handled
+from ..results.sample_tables import draw_tables
 from ..results.samples import Samples
+from ..results.table_posterior import to_site
 from .gibbs_chain import GibbsChain, How, state_of
 from .gibbs_checks import is_whole, numbers
 from .gibbs_identity import digest
 from .hyperparameters import Hyperparameters, Hyperprior, Learn, hyperprior
 from .sampling import COLUMNS, Plan, SweepCallback, run_chains
 from .schedules import Temperature, at_sweep
+
+#: Tables with more cells than this are not kept for every draw, unless that is asked for.
+TABLE_CELLS = 20_000
 
 
 class CollapsedGibbs(MCMCKernel):
@@ -61,6 +69,9 @@ class CollapsedGibbs(MCMCKernel):
     :param hyper_steps: of Metropolis-Hastings in each sweep.
     :param keep_labels: under ``MCMC``, hand out the labels of every draw as ``diagnostics()["labels"]``. (As a sample
         they would be cast to floats, and an R-hat of labels means nothing.)
+    :param keep_tables: under ``MCMC``, draw the tables given the labels, and hand them out as samples: so that
+        ``Predictive`` and ``az.from_pyro`` have what the model asks for. By default, if they have at most 20,000 cells;
+        otherwise ``pu.to_arviz`` draws them as it needs them.
 
     On its own::
 
@@ -99,14 +110,18 @@ class CollapsedGibbs(MCMCKernel):
         width: float = 0.1,
         hyper_steps: int = 1,
         keep_labels: bool = True,
+        keep_tables: bool | None = None,
     ) -> None:
-        self.model = model
+        self._program = model
         self.transforms: dict[str, Any] = {}
         self._state, self._how = state_of(model, how), how
         self._alpha, self._beta = numbers("alpha", alpha), numbers("beta", beta, axes=1)
         self._learn, self._prior = hyper, _hyperprior(hyperprior)
         self._temperature, self._width, self._hyper_steps = temperature, width, hyper_steps
         self._keep_labels = keep_labels
+        cells = sum(table.layout.shape.numel() for table in model.declarations().values())
+        self._keep_tables = cells <= TABLE_CELLS if keep_tables is None else keep_tables
+        self.model = model if self._keep_tables else Handled(model, _Integrated())
         at_sweep(temperature, 0, 2)
         self._given: dict[str, Tensor] = {}
         self._walk: GibbsChain | None = None
@@ -172,11 +187,11 @@ class CollapsedGibbs(MCMCKernel):
         threads = min(chains, parallel or os.cpu_count() or 1)
         settings = self.settings() | ({} if initial is None else {"initial": digest({"": np.asarray(initial)})})
         traces = run_chains(
-            self.model, walks, plan, settings, threads, callbacks, progress, checkpoint, resume, checkpoint_seconds
+            self._program, walks, plan, settings, threads, callbacks, progress, checkpoint, resume, checkpoint_seconds
         )
         first = walks[0].state
         return Samples(
-            self.model,
+            self._program,
             draws={name: np.stack([trace.draws[name] for trace in traces]) for name in traces[0].draws},
             path={name: np.stack([trace.path[:, i] for trace in traces]) for i, name in enumerate(COLUMNS)},
             kept=plan.kept,
@@ -246,6 +261,8 @@ class CollapsedGibbs(MCMCKernel):
         seed = int(self._given["seed"]) + self._chain() if self._given else int(torch.randint(2**31, ()))
         self._walk = self._begin(data, warmup_steps, seed)
         self._warmup, self._labels, self._rates = warmup_steps, list[Tensor](), list[dict[str, float]]()
+        self._concentrations: list[Tensor] = []
+        self._generator = torch.Generator().manual_seed(seed)  # of the tables: the chain has one of its own
 
     def _chain(self) -> int:
         # MCMC's workers are named after their chains, and all have the initial_params of the last one.
@@ -261,17 +278,24 @@ class CollapsedGibbs(MCMCKernel):
             self._rates.append(found.rates)
             if self._keep_labels:
                 self._labels.append(torch.from_numpy(self._walk.state.labels))
+                hyper = self._walk.hyper
+                self._concentrations.append(torch.from_numpy(np.concatenate([hyper.alpha, hyper.beta])))
         return self._params()
 
     def _params(self) -> dict[str, Tensor]:
-        """Numbers that mean the same however the labels are called, as far as there are any."""
+        """Numbers that mean the same however the labels are called, as far as there are any; and the tables."""
         assert self._walk is not None
-        sizes = np.sort(np.bincount(self._walk.state.labels, minlength=self._walk.state.K))[::-1]
-        parts = {**self._walk.hyper.sampled, "cluster_sizes": sizes, "log_joint": np.array(self._walk.log_joint)}
+        state, hyper = self._walk.state, self._walk.hyper
+        sizes = np.sort(np.bincount(state.labels, minlength=state.K))[::-1]
+        parts: dict[str, Any] = {**hyper.sampled, "cluster_sizes": sizes, "log_joint": np.array(self._walk.log_joint)}
+        if self._keep_tables:
+            drawn = draw_tables(self._program, state, hyper.alpha, hyper.beta, self._generator)
+            declared = self._program.declarations()
+            parts |= {name: to_site(declared[name].layout, w.exp()).numpy() for name, w in drawn.items()}
         flat = torch.from_numpy(np.concatenate([x.reshape(-1) for x in parts.values()], dtype=np.float64))
         ends = np.cumsum([x.size for x in parts.values()]).tolist()
         return {
-            name: flat[end - x.size : end] if x.ndim else flat[end - 1]
+            name: flat[end - x.size : end].reshape(x.shape) if x.ndim else flat[end - 1]
             for (name, x), end in zip(parts.items(), ends, strict=True)
         }
 
@@ -290,11 +314,46 @@ class CollapsedGibbs(MCMCKernel):
             "best": torch.from_numpy(self._walk.best),
             "best log joint": self._walk.best_log_joint,
             "last": torch.from_numpy(self._walk.state.labels),
+            "divergences": [],  # which az.from_pyro asks every kernel for
         }
-        return {**found, "labels": torch.stack(self._labels)} if self._labels else found
+        if not self._labels:
+            return found
+        return {**found, "labels": torch.stack(self._labels), "concentrations": torch.stack(self._concentrations)}
+
+    def labels_of(self, mcmc: Any) -> tuple[Array, Array, Array]:
+        """Of a run of MCMC with this kernel: labels (chains, draws, units), alpha (chains, draws, kinds of rows), beta
+        (chains, draws, K).
+
+        >>> import pyro_unsup as pu
+        >>> from pyro.infer import MCMC
+        >>> kernel = pu.CollapsedGibbs(pu.models.Tagger(tags=2, vocab=3))
+        >>> mcmc = MCMC(kernel, num_samples=5, warmup_steps=0, disable_progbar=True)
+        >>> mcmc.run([[0, 1, 2], [1, 1]])
+        >>> [x.shape for x in kernel.labels_of(mcmc)]
+        [(1, 5, 5), (1, 5, 2), (1, 5, 2)]
+        """
+        told = mcmc.diagnostics()
+        if "labels" not in told:
+            raise FitError("the run has not kept its labels: use CollapsedGibbs(keep_labels=True)")
+        each = [f"chain {i}" for i in range(mcmc.num_chains)]
+        labels = np.stack([told["labels"][chain].numpy() for chain in each])
+        both = np.stack([told["concentrations"][chain].numpy() for chain in each])
+        kinds = len(self._program.declarations()) - 1  # every table but the one that words come from
+        return labels, both[..., :kinds], both[..., kinds:]
 
     def cleanup(self) -> None:
         self._given = {}
+
+
+class _Integrated(Messenger):
+    """Refuses to make tables for draws that have none: those of the prior would be taken for the posterior's."""
+
+    def _pyro_table(self, msg: Any) -> None:
+        if any(plate.name == "_num_predictive_samples" for plate in get_plates()):
+            raise FitError(
+                f"the draws have no table '{msg['name']}', which was integrated out: use "
+                "CollapsedGibbs(keep_tables=True), or pu.to_arviz"
+            )
 
 
 _hyperprior = hyperprior  # the argument of the same name hides it

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..array import Array
 from .chain_dense import dense_pass
-from .chain_draw import draw_pass
+from .chain_draw import best_dense_pass, draw_pass
 from .chain_pass import best_pass, draw_log_pass, draw_scaled_pass, log_pass, sparse_pass
 from .exp_log import scaled_rows
 from .limits import LEAST, LIMIT, keep_possible, tiny
@@ -251,6 +251,12 @@ def chain_decode(
     """States of every token: the best, or a draw if uniform numbers are given; -1 where a sequence is impossible."""
     states, lengths = np.empty(len(words), np.int64), np.diff(offsets)
     tables: tuple[Array, ...]
+    if not len(uniforms) and len(weights.trans) == 1 and not _few_allowed(weights.emit, words):
+        start, (trans,), (stop,) = _logs(weights)
+        emit = weights.emit.T.double().contiguous().numpy()
+        dense = (start, trans, np.ascontiguousarray(trans.T), stop, emit, words, offsets)
+        in_shards(lambda a, b: best_dense_pass(*dense, np.arange(a, b), states), lengths, len(words))
+        return torch.from_numpy(states)
     if len(uniforms) and _even(weights, RANGE[torch.float64]):
         start, trans, stop = (_scaled(w.double())[0] for w in (weights.start, weights.trans, weights.stop))
         emit, emit_top, allowed = _scaled_rows(weights.emit.T.double().numpy())
@@ -320,6 +326,12 @@ def _scaled_rows(log_weights: Array) -> tuple[Array, Array, Array]:  # (V, K) ->
 def _few(allowed: Array, words: Array, K: int) -> bool:
     """Whether the words allow so few of the states that it pays to go through these only."""
     return bool((allowed < K).any()) and len(words) > 0 and float(allowed[words].mean()) < DENSE_SHARE * K
+
+
+def _few_allowed(emit: Tensor, words: Array) -> bool:  # (K, V)
+    """The same, from the logs of the emissions."""
+    possible = emit > -torch.inf
+    return not bool(possible.all()) and _few(possible.sum(0).numpy(), words, len(emit))
 
 
 class _Support:

@@ -174,3 +174,10 @@ def log_shares(
         elif small:
             for c in range(len(here)):
                 there[c] = _log_any(here[c]) - whole
+
+
+@njit(**_settings)
+def logs(x: Array, out: Array) -> None:  # (n,) of any floats -> (n,) float64
+    """log of numbers that are finite and not negative; -inf of 0."""
+    for i in range(len(x)):
+        out[i] = _log_any(np.float64(x[i]))

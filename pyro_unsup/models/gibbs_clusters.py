@@ -30,6 +30,7 @@ class ClusterState:
         self.K = model.clusters
         self.types = np.full(self.K, model.words)
         seen, words = np.unique(cells[:, 0], return_inverse=True)
+        self._seen, self._vocabulary = seen, model.words
         self._known, self._words = cells[:, 0].astype(np.int64), words.astype(np.int64)  # only words that occur
         self._times = cells[:, 1].astype(np.int64)
         self.offsets = bags.offsets.numpy()
@@ -67,6 +68,12 @@ class ClusterState:
         cell = self._words * self.K + self._labels[self._owner]
         counts = np.bincount(cell, self._times, minlength=len(self._column))
         self.n_word = counts.astype(np.int32).reshape(-1, self.K)
+
+    def table_counts(self) -> dict[str, Array]:
+        """How often the clusters use every cell of the model's tables."""
+        words = np.zeros((self.K, self._vocabulary), np.int64)
+        words[:, self._seen] = self.n_word.T
+        return {"cluster": self.n_doc, "words": words}
 
     def draw_start(self, rng: np.random.Generator) -> None:
         """Clusters drawn evenly."""

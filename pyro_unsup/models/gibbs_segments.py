@@ -78,6 +78,10 @@ class SegmentState:
         self.n = np.bincount(found, minlength=self.types).astype(np.int32)
         self.total = len(found)
 
+    def table_counts(self) -> dict[str, Array]:
+        """How often the cuts use every cell of the model's tables."""
+        return {"segments": self.n, "stop": np.array([self.total, self._sentences])}
+
     def draw_start(self, rng: np.random.Generator) -> None:
         """A cut at every other place on average."""
         from ..kernels.gibbs_segments import draw_start

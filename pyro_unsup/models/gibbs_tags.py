@@ -45,7 +45,9 @@ class TagState:
         allowed = np.ones((model.states, model.words), np.bool_) if support is None else support.numpy()
         self.types = allowed.sum(1)  # (K,) how many words each tag may have
         self.corpus = words.numpy().astype(np.int64)
-        seen, self.words = np.unique(self.corpus, return_inverse=True)  # only words that occur
+        self._seen, self.words = np.unique(self.corpus, return_inverse=True)  # only words that occur
+        self._vocabulary = model.words
+        seen = self._seen
         of_word, tags = np.nonzero(allowed[:, seen].T)
         self.tag_of = tags.astype(np.int32)
         self.at = np.searchsorted(of_word, np.arange(len(seen) + 1)).astype(np.int64)
@@ -109,6 +111,22 @@ class TagState:
         self.totals = self.n.sum(1, dtype=np.int32)
         self.n_cell = np.bincount(cells, minlength=len(self.tag_of)).astype(np.int32)
         self.n_tag = np.bincount(tags, minlength=self.K).astype(np.int32)
+
+    def table_counts(self) -> dict[str, Array]:
+        """How often the tags use every cell of the model's tables."""
+        K, S = self.K, self.K + 1
+        outcomes = K + int(self.stop)
+        n = self.n.reshape((S,) * (self.order + 1))
+        emission = np.zeros((K, self._vocabulary), np.int64)
+        emission[self.tag_of, np.repeat(self._seen, np.diff(self.at))] = self.n_cell
+        if self.order == 1:
+            return {"start": n[K, :K], "transition": n[:K, :outcomes], "emission": emission}
+        return {
+            "start": n[K, K, :K],
+            "second": n[K, :K, :outcomes],
+            "transition": n[:K, :K, :outcomes],
+            "emission": emission,
+        }
 
     def _row(self, places: Array) -> Array:
         """The row of ``n`` that stands for what comes before these places."""

@@ -1,127 +1,157 @@
-"""Results as ArviZ data, for ArviZ 0.x (InferenceData) and 1.x (DataTree) alike."""
+"""ArviZ objects from groups of arrays, for ArviZ 0.x (InferenceData) and 1.x (DataTree) alike."""
 
 from __future__ import annotations
 
-import inspect
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from ..errors import UnsupError
-from ..handlers import bare
-from ..tables import Declaration
-from .guide import run
-from .table_posterior import is_point, table_posterior, to_table
+from ..tables import Axis, Declaration
+from .fit_draws import FitDraws
 
 if TYPE_CHECKING:
+    import xarray
+
     from .fit import Fit
 
 #: Columns of the history, and what they are called in ArviZ, where a ``log_likelihood`` is one of each observation.
 HISTORY = {"objective": "objective", "log_likelihood": "total_log_likelihood", "change": "change"}
-#: How many draws there are if nobody says; fewer, where they would have more numbers than this.
-DRAWS, ROOM = 1000, 2**27
+#: Ragged tables with more cells than this have no labels: to make them takes longer than anything else.
+LABELLED = 100_000
+
+Labels = Any  #: along the dimension of the same name; or (dimension, labels)
 
 
-def from_groups(groups: dict[str, dict[str, Any]], **options: Any) -> Any:
-    """``arviz.from_dict`` of groups of arrays with axes (chain, draw, ...), whichever way it wants to be called."""
+@contextmanager
+def quiet_arviz() -> Iterator[Any]:
+    """ArviZ, without what it says of its own future when it is imported and used."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # ArviZ 0.23 announces its own successor on import
+        warnings.simplefilter("ignore", FutureWarning)
         warnings.simplefilter("ignore", DeprecationWarning)
         import arviz
 
-        from_dict: Any = arviz.from_dict
-        if "data" in inspect.signature(from_dict).parameters:
-            return from_dict(groups, **options)
-        return from_dict(**groups, **options)
+        yield arviz
+
+
+def dataset(
+    values: Mapping[str, Any],
+    dims: Mapping[str, Sequence[str]] | None = None,
+    coords: Mapping[str, Labels] | None = None,
+    lead: Sequence[str] = ("chain", "draw"),
+) -> xarray.Dataset:
+    """One group: arrays by name, whose first axes are ``lead``.
+
+    :param dims: by variable, the names of its other axes; by default ``{variable}_dim_0`` and so on.
+    :param coords: by dimension, its labels; or by any other name (dimension, labels). Those of dimensions that are not
+        here are left out, and a dimension without labels is numbered.
+
+    >>> import numpy as np
+    >>> from pyro_unsup.results.arviz import dataset
+    >>> found = dataset({"start": np.zeros((2, 5, 3))}, {"start": ["tag"]}, {"tag": ["A", "B", "C"]})
+    >>> dict(found.sizes), found["start"].sel(tag="B").shape
+    ({'chain': 2, 'draw': 5, 'tag': 3}, (2, 5))
+    """
+    import xarray
+
+    found = {}
+    for name, value in values.items():
+        array = np.asarray(value)
+        own = list((dims or {}).get(name, [f"{name}_dim_{i}" for i in range(array.ndim - len(lead))]))
+        found[name] = (([*lead, *own]), array)
+    sizes = {d: n for names, array in found.values() for d, n in zip(names, array.shape, strict=True)}
+    labels: dict[str, Any] = {d: np.arange(n) for d, n in sizes.items()}
+    for name, given in (coords or {}).items():
+        dim = given[0] if isinstance(given, tuple) else name
+        if dim in sizes:
+            labels[name] = (dim, np.asarray(given[1])) if isinstance(given, tuple) else np.asarray(given)
+    return xarray.Dataset(found, coords=labels, attrs={"inference_library": "pyro_unsup"})
+
+
+def as_arviz(groups: Mapping[str, xarray.Dataset]) -> Any:
+    """The object that this ArviZ works with: an InferenceData before 1.0, a DataTree since."""
+    with quiet_arviz() as arviz:
+        if int(arviz.__version__.split(".")[0]) >= 1:
+            import xarray
+
+            return xarray.DataTree.from_dict(dict(groups))
+        return arviz.InferenceData(**groups)
+
+
+def group_of(data: Any, name: str) -> xarray.Dataset | None:
+    """A group of an ArviZ object of any version; None if it does not have it."""
+    if name not in (data.children if hasattr(data, "children") else data.groups()):
+        return None
+    group: xarray.Dataset = data[name].to_dataset() if hasattr(data, "children") else data[name]
+    return group
+
+
+def is_arviz(data: Any) -> bool:
+    """Whether this is an ArviZ object of any version."""
+    return type(data).__name__ in ("InferenceData", "DataTree")
+
+
+def table_dims(tables: Mapping[str, Declaration]) -> tuple[dict[str, list[str]], dict[str, Labels]]:
+    """What the dimensions of tables are called, ``emission_tag``, and the labels along them.
+
+    Each table has its own, for axes of one name may differ in length (tags that may follow, and the end beside them).
+    A ragged table has one dimension, ``translation_cell``, with labels of the row and the outcome, ``the / das``.
+    """
+    dims: dict[str, list[str]] = {}
+    coords: dict[str, Labels] = {}
+    for name, declaration in tables.items():
+        axes, lengths = declaration.axes, declaration.layout.row_lengths
+        if lengths is not None:
+            dims[name] = [f"{name}_cell"]
+            if axes is None or declaration.layout.shape.numel() > LABELLED:
+                continue
+            each = [_placed(axis, lengths) for axis in axes]
+            coords[f"{name}_cell"] = [" / ".join(labels) for labels in zip(*each, strict=True)]
+        elif axes is not None:
+            dims[name] = [f"{name}_{axis.name}" for axis in axes]
+            for axis, dim in zip(axes, dims[name], strict=True):
+                labels = list(axis.labels)
+                coords[dim] = labels if all(isinstance(x, int) for x in labels) else [str(x) for x in labels]
+    return dims, coords
+
+
+def _placed(axis: Axis, lengths: Any) -> list[str]:
+    """The label of an axis at every cell of a ragged table."""
+    labels = [str(label) for label in axis.labels]
+    places = np.repeat(np.arange(len(labels)), np.asarray(lengths)) if axis.cells is None else np.asarray(axis.cells)
+    return [labels[k] for k in places.tolist()]
+
+
+def check_draws(draws: Any) -> None:
+    """Raise unless this is a number of draws, or None."""
+    if draws is not None and (type(draws) is not int or draws < 1):
+        raise UnsupError(f"draws must be a whole number, 1 or more, actual {draws!r:.80}")
 
 
 def to_arviz(fit: Fit, args: Any, kwargs: Any, draws: int | None, seed: int) -> Any:
-    """One chain of draws from what was learned, and the history beside it."""
-    if draws is not None and (type(draws) is not int or draws < 1):
-        raise UnsupError(f"draws must be a whole number, 1 or more, actual {draws!r:.80}")
-    tables = _declarations(fit, args, kwargs)
-    if draws is not None and tables is None:
-        raise UnsupError(
-            "give the data of a model of your own, to_arviz(data, draws=...): they tell the shapes of its tables"
-        )
-    parts = _parts(fit, tables or {})
-    if draws is None and len(parts) == 1 and all(is_point(q) for q in parts[0].values()):
-        found = {name: w.exp()[None] for name, w in fit.weights.items()}
-    else:
-        found = _drawn(fit, tables or {}, parts, _default(fit) if draws is None else draws, seed)
-    size = draws or len(next(iter(found.values()), [0]))
-    others = {name: x.expand(size, *x.shape) for name, x in {**fit.points, **fit.params}.items()}
-    posterior = {name: np.asarray(x.detach())[None] for name, x in {**found, **others}.items()}
-    return from_groups({"posterior": posterior, "sample_stats": _history(fit)}, **_named(tables or {}))
+    """One chain of draws from what was learned, and the history of training beside it."""
+    check_draws(draws)
+    found = FitDraws(fit, args, kwargs, draws, seed)
+    return as_arviz({"posterior": fit_posterior(found), "training": training(fit)})
 
 
-def _named(tables: Mapping[str, Declaration]) -> dict[str, Any]:
-    """What the dimensions of dense tables are called, ``emission_tag``, and the labels along them.
-
-    Each table has its own, for axes of one name may differ in length (tags that may follow, and the end beside them).
-    """
-    dims, coords = {}, {}
-    for name, declaration in tables.items():
-        if declaration.axes is not None and declaration.layout.row_lengths is None:
-            dims[name] = [f"{name}_{axis.name}" for axis in declaration.axes]
-            for axis, dim in zip(declaration.axes, dims[name], strict=True):
-                labels = list(axis.labels)
-                coords[dim] = labels if all(isinstance(x, int) for x in labels) else [str(x) for x in labels]
-    return {"dims": dims, "coords": coords} if dims else {}
+def fit_posterior(drawn: FitDraws) -> xarray.Dataset:
+    """The tables of a fit as probabilities, its parameters and hyperparameters, and the component that a draw is of."""
+    values = {**drawn.take(0, drawn.size), **drawn.wide({**drawn.fit.params, **drawn.hyperparameters})}
+    if drawn.component is not None:
+        values["component"] = drawn.component
+    return dataset({name: np.asarray(x.detach())[None] for name, x in values.items()}, *table_dims(drawn.tables))
 
 
-def _declarations(fit: Fit, args: Any, kwargs: Any) -> dict[str, Declaration] | None:
-    """The tables of the model; None if only a run could tell, and there is nothing to run it on."""
-    model: Any = bare(fit.model)
-    if hasattr(model, "declarations"):
-        known: dict[str, Declaration] = model.declarations()
-        return known
-    if not args and not kwargs and inspect.signature(model).parameters:
-        return None
-    with torch.random.fork_rng(devices=[]):
-        return run(fit, *args, **kwargs)[0]
-
-
-def _parts(fit: Fit, tables: Mapping[str, Declaration]) -> list[dict[str, Any]]:
-    """q(theta) by table; of every component, if each has its own."""
-    size = len(fit.state.get("lambda", [0]))
-    apart = size > 1 and fit.component(1) is not fit
-    return [
-        {name: table_posterior(part, d, part.weights[name].dtype) for name, d in tables.items()}
-        for part in ([fit.component(i) for i in range(size)] if apart else [fit])
-    ]
-
-
-def _default(fit: Fit) -> int:
-    return min(DRAWS, max(1, ROOM // sum(w.numel() for w in fit.weights.values())))
-
-
-def _drawn(
-    fit: Fit, tables: Mapping[str, Declaration], parts: Sequence[Mapping[str, Any]], draws: int, seed: int
-) -> dict[str, Tensor]:  # (draws, *layout.shape)
-    """Tables as probabilities, and the component that each draw comes from."""
-    shares = fit.state.get("lambda")
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        component = torch.zeros(draws, dtype=torch.long)
-        if shares is not None:
-            component = torch.multinomial(shares, draws, replacement=True)
-        found = {name: fit.weights[name].new_zeros(draws, *d.layout.shape) for name, d in tables.items()}
-        for i, part in enumerate(parts):
-            mine = (component == i).nonzero()[:, 0] if len(parts) > 1 else torch.arange(draws)
-            for name, q in part.items():
-                found[name][mine] = to_table(tables[name].layout, q.sample((len(mine),)))
-    return found if shares is None else {**found, "component": component}
-
-
-def _history(fit: Fit) -> dict[str, Any]:
-    """What every iteration found, (1, iterations), and the coefficients of a mixture, (1, iterations, components)."""
-    found = {HISTORY[key]: np.array([[row[key] for row in fit.rows]]) for key in HISTORY}
+def training(fit: Fit) -> xarray.Dataset:
+    """What every iteration found, (iterations,), and the coefficients of a mixture, (iterations, components)."""
+    found = {HISTORY[key]: np.array([row[key] for row in fit.rows]) for key in HISTORY}
+    dims: dict[str, list[str]] = {}
     size = len(fit.state.get("lambda", []))
     if size:
-        found["lambda"] = np.array([[[row[f"lambda_{i}"] for i in range(size)] for row in fit.rows]])
-    return found
+        found["lambda"] = np.array([[row[f"lambda_{i}"] for i in range(size)] for row in fit.rows])
+        dims["lambda"] = ["component"]
+    return dataset(found, dims, lead=["iteration"])

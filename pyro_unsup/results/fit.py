@@ -425,8 +425,9 @@ class Fit:
         return component_of(self, i)
 
     def to_arviz(self, *args: Any, draws: int | None = None, seed: int = 0, **kwargs: Any) -> Any:
-        """The learned posterior as an ArviZ object: draws of the tables (one, if they are a point estimate), and of the
-        ``component`` of a mixture; the history of the objective beside them, and of ``lambda``.
+        """The learned posterior as an ArviZ object: in the group ``posterior`` draws of the tables (one, if they are a
+        point estimate), and of the ``component`` of a mixture; in ``training`` the history of the objective, and of
+        ``lambda``. :func:`pyro_unsup.to_arviz` has all groups: the likelihood of every example, predictions, data.
 
         :param args: the model's arguments, wanted for draws of a model of your own: they tell how its tables lie.
         :param draws: how many; by default 1 of a point and 1000 otherwise, or fewer where they would need more than a

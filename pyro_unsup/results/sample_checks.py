@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from pyro import poutine
 from torch import Tensor
 
-from ..distributions import Structure
 from ..errors import UnsupError
 from ..handlers.given import given
+from .sample_tables import draw_tables
 
 if TYPE_CHECKING:
     from .samples import Samples
@@ -40,31 +39,10 @@ STATISTICS: dict[str, Statistic] = {"types": types_used, "once_only": once_only,
 
 
 def draw_weights(samples: Samples, chain: int, draw: int) -> dict[str, Tensor]:
-    """Tables drawn given the labels of one draw, as log-weights: a Dirichlet on top of their counts.
-
-    The counts are the gradient of the log-probability of labels and data in the log-weights.
-    """
-    declared = samples.model.declarations()
-    zeros = {
-        name: d.layout.mask(torch.zeros(d.layout.shape, dtype=torch.float64)).requires_grad_()
-        for name, d in declared.items()
-    }
-    trace = poutine.trace(given(samples.model, zeros)).get_trace(samples.sentences())
-    site = next(s for s in trace.nodes.values() if s["type"] == "sample" and isinstance(s["fn"], Structure))
-    labels = torch.from_numpy(samples.labels[chain, draw].astype(np.int64))
-    counts = torch.autograd.grad(site["fn"].score(site["value"], labels).sum(), list(zeros.values()), allow_unused=True)
-    rows, emitted = samples.tables
-    found = {}
-    for (name, declaration), n in zip(declared.items(), counts, strict=True):
-        if name == emitted:
-            prior = torch.from_numpy(samples.draws["beta"][chain, draw])[:, None]
-        else:
-            prior = torch.tensor(samples.draws["alpha"][chain, draw, rows.index(name)])
-        shape = torch.zeros(declaration.layout.shape, dtype=torch.float64) + prior + (0 if n is None else n)
-        # Gamma(a) as Gamma(a + 1) times a power of a uniform number, in logs: small shapes would underflow.
-        more = torch.distributions.Gamma(shape + 1, torch.ones_like(shape)).sample().log()
-        found[name] = declaration.layout.mask(more + torch.rand_like(shape).log() / shape).log_softmax(-1)
-    return found
+    """Tables drawn given the labels of one draw, as log-weights: a Dirichlet on top of their counts."""
+    state = samples.model.gibbs_state()(samples.model, samples.sentences())
+    state.labels = samples.labels[chain, draw]
+    return draw_tables(samples.model, state, samples.draws["alpha"][chain, draw], samples.draws["beta"][chain, draw])
 
 
 def posterior_predictive(
@@ -84,8 +62,7 @@ def posterior_predictive(
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
         for chain, draw in at:
-            with torch.enable_grad():
-                weights = draw_weights(samples, chain, draw)
+            weights = draw_weights(samples, chain, draw)
             words = given(samples.model, weights)(None, lengths).numpy()
             for name, statistic in chosen.items():
                 found[name].append(statistic(words))

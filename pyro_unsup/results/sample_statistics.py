@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..evaluate import variation_of_information
-from .arviz import from_groups
+from .arviz import as_arviz, dataset
 
 if TYPE_CHECKING:
+    import xarray
+
     from .samples import Samples
 
 Array = np.ndarray[Any, Any]
@@ -74,7 +77,7 @@ def _by_arviz(values: dict[str, Array], what: str) -> dict[str, float]:
     chains, draws = next(iter(values.values())).shape[:2] if values else (0, 0)
     if draws < 4 or chains < (2 if what == "rhat" else 1):  # too few to say anything
         return {}
-    data = from_groups({"posterior": values})
+    data = as_arviz({"posterior": dataset(values)})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of ArviZ on few draws, and on its own future
         import arviz
@@ -96,25 +99,46 @@ def between_chains(labels: Array) -> Array:  # (chains, units) -> (chains, chain
 
 def to_arviz(samples: Samples) -> Any:
     """An ArviZ object of everything but the labels themselves, which are integers and stay beside it."""
+    return as_arviz({"posterior": posterior(samples), "sample_stats": draw_statistics(samples)})
+
+
+def posterior(
+    samples: Samples,
+    tables: Mapping[str, Any] | None = None,
+    dims: Mapping[str, Any] | None = None,
+    coords: Mapping[str, Any] | None = None,
+) -> xarray.Dataset:
+    """Cluster sizes, and the concentrations that were learned.
+
+    :param tables: drawn given the labels, (chains, draws, ...), with what their dimensions are called.
+    """
     counts = samples.token_counts
-    posterior: dict[str, Any] = {
+    found: dict[str, Any] = {
         "cluster_sizes": -np.sort(-counts, -1),
         "token_counts": counts,
         "labels_used": (counts > 0).sum(-1),
     }
-    if samples.learned != "fixed":
-        posterior |= {"alpha": samples.alpha, "beta": samples.beta}
-    at = samples.kept
-    stats = {
-        "lp": samples.log_joint,
-        "energy": -samples.log_joint,  # what plots of energy ask for
-        "temperature": samples.path["temperature"][:, at],
-        **{f"acceptance_{name}": samples.path[f"rate_{name}"][:, at] for name in samples.rates},
-    }
     # Not "label", which ArviZ 1.x has a column of its own for.
-    dims = {"token_counts": ["tag"], "cluster_sizes": ["rank"], "beta": ["tag"]}
-    return from_groups(
-        {"posterior": posterior, "sample_stats": stats},
-        coords={"tag": samples.names},
-        dims={name: d for name, d in dims.items() if name in posterior and np.ndim(posterior[name]) == 3},
+    own = {"token_counts": ["tag"], "cluster_sizes": ["rank"]}
+    if samples.learned != "fixed":
+        found |= {"alpha": samples.alpha, "beta": samples.beta}
+        own |= {"beta": ["tag"]} if np.ndim(samples.beta) == 3 else {}
+    return dataset({**found, **(tables or {})}, {**own, **(dims or {})}, {"tag": samples.names, **(coords or {})})
+
+
+def draw_statistics(samples: Samples) -> xarray.Dataset:
+    """What the sampler said of each draw."""
+    at = samples.kept
+    return dataset(
+        {
+            "lp": samples.log_joint,
+            "energy": -samples.log_joint,  # what plots of energy ask for
+            "temperature": samples.path["temperature"][:, at],
+            **{f"acceptance_{name}": samples.path[f"rate_{name}"][:, at] for name in samples.rates},
+        }
     )
+
+
+def training(samples: Samples) -> xarray.Dataset:
+    """The log joint and the temperature of every sweep, those of the burn-in among them."""
+    return dataset({name: samples.path[name] for name in ("log_joint", "temperature")}, lead=["chain", "sweep"])

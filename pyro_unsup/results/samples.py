@@ -259,7 +259,7 @@ class Samples:
 
         Plots of traces, ranks, autocorrelation and energy come from there. What never moves (``labels_used``, perhaps)
         has no ranks: leave it out by ``var_names``. The labels stay here, as integers; the dimension ``tag`` has their
-        names.
+        names. :func:`pyro_unsup.to_arviz` has more: tables, the likelihood of every example, predictions, data.
 
         >>> import pyro_unsup as pu
         >>> sampler = pu.CollapsedGibbs(pu.models.Tagger(tags=2, vocab=3))

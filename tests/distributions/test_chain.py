@@ -193,7 +193,7 @@ def test_errors_say_what_was_expected() -> None:
         StructureError, match=r"one floating dtype: start has torch.float64, emission has torch.float32"
     ):
         Chain(**{**w, "emission": w["emission"].float()}, lengths=one, flat=True).log_prob(torch.tensor([0, 1]))
-    with pytest.raises(StructureError, match="one set of weights at a time"):
+    with pytest.raises(StructureError, match="weights that all examples share"):
         Chain(**{n: torch.stack([x, x]) for n, x in w.items()}, lengths=torch.tensor([1, 1]), flat=True).sample()
     with pytest.raises(StructureError, match=r"words of shape \(2,\), all examples end to end; actual shape \(3,\)"):
         Chain(**w, lengths=one, flat=True).log_prob(torch.tensor([0, 1, 2]))

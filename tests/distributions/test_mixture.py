@@ -156,5 +156,5 @@ def test_errors_say_what_was_expected() -> None:
     with pytest.raises(StructureError, match="expected one cluster a document, 2 integers"):
         dist.score(good, torch.tensor([0]))
     wide = Mixture(torch.zeros(2, 2), torch.zeros(2, 2, 3), torch.tensor([1, 1]))
-    with pytest.raises(StructureError, match="one set of weights at a time"):
+    with pytest.raises(StructureError, match="weights that all examples share"):
         wide.sample()

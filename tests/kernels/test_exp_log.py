@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pyro_unsup.kernels.exp_log import LOWEST, exp_below, log_shares, log_shares_across, scaled_rows
+from pyro_unsup.kernels.exp_log import LOWEST, exp_below, log_shares, log_shares_across, logs, scaled_rows
 
 #: Relative error of a result that is rounded once, half a unit in the last place, is at most this.
 ROUNDING = 2.0**-53
@@ -106,3 +106,16 @@ def test_rows_are_scaled_to_a_maximum_of_one(dtype: Any) -> None:
     assert positive.tolist() == [{3: 2, 4: 0, 5: 1}.get(k, 7) for k in range(50)]
     exact = np.exp((x - top[:, None]).astype(np.longdouble))
     np.testing.assert_allclose(out, exact.astype(dtype), rtol=2 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_logs_of_probabilities(kind: Any) -> None:
+    x = np.concatenate([np.random.default_rng(0).random(10_007) ** 20, [0.0, 1.0, 1e-40, 5e-324]]).astype(kind)
+    out = np.empty(len(x))
+    logs(x, out)
+    with np.errstate(divide="ignore"):
+        exact = np.log(x.astype(np.longdouble))
+    assert out[x == 0].tolist() == [-np.inf] * int((x == 0).sum())
+    there = x > 0
+    assert float(np.abs(out[there] - exact[there]).max()) < 1e-12
+    assert out[10_008] == 0

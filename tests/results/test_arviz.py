@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,8 @@ from pyro_unsup import UnsupError
 from pyro_unsup import components as c
 from pyro_unsup.data import TagDictionary
 from pyro_unsup.models import CCM, DMV, Tagger
-from pyro_unsup.results.arviz import from_groups
+from pyro_unsup.results.arviz import as_arviz, dataset, group_of, is_arviz
+from pyro_unsup.results.fit_draws import FitDraws
 
 from .cases import anonymous, latent, mixture, own, points, text, with_dictionary
 
@@ -23,7 +22,7 @@ from .cases import anonymous, latent, mixture, own, points, text, with_dictionar
 def test_the_learned_probabilities_are_one_draw_of_one_chain() -> None:
     fit = anonymous(order=2, stop=True)
     found = fit.to_arviz()
-    assert found.groups() == ["posterior", "sample_stats"]
+    assert group_of(found, "sample_stats") is None  # nothing was sampled
     assert dict(found.posterior.sizes)["chain"] == dict(found.posterior.sizes)["draw"] == 1
     assert set(found.posterior.data_vars) == {"start", "transition", "second", "emission"}
     for name, w in fit.weights.items():
@@ -37,11 +36,11 @@ def test_the_learned_probabilities_are_one_draw_of_one_chain() -> None:
 
 def test_the_history_is_beside_them() -> None:
     fit = anonymous()
-    stats = fit.to_arviz().sample_stats
-    assert set(stats.data_vars) == {"objective", "total_log_likelihood", "change"}
-    for key in stats.data_vars:
-        assert stats[key].shape == (1, 4)
-        assert stats[key].values[0].tolist() == [row[key.removeprefix("total_")] for row in fit.rows]
+    history = fit.to_arviz()["training"]
+    assert set(history.data_vars) == {"objective", "total_log_likelihood", "change"}
+    for key in history.data_vars:
+        assert history[key].dims == ("iteration",)
+        assert history[key].values.tolist() == [row[key.removeprefix("total_")] for row in fit.rows]
 
 
 def test_structural_zeros_are_zeros() -> None:
@@ -64,40 +63,46 @@ def test_float32_stays_float32() -> None:
     assert anonymous(dtype=torch.float32).to_arviz().posterior["emission"].dtype == np.float32
 
 
-class Later(ModuleType):
-    """ArviZ 1.x as far as it matters: one nested dict, and keyword arguments of its own."""
+def test_the_next_generation_has_trees(monkeypatch: pytest.MonkeyPatch) -> None:
+    import arviz
 
-    @staticmethod
-    def from_dict(
-        data: dict[str, dict[str, Any]],
-        *,
-        name: str | None = None,
-        sample_dims: Any = None,
-        save_warmup: bool | None = None,
-        coords: Any = None,
-        dims: Any = None,
-    ) -> Any:
-        return "tree", data, {"coords": coords, "dims": dims}
-
-
-def test_the_next_generation_takes_one_nested_dict(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "arviz", Later("arviz"))
-    fit = anonymous()
-    kind, groups, _ = fit.to_arviz()
-    assert kind == "tree"
-    assert list(groups) == ["posterior", "sample_stats"]
-    assert groups["posterior"]["start"].shape == (1, 1, 4)
-    assert groups["sample_stats"]["objective"].shape == (1, 4)
-    options = {"dims": {"x": ["state"]}, "coords": {"state": ["a"]}}
-    _, groups, got = from_groups({"posterior": {"x": np.zeros((1, 1, 1))}}, **options)
-    assert list(groups) == ["posterior"]
-    assert got == options
+    monkeypatch.setattr(arviz, "__version__", "1.0.0")
+    found = anonymous().to_arviz()
+    assert type(found).__name__ == "DataTree"
+    assert is_arviz(found)
+    assert list(found.children) == ["posterior", "training"]
+    assert found["posterior"]["start"].shape == (1, 1, 4)
+    posterior = group_of(found, "posterior")
+    assert posterior is not None
+    assert posterior["emission"].dims == ("chain", "draw", "emission_tag", "emission_word")
+    assert group_of(found, "prior") is None
 
 
-def test_dims_and_coords_are_handed_on() -> None:
-    found = from_groups({"posterior": {"x": np.zeros((2, 5, 2))}}, dims={"x": ["tag"]}, coords={"tag": ["N", "V"]})
-    assert found.posterior["x"].dims == ("chain", "draw", "tag")
-    assert found.posterior["x"].sel(tag="V").shape == (2, 5)
+def test_dims_and_coords() -> None:
+    coords = {"tag": ["N", "V"], "size": ("tag", [3, 4]), "not_here": [1]}
+    group = dataset({"x": np.zeros((2, 5, 2)), "y": np.zeros((2, 5, 3))}, {"x": ["tag"]}, coords)
+    found = as_arviz({"posterior": group})["posterior"]
+    assert found["x"].dims == ("chain", "draw", "tag")
+    assert found["y"].dims == ("chain", "draw", "y_dim_0")
+    assert found["x"].sel(tag="V").shape == (2, 5)
+    assert found["size"].values.tolist() == [3, 4]
+    assert "not_here" not in found.coords
+
+
+def test_cells_of_ragged_tables_have_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.matrix.models import BITEXT
+
+    fit = pu.EM(pu.models.Aligner.of(BITEXT), pu.AddLambda(0.1)).run(BITEXT, iterations=1, progress=False)
+    found = fit.to_arviz()["posterior"]["translation_forward"]
+    assert found.dims == ("chain", "draw", "translation_forward_cell")
+    rows = [label.split(" / ")[0] for label in found["translation_forward_cell"].values.tolist()]
+    sums: dict[str, float] = {}
+    for row, p in zip(rows, found.values[0, 0].tolist(), strict=True):
+        sums[row] = sums.get(row, 0) + p
+    assert set(sums) == {"a", "book", "here", "house", "is", "the", ""}  # the null word among them
+    np.testing.assert_allclose(list(sums.values()), 1)
+    monkeypatch.setattr("pyro_unsup.results.arviz.LABELLED", 3)
+    assert fit.to_arviz()["posterior"]["translation_forward_cell"].dtype.kind == "i"
 
 
 def test_arviz_can_work_with_it() -> None:
@@ -151,9 +156,9 @@ def test_draws_leave_the_state_of_random_numbers_alone() -> None:
 def test_there_are_a_thousand_draws_or_as_many_as_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     fit = uncertain(pu.DirichletVB())
     assert fit.to_arviz().posterior.sizes["draw"] == 1000
-    monkeypatch.setattr("pyro_unsup.results.arviz.ROOM", 60 * sum(w.numel() for w in fit.weights.values()))
+    monkeypatch.setattr("pyro_unsup.results.fit_draws.ROOM", 60 * sum(w.numel() for w in fit.weights.values()))
     assert fit.to_arviz().posterior.sizes["draw"] == 60
-    monkeypatch.setattr("pyro_unsup.results.arviz.ROOM", 0)
+    monkeypatch.setattr("pyro_unsup.results.fit_draws.ROOM", 0)
     assert fit.to_arviz().posterior.sizes["draw"] == 1
     assert fit.to_arviz(draws=7).posterior.sizes["draw"] == 7
 
@@ -193,11 +198,11 @@ def test_a_mixture_has_components_and_their_coefficients(tied: bool) -> None:
         part = fit.component(i).weights["root"].numpy()
         mine = np.log(found.posterior["root"].values[0][component == i])
         assert np.abs(mine.mean(0) - part).max() < 5 * (mine.std(0, ddof=1) / len(mine) ** 0.5).max()
-    share = found.sample_stats["lambda"]
-    assert share.shape == (1, 6, 3)
-    np.testing.assert_allclose(share.sum("lambda_dim_0"), 1)
-    assert share.values[0, -1].tolist() == fit.state["lambda"].tolist()
-    assert found.sample_stats["objective"].values[0].tolist() == [row["objective"] for row in fit.rows]
+    share = found["training"]["lambda"]
+    assert share.dims == ("iteration", "component")
+    np.testing.assert_allclose(share.sum("component"), 1)
+    assert share.values[-1].tolist() == fit.state["lambda"].tolist()
+    assert found["training"]["objective"].values.tolist() == [row["objective"] for row in fit.rows]
 
 
 def test_a_mixture_of_points() -> None:
@@ -235,9 +240,22 @@ def test_draws_are_counted_in_whole_numbers(draws: Any) -> None:
         anonymous().to_arviz(draws=draws)
 
 
-def test_draws_for_the_next_generation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "arviz", Later("arviz"))
-    _, groups, _ = mixed(True).to_arviz(draws=4)
-    assert groups["posterior"]["attach"].shape == (1, 4, 3, 2, 3)
-    assert groups["posterior"]["component"].shape == (1, 4)
-    assert groups["sample_stats"]["lambda"].shape == (1, 6, 3)
+def test_draws_do_not_depend_on_how_many_are_made_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    for fit in (mixed(True), mixed(False), uncertain(pu.DirichletVB())):
+        whole = FitDraws(fit, (), {}, 10, 0)
+        for name, x in whole.take(0, 10).items():
+            torch.testing.assert_close(torch.cat([whole.take(0, 3)[name], whole.take(3, 10)[name]]), x, rtol=0, atol=0)
+    monkeypatch.setattr("pyro_unsup.results.fit_draws.BLOCK", 1)  # every draw by a seed of its own
+    fit = mixed(False)
+    few = FitDraws(fit, (), {}, 10, 0)
+    for name, x in few.take(0, 10).items():
+        torch.testing.assert_close(torch.cat([few.take(i, i + 1)[name] for i in range(10)]), x, rtol=0, atol=0)
+        assert len(x.unique(dim=0)) == 10
+
+
+def test_learned_concentrations_are_hyperparameters() -> None:
+    fit = uncertain(pu.EmpiricalDirichlet())
+    for found in (fit.to_arviz(draws=3), pu.to_arviz(fit, DATA, draws=3)):
+        for table in fit.weights:
+            values = found["posterior"][f"{table}_concentration"].values
+            np.testing.assert_allclose(values, np.full((1, 3), fit.memory[f"{table}.concentration"]))

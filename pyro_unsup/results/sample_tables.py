@@ -1,0 +1,71 @@
+"""Tables drawn given sampled labels: what a collapsed sampler has integrated out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..array import Array
+
+
+def draw_tables(
+    model: Any,
+    state: Any,  # of the model's ``gibbs_state()``, with labels
+    alpha: Array,  # (kinds of rows,)
+    beta: Array,  # (K,)
+    generator: torch.Generator | None = None,
+) -> dict[str, Tensor]:
+    """Tables given labels, as log-weights: each row is drawn from a Dirichlet on top of its counts."""
+    rows, emitted = state.tables
+    found = {}
+    counts = state.table_counts()
+    for name, declaration in model.declarations().items():
+        layout = declaration.layout
+        if name == emitted:
+            prior = torch.as_tensor(beta, dtype=torch.float64)
+            prior = prior[:, None] if len(layout.shape) > 1 else prior
+        else:
+            prior = torch.as_tensor(alpha, dtype=torch.float64)[rows.index(name)]
+        shape = prior + torch.as_tensor(np.ascontiguousarray(counts[name])).double()
+        # Gamma(a) as Gamma(a + 1) times a power of a uniform number, in logs: small shapes would underflow.
+        more = torch._standard_gamma(shape + 1, generator).log()
+        power = torch.rand(shape.shape, generator=generator, dtype=torch.float64).log() / shape
+        found[name] = layout.mask(more + power).log_softmax(-1)
+    return found
+
+
+class SampledTables:
+    """Draws of tables, one for each draw of labels, made when they are asked for.
+
+    :param data: what the labels are of, as the model takes it.
+    :param labels: (draws, units).
+    :param alpha: (draws, kinds of rows).
+    :param beta: (draws, K).
+    :param seed: the same tables come from the same seed.
+
+    >>> import numpy as np
+    >>> import pyro_unsup as pu
+    >>> from pyro_unsup.results.sample_tables import SampledTables
+    >>> tagger = pu.models.Tagger(tags=2, vocab=2)
+    >>> drawn = SampledTables(tagger, [[0, 1]], np.array([[0, 1]] * 3), np.ones((3, 2)), np.ones((3, 2)), seed=0)
+    >>> drawn.take(1, 3)["transition"].shape
+    torch.Size([2, 2, 2])
+    """
+
+    def __init__(self, model: Any, data: Any, labels: Array, alpha: Array, beta: Array, seed: int) -> None:
+        self._model, self._state = model, model.gibbs_state()(model, data)
+        self._labels, self._alpha, self._beta, self._seed = labels, alpha, beta, seed
+
+    def take(self, first: int, last: int) -> dict[str, Tensor]:  # (last - first, *layout.shape) each
+        """The tables of some draws, as probabilities."""
+        each = [self._one(i) for i in range(first, last)]
+        return {name: torch.stack([one[name] for one in each]) for name in each[0]}
+
+    def _one(self, i: int) -> dict[str, Tensor]:
+        generator = torch.Generator().manual_seed((self._seed + 1) * 1_000_003 + i)
+        self._state.labels = self._labels[i]
+        drawn = draw_tables(self._model, self._state, self._alpha[i], self._beta[i], generator)
+        return {name: w.exp() for name, w in drawn.items()}

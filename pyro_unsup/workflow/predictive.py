@@ -1,0 +1,151 @@
+"""New data from draws of a posterior or of a prior, in the form of the data that were observed."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from pyro import poutine
+from pyro.poutine.messenger import Messenger
+from pyro.poutine.util import site_is_subsample
+from torch import Tensor
+
+from ..distributions import Mixture, Structure
+from ..errors import UnsupError
+from ..handlers import bare
+from ..results.table_posterior import to_table
+from .draws import Draws, Values, tables_of
+from .running import Program
+
+Array = np.ndarray[Any, Any]
+
+
+class Drawing:
+    """Draws new data under draws of everything else.
+
+    A model of the library that draws data of given lengths does so: it is called without data. Any other model is run
+    on its data, and what it observes is drawn instead.
+
+    :param program: the model and its draws, run on the data.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        args = lengths_only(program)
+        self._by_length = args is not None
+        self._free = Program(program.draws, args, known=args is not None)
+        self.names = program.observed
+
+    def __call__(self, values: Values) -> dict[str, Tensor]:  # (n, *event) each
+        """One data set a draw."""
+        if self._by_length:  # many draws in one run, as every structure that can draw does
+            n = len(next(iter(values.values()), [0]))
+            trace = self._free.trace(values, alone=n == 1)
+            drawn = {name: trace.nodes[name]["value"] for name in self.names}
+            return {name: as_drawn(self._fn(name), x.unsqueeze(0) if n == 1 else x) for name, x in drawn.items()}
+        n = len(next(iter(values.values()), [0]))
+        runs = [self._free.trace({k: x[i : i + 1] for k, x in values.items()}, alone=True) for i in range(n)]
+        return {name: torch.stack([run.nodes[name]["value"] for run in runs]) for name in self.names}
+
+    def _fn(self, name: str) -> Any:
+        return self._program.sites[name]["fn"]
+
+
+def lengths_only(program: Program) -> tuple[Any, ...] | None:
+    """Arguments by which a model of the library draws data of the same lengths; None for any other model.
+
+    :raises UnsupError: if it is a structure that cannot draw data.
+    """
+    structured = program.structured
+    if not structured:
+        return None
+    fn = program.sites[structured[0]]["fn"]
+    wanted = list(inspect.signature(program.draws.model).parameters.values())
+    free = len(wanted) == 2 and wanted[0].default is None and wanted[1].name == "lengths"
+    if not free or type(fn).sample is Structure.sample:
+        raise UnsupError(
+            f"{bare(program.draws.model)!r:.120} cannot draw new data: leave posterior_predictive and prior_predictive "
+            "out"
+        )
+    value = program.sites[structured[0]]["value"]
+    if isinstance(fn, Mixture):  # a document of so many words, not of so many cells
+        sizes = torch.zeros(len(fn.rows), dtype=torch.long).index_add(0, fn.rows.owner, value[:, 1].long())
+        return None, sizes
+    return None, fn.rows.lengths
+
+
+def can_draw(program: Program) -> bool:
+    """Whether the model can draw new data."""
+    try:
+        lengths_only(program)
+    except UnsupError:
+        return False
+    return True
+
+
+def as_drawn(fn: Any, value: Tensor) -> Tensor:  # (*lead, rows, ...) -> (*lead, rows, ...)
+    """Data in the form that both observed and drawn ones have: bags of words are words, one by one."""
+    return value[..., 0] if isinstance(fn, Mixture) else value
+
+
+def observed_values(program: Program) -> dict[str, Array]:
+    """What was observed, by site."""
+    found = {}
+    for name in program.observed:
+        site = program.sites[name]
+        value = site["value"]
+        if isinstance(site["fn"], Mixture):
+            value = torch.repeat_interleave(value[:, 0], value[:, 1].long())
+        found[name] = smallest(np.asarray(value.detach().cpu()))
+    return found
+
+
+def smallest(values: Array) -> Array:
+    """Whole numbers in the smallest type that holds them, as there may be many; others as they are."""
+    if values.dtype.kind not in "iu" or not values.size:
+        return values
+    low, high = int(values.min()), int(values.max())
+    kind = next(k for k in (np.int8, np.int16, np.int32, np.int64) if np.iinfo(k).min <= low <= high <= np.iinfo(k).max)
+    return values.astype(kind)
+
+
+def prior_draws(model: Callable[..., Any], args: tuple[Any, ...], draws: int, seed: int) -> Draws:
+    """Draws from the prior of a model: its tables and all other continuous sites.
+
+    :param args: its data, which tell how much there is to draw.
+    :raises UnsupError: if a parameter has no prior.
+    """
+    program, tables = bare(model), tables_of(model, args)
+    values: dict[str, list[Tensor]] = {}
+    with torch.random.fork_rng(devices=[]), torch.no_grad(), poutine.block():
+        with _NoParameters():
+            program(*args)
+        torch.manual_seed(seed)
+        for _ in range(draws):
+            trace = poutine.trace(program).get_trace(*args)
+            for name in trace.stochastic_nodes:
+                site = trace.nodes[name]
+                if not (site_is_subsample(site) or site["fn"].has_enumerate_support):
+                    value = to_table(tables[name].layout, site["value"]) if name in tables else site["value"]
+                    values.setdefault(name, []).append(value)
+    if not values:
+        raise UnsupError("nothing in the model has a prior, so that nothing can be drawn from it")
+    found = {name: torch.stack(each) for name, each in values.items()}
+
+    def take(first: int, last: int) -> Values:
+        return {name: x[first:last] for name, x in found.items()}
+
+    return Draws(program, args, 1, draws, tables, take, numbers=sum(x[0].numel() for x in found.values()))
+
+
+class _NoParameters(Messenger):
+    """Refuses a parameter: it has no prior to draw it from."""
+
+    def _pyro_param(self, msg: Any) -> None:
+        raise UnsupError(
+            f"the parameter '{msg['name']}' has no prior to draw it from: give it a distribution, as in "
+            "HMM(prior={'loc': dist.Normal(0.0, 1.0)})"
+        )
