@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from .results import Fit, Report, Samples
     from .results.loading import load
     from .tables import table
+    from .workflow.relabel import relabel
 
 __version__ = "0.2.0.dev0"
 
@@ -127,6 +128,7 @@ __all__ = [
     "plot",
     "registry",
     "regularise",
+    "relabel",
     "results",
     "same",
     "schedules",
@@ -173,6 +175,7 @@ _NAMES = {
     "results": "Fit Report Samples",
     "results.loading": "load",
     "tables": "table",
+    "workflow": "relabel",
 }
 _ROOM_OF = {name: room for room, names in _NAMES.items() for name in names.split()}
 

@@ -1,3 +1,5 @@
 """The Bayesian workflow: results as ArviZ data, hidden structure draw by draw, comparison, calibration and checks."""
 
-__all__: list[str] = []
+from .relabel import Relabelled, relabel
+
+__all__ = ["Relabelled", "relabel"]

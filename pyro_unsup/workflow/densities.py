@@ -10,11 +10,12 @@ from typing import Any
 import pyro
 import torch
 from pyro import poutine
-from torch.distributions import biject_to
 from pyro.infer import TraceEnum_ELBO, config_enumerate
 from pyro.poutine.util import site_is_subsample
 from torch import Tensor
+from torch.distributions import biject_to
 
+from ..distributions import Structure
 from ..errors import UnsupError
 
 Values = Mapping[str, Tensor]
@@ -177,7 +178,21 @@ class Densities:
         trace.compute_log_prob(lambda name, site: name in names)
         return sum((trace.nodes[name]["log_prob"].sum() for name in names), torch.zeros(()))
 
-    def _run_at_once(self, values: Values) -> tuple[Tensor, Tensor]:  # (S,), (S, examples)
+    def structured(self, values: Values) -> tuple[Structure, Tensor]:
+        """The structured distribution of the data, with the weights of every draw, and the value that it observes.
+
+        :raises UnsupError: if the model has none or several of them, or does not run on all draws at once.
+        """
+        self.check(values)
+        if not self.at_once:
+            raise UnsupError("this model does not run on all draws at once, so its structures are not known by draw")
+        trace = self._trace_at_once(values)
+        found = [trace.nodes[name] for name in self.observed if isinstance(trace.nodes[name]["fn"], Structure)]
+        if len(found) != 1:
+            raise UnsupError(f"expected a model with one structured distribution, actual {len(found)}")
+        return found[0]["fn"], found[0]["value"]
+
+    def _trace_at_once(self, values: Values) -> Any:
         size = len(next(iter(values.values())))
         wide = {}
         for name, site in self.sites.items():
@@ -190,11 +205,14 @@ class Densities:
             with pyro.plate("_draws_of_parameters", size, dim=depth):
                 return self.model(*args, **kwargs)
 
-        trace = poutine.trace(poutine.condition(model, wide)).get_trace(*self.args, **self.kwargs)
+        return poutine.trace(poutine.condition(model, wide)).get_trace(*self.args, **self.kwargs)
+
+    def _run_at_once(self, values: Values) -> tuple[Tensor, Tensor]:  # (S,), (S, examples)
+        size, trace = len(next(iter(values.values()))), self._trace_at_once(values)
         trace.compute_log_prob()
 
         def by_draw(name: str) -> Tensor:  # (S, plates)
-            found = trace.nodes[name]["log_prob"]
+            found: Tensor = trace.nodes[name]["log_prob"]
             missing = (1,) * (self.nesting + 1 - found.dim())
             found = found.reshape(*missing, *found.shape)
             return found.expand(size, *found.shape[1:]).reshape(size, -1)
@@ -207,9 +225,7 @@ class Densities:
     def to_unbounded(self, values: Values) -> Tensor:  # (S, D)
         """Values as vectors of numbers without bounds."""
         size = len(next(iter(values.values())))
-        return torch.cat(
-            [site.transform.inv(values[name]).reshape(size, -1) for name, site in self.sites.items()], -1
-        )
+        return torch.cat([site.transform.inv(values[name]).reshape(size, -1) for name, site in self.sites.items()], -1)
 
     def to_values(self, unbounded: Tensor) -> tuple[dict[str, Tensor], Tensor]:  # (S, D) -> values, (S,)
         """Values from such vectors, and the log of the volume that the map makes of a unit."""

@@ -27,8 +27,8 @@ def states_of(model: Any) -> int | None:
     told = [name for name, d in model.declarations().items() if d.layout.support is not None]
     if told:
         raise UnsupError(
-            f"the states of {model!r} are not exchangeable: the support of '{told[0]}' tells them apart, so their names "
-            "do not switch and nothing needs to be relabelled"
+            f"the states of {model!r} are not exchangeable: the support of '{told[0]}' tells them apart, so their "
+            "names do not switch and nothing needs to be relabelled"
         )
     return int(model.states)
 
@@ -56,9 +56,7 @@ def state_axes(model: Any, shapes: Mapping[str, Sequence[int]]) -> dict[str, tup
             found[name] = tuple(i for i, axis in enumerate(declared[name].axes) if axis.name in STATE_NAMES)
         elif name == "transition":  # of an HMM with a stationary start, which is no table
             found[name] = (0, 1)
-        elif isinstance(model, HMM) and len(shape) and shape[0] == K:
-            found[name] = (0,)
-        elif name == "beta" and tuple(shape) == (K,):  # a concentration for each label
+        elif tuple(shape[:1]) == (K,) and (isinstance(model, HMM) or name == "beta"):  # sampled: one for each label
             found[name] = (0,)
     return {name: axes for name, axes in found.items() if axes}
 
