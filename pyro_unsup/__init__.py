@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from .results.loading import load
     from .tables import table
     from .workflow.relabel import relabel
+    from .workflow.sbc import sbc
 
 __version__ = "0.2.0.dev0"
 
@@ -131,6 +132,7 @@ __all__ = [
     "relabel",
     "results",
     "same",
+    "sbc",
     "schedules",
     "select_steps",
     "skew",
@@ -175,7 +177,7 @@ _NAMES = {
     "results": "Fit Report Samples",
     "results.loading": "load",
     "tables": "table",
-    "workflow": "relabel",
+    "workflow": "relabel sbc",
 }
 _ROOM_OF = {name: room for room, names in _NAMES.items() for name in names.split()}
 

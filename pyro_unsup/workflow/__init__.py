@@ -1,5 +1,12 @@
 """The Bayesian workflow: results as ArviZ data, hidden structure draw by draw, comparison, calibration and checks."""
 
+from .calibration import Calibration
 from .relabel import Relabelled, relabel
+from .sbc import sbc
 
-__all__ = ["Relabelled", "relabel"]
+__all__ = [
+    "Calibration",
+    "Relabelled",
+    "relabel",
+    "sbc",
+]
