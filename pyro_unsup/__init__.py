@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from .results import Fit, Report, Samples
     from .results.loading import load
     from .tables import table
+    from .workflow.evidence import evidence
     from .workflow.relabel import relabel
     from .workflow.sbc import sbc
 
@@ -116,6 +117,7 @@ __all__ = [
     "distributions",
     "estimate",
     "evaluate",
+    "evidence",
     "featured",
     "given",
     "handlers",
@@ -177,7 +179,7 @@ _NAMES = {
     "results": "Fit Report Samples",
     "results.loading": "load",
     "tables": "table",
-    "workflow": "relabel sbc",
+    "workflow": "evidence relabel sbc",
 }
 _ROOM_OF = {name: room for room, names in _NAMES.items() for name in names.split()}
 
