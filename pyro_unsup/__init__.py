@@ -74,6 +74,8 @@ if TYPE_CHECKING:
     from .results.loading import load
     from .tables import table
     from .workflow.evidence import evidence
+    from .workflow.k_fold import k_fold
+    from .workflow.lfo import leave_future_out
     from .workflow.relabel import relabel
     from .workflow.sbc import sbc
 
@@ -125,7 +127,9 @@ __all__ = [
     "hmm",
     "infer",
     "init",
+    "k_fold",
     "launch",
+    "leave_future_out",
     "load",
     "models",
     "plot",
@@ -179,7 +183,7 @@ _NAMES = {
     "results": "Fit Report Samples",
     "results.loading": "load",
     "tables": "table",
-    "workflow": "evidence relabel sbc",
+    "workflow": "evidence k_fold leave_future_out relabel sbc",
 }
 _ROOM_OF = {name: room for room, names in _NAMES.items() for name in names.split()}
 

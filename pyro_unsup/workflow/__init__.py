@@ -1,15 +1,21 @@
 """The Bayesian workflow: results as ArviZ data, hidden structure draw by draw, comparison, calibration and checks."""
 
 from .calibration import Calibration
+from .elpd import Elpd
 from .evidence import Evidence, evidence
+from .k_fold import k_fold
+from .lfo import leave_future_out
 from .relabel import Relabelled, relabel
 from .sbc import sbc
 
 __all__ = [
     "Calibration",
+    "Elpd",
     "Evidence",
     "Relabelled",
     "evidence",
+    "k_fold",
+    "leave_future_out",
     "relabel",
     "sbc",
 ]

@@ -61,7 +61,8 @@ class Densities:
 
     def __init__(self, model: Callable[..., Any], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None):
         self.model, self.args, self.kwargs = model, tuple(args), dict(kwargs or {})
-        with torch.random.fork_rng(devices=[]):
+        store = pyro.get_param_store()
+        with torch.random.fork_rng(devices=[]), store.scope(store.get_state()):  # a look leaves no parameters behind
             trace = poutine.trace(model).get_trace(*self.args, **self.kwargs)
         sites = [s for s in trace.nodes.values() if s["type"] == "sample" and not site_is_subsample(s)]
         self.nesting = max((-f.dim for s in sites for f in s["cond_indep_stack"] if f.vectorized), default=0)

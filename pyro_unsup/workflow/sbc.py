@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
@@ -15,16 +14,15 @@ import pyro
 import torch
 from pyro.infer import MCMC
 from torch import Tensor
-from tqdm.auto import tqdm
 
 from ..errors import UnsupError
-from ..infer.loop import SHOW_AFTER_SECONDS
 from ..infer.runs import one_thread
 from ..results import Fit
 from .calibration import Calibration
 from .densities import Densities
 from .draws import by_arviz, draws_of, flat
 from .engines import Engine, infer
+from .parallel import in_order
 from .simulate import simulate
 from .states import as_axes, invariant, state_axes, states_of
 
@@ -106,17 +104,8 @@ def sbc(
     one = _Simulation(model, engine, args, kwargs, dict(quantities or {}), parameters, axes, draws, dict(run or {}))
     done = _Done(checkpoint, {"seed": seed, "model": repr(model)[:200], "engine": _name(engine)})
     left = [i for i in range(simulations) if i not in done.found]
-    bar = tqdm(
-        total=simulations,
-        initial=simulations - len(left),
-        unit="simulation",
-        delay=SHOW_AFTER_SECONDS,
-        disable=None if progress is None else not progress,
-    )
-    with bar:
-        for i, found in _each(one, left, seed, processes):
-            done.add(i, found)
-            bar.update()
+    for i, found in in_order(_Seeded(one, seed), left, processes, "simulation", progress, simulations - len(left)):
+        done.add(i, found)
     every = [done.found[i] for i in range(simulations)]
     names = [name for name in every[0] if all(name in found for found in every)]
     if not names:
@@ -176,6 +165,21 @@ class _Simulation:
         return {}
 
 
+class _Seeded:
+    """Simulations by their numbers, each with a seed of its own."""
+
+    def __init__(self, one: _Simulation, seed: int) -> None:
+        self.one, self.seed = one, seed
+
+    def __call__(self, i: int) -> Found:
+        own = int(np.random.SeedSequence([self.seed, i]).generate_state(1)[0]) % (2**31)
+        try:
+            return self.one(own)
+        except Exception as error:
+            error.add_note(f"in simulation {i}, whose seed is {own}")
+            raise
+
+
 def _ranked(quantities: Mapping[str, tuple[Tensor, Tensor]], seed: int, thin: bool) -> Found:
     """Where each number of the truth lies among its draws, which are thinned until they are about independent."""
     names, columns, right = list[str](), list[Any](), list[float]()
@@ -204,29 +208,6 @@ def _ranked(quantities: Mapping[str, tuple[Tensor, Tensor]], seed: int, thin: bo
 
 def _cell(name: str, i: int, shape: Sequence[int]) -> str:
     return f"{name}[{', '.join(map(str, np.unravel_index(i, tuple(shape))))}]" if len(shape) else name
-
-
-def _each(one: _Simulation, left: Sequence[int], seed: int, processes: int | None) -> Iterator[tuple[int, Found]]:
-    size = min(len(left), processes or os.cpu_count() or 1)
-    if size <= 1:
-        yield from ((i, _seeded(one, i, seed)[1]) for i in left)
-        return
-    from joblib import Parallel, delayed
-
-    # loky pickles functions by value, so models from a notebook work too.
-    jobs = (delayed(_seeded)(one, i, seed, torch.get_default_dtype()) for i in left)
-    yield from Parallel(n_jobs=size, backend="loky", return_as="generator")(jobs)
-
-
-def _seeded(one: _Simulation, i: int, seed: int, dtype: torch.dtype | None = None) -> tuple[int, Found]:
-    if dtype is not None:
-        torch.set_default_dtype(dtype)  # another process has its own
-    own = int(np.random.SeedSequence([seed, i]).generate_state(1)[0]) % (2**31)
-    try:
-        return i, one(own)
-    except Exception as error:
-        error.add_note(f"in simulation {i}, whose seed is {own}")
-        raise
 
 
 class _Done:

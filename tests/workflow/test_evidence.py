@@ -30,14 +30,14 @@ def rows(counts: Tensor, alpha: float) -> Tensor:
     return (whole + (torch.lgamma(counts + alpha) - math.lgamma(alpha)).sum(-1)).sum()
 
 
-def exact_tagger(K: int, alpha: float = 1.0) -> float:
+def exact_tagger(K: int, alpha: float = 1.0, sentences: Any = SENTENCES) -> float:
     """All tags of all sentences, with the tables integrated out."""
-    words = list(itertools.chain(*SENTENCES))
+    words = list(itertools.chain(*sentences))
     found = []
     for tags in itertools.product(range(K), repeat=len(words)):
         start, step, emit = torch.zeros(K), torch.zeros(K, K), torch.zeros(K, 2)
         at = 0
-        for sentence in SENTENCES:
+        for sentence in sentences:
             own = tags[at : at + len(sentence)]
             start[own[0]] += 1
             for a, b in itertools.pairwise(own):
