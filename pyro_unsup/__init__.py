@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from .results.loading import load
     from .tables import table
     from .workflow.evidence import evidence
+    from .workflow.importance import importance
     from .workflow.k_fold import k_fold
     from .workflow.lfo import leave_future_out
     from .workflow.relabel import relabel
@@ -125,6 +126,7 @@ __all__ = [
     "handlers",
     "harden",
     "hmm",
+    "importance",
     "infer",
     "init",
     "k_fold",
@@ -183,7 +185,7 @@ _NAMES = {
     "results": "Fit Report Samples",
     "results.loading": "load",
     "tables": "table",
-    "workflow": "evidence k_fold leave_future_out relabel sbc",
+    "workflow": "evidence importance k_fold leave_future_out relabel sbc",
 }
 _ROOM_OF = {name: room for room, names in _NAMES.items() for name in names.split()}
 

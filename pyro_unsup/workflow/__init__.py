@@ -3,6 +3,7 @@
 from .calibration import Calibration
 from .elpd import Elpd
 from .evidence import Evidence, evidence
+from .importance import Importance, importance
 from .k_fold import k_fold
 from .lfo import leave_future_out
 from .relabel import Relabelled, relabel
@@ -12,8 +13,10 @@ __all__ = [
     "Calibration",
     "Elpd",
     "Evidence",
+    "Importance",
     "Relabelled",
     "evidence",
+    "importance",
     "k_fold",
     "leave_future_out",
     "relabel",
