@@ -15,7 +15,7 @@ from ..errors import UnsupError
 from ..results import Fit
 from ..results.fit import with_params
 from .densities import Densities
-from .draws import draws_of, flat
+from .posterior_draws import draws_of, flat
 
 if TYPE_CHECKING:
     import pandas

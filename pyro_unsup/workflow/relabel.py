@@ -17,7 +17,7 @@ from ..results.arviz import from_groups
 from ..results.sample_tables import sampled_data
 from .assignment import assign, by_ecr, by_pivot, by_stephens, favourites, overlap
 from .densities import Densities
-from .draws import Draws, diagnostics, draws_of, flat
+from .posterior_draws import Draws, diagnostics, draws_of, flat
 from .states import as_axes, permuted, size_of_states, state_axes
 
 if TYPE_CHECKING:

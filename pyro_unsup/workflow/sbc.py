@@ -20,9 +20,9 @@ from ..infer.runs import one_thread
 from ..results import Fit
 from .calibration import Calibration
 from .densities import Densities
-from .draws import by_arviz, draws_of, flat
 from .engines import Engine, infer
 from .parallel import in_order
+from .posterior_draws import by_arviz, draws_of, flat
 from .simulate import simulate
 from .states import as_axes, invariant, state_axes, states_of
 

@@ -17,7 +17,7 @@ from pyro_unsup.errors import UnsupError
 from pyro_unsup.workflow import assignment
 from pyro_unsup.workflow.assignment import assign, by_ecr, by_stephens
 from pyro_unsup.workflow.densities import Densities
-from pyro_unsup.workflow.draws import draws_of, flat
+from pyro_unsup.workflow.posterior_draws import draws_of, flat
 
 METHODS = ("pivot", "ecr", "stephens")
 
