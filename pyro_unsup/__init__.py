@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from .results import Fit, Report, Samples
     from .results.loading import load
     from .tables import table
+    from .workflow.checks import predictive_check
     from .workflow.evidence import evidence
     from .workflow.importance import importance
     from .workflow.k_fold import k_fold
@@ -135,6 +136,7 @@ __all__ = [
     "load",
     "models",
     "plot",
+    "predictive_check",
     "registry",
     "regularise",
     "relabel",
@@ -185,7 +187,7 @@ _NAMES = {
     "results": "Fit Report Samples",
     "results.loading": "load",
     "tables": "table",
-    "workflow": "evidence importance k_fold leave_future_out relabel sbc",
+    "workflow": "evidence importance k_fold leave_future_out predictive_check relabel sbc",
 }
 _ROOM_OF = {name: room for room, names in _NAMES.items() for name in names.split()}
 

@@ -1,4 +1,4 @@
-"""Pictures of calibration: ranks of the truth among draws, which should be uniform."""
+"""Pictures of calibration and of predictive checks: ranks that should be uniform, and statistics of drawn data."""
 
 from __future__ import annotations
 
@@ -66,6 +66,28 @@ def rank_histogram(ranks: Mapping[str, Any], level: float = 0.95) -> Figure:
         ax.axhline(len(x) / bins, color="0.5", linewidth=0.8)
         ax.set_title(name, fontsize="small")
         ax.set_xlim(0.0, 1.0)
+    return figure
+
+
+def check_plot(drawn: Mapping[str, Any], observed: Mapping[str, float]) -> Figure:
+    """Statistics of drawn data as histograms, a panel a statistic, with a line at that of the observed data.
+
+    :param drawn: by statistic, (draws,).
+    :param observed: by statistic, a number.
+
+    >>> import numpy as np, pyro_unsup as pu
+    >>> figure = pu.plot.check_plot({"mean": np.arange(10.0)}, {"mean": 8.0})
+    >>> figure.axes[0].get_title()
+    'mean'
+    """
+    figure, panels = _panels(drawn)
+    for ax, (name, values) in zip(panels, drawn.items(), strict=True):
+        x = np.asarray(values, dtype=float)
+        spread = np.ptp(x) > 0
+        ax.hist(x, bins=min(30, max(5, len(x) // 10)) if spread else 1, color=colour(5), alpha=0.8)
+        ax.axvline(observed[name], color=colour(1), linewidth=1.6)
+        ax.set_title(name, fontsize="small")
+        ax.set_yticks([])
     return figure
 
 

@@ -1,6 +1,7 @@
 """The Bayesian workflow: results as ArviZ data, hidden structure draw by draw, comparison, calibration and checks."""
 
 from .calibration import Calibration
+from .checks import PredictiveCheck, predictive_check
 from .elpd import Elpd
 from .evidence import Evidence, evidence
 from .importance import Importance, importance
@@ -14,11 +15,13 @@ __all__ = [
     "Elpd",
     "Evidence",
     "Importance",
+    "PredictiveCheck",
     "Relabelled",
     "evidence",
     "importance",
     "k_fold",
     "leave_future_out",
+    "predictive_check",
     "relabel",
     "sbc",
 ]
