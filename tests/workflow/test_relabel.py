@@ -144,7 +144,7 @@ def nuts() -> Any:
     torch.set_default_dtype(torch.float64)
     pyro.set_rng_seed(1)
     x = torch.cat([torch.randn(12) - 2, torch.randn(12) + 2])
-    mcmc = MCMC(NUTS(hmm()), num_samples=50, warmup_steps=60, disable_progbar=True)
+    mcmc = MCMC(NUTS(hmm()), num_samples=40, warmup_steps=40, disable_progbar=True)
     mcmc.run(x)
     return mcmc, x
 
@@ -168,10 +168,9 @@ def test_nuts_on_an_hmm(nuts: Any, method: Any) -> None:
     assert alone.draws["loc"].shape == one["loc"].shape
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize(("method", "order"), [("pivot", 1), ("ecr", 1), ("ecr", 2), ("stephens", 1)])
 def test_samples_of_a_tagger(method: Any, order: int) -> None:
-    corpus = pu.data.toy.sentences(25, seed=1)
+    corpus = pu.data.toy.sentences(15, seed=1)
     model = pu.models.Tagger(tags=3, vocab=corpus.vocab, order=order, stop=True)
     samples = pu.CollapsedGibbs(model, hyper="separate").run(
         corpus, sweeps=40, burn_in=20, chains=3, progress=False, parallel=1

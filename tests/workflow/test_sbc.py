@@ -42,7 +42,7 @@ class Conjugate:
         return {"bias": (logits.mean() + self.width * (logits - logits.mean())).sigmoid()}
 
 
-def coin_sbc(engine: Any, simulations: int = 100, **options: Any) -> Any:
+def coin_sbc(engine: Any, simulations: int = 70, **options: Any) -> Any:
     return pu.sbc(coin, engine, None, simulations=simulations, processes=1, progress=False, **options)
 
 
