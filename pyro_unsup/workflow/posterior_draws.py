@@ -15,8 +15,8 @@ from torch import Tensor
 from ..errors import UnsupError
 from ..results import Fit, Samples
 from ..results.guide import run
-from ..results.sample_tables import draw_tables
 from ..results.table_posterior import table_posterior, to_site
+from .sampled_tables import draw_tables
 
 Draws = dict[str, Tensor]
 

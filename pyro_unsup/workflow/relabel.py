@@ -14,10 +14,10 @@ from torch import Tensor
 from ..errors import UnsupError
 from ..results import Samples
 from ..results.arviz import from_groups
-from ..results.sample_tables import sampled_data
 from .assignment import assign, by_ecr, by_pivot, by_stephens, favourites, overlap
 from .densities import Densities
 from .posterior_draws import Draws, diagnostics, draws_of, flat
+from .sampled_tables import sampled_data
 from .states import as_axes, permuted, size_of_states, state_axes
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from ..errors import UnsupError
 from ..handlers.given import given
 from ..models.clusterer import Bags
 from ..models.sentences import Sentences
-from .samples import Samples
+from ..results import Samples
 
 #: Numbers of potentials that are looked at together.
 ROOM = 2**24
