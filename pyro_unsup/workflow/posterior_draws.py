@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from ..errors import UnsupError
 from ..results import Fit, Samples
 from ..results.guide import run
 from ..results.table_posterior import table_posterior, to_site
+from .arviz_tools import by_arviz
 from .sampled_tables import draw_tables
 
 Draws = dict[str, Tensor]
@@ -122,9 +122,6 @@ def _checked(given: Mapping[str, Any]) -> Draws:
 def diagnostics(draws: Mapping[str, Tensor], cells: int = 200) -> dict[str, dict[str, float]]:
     """R-hat (the largest) and bulk effective sample size (the smallest) of the numbers of each parameter, by ArviZ.
 
-    NaN where a number never moves, or there are fewer than four draws. R-hat needs two chains or more: of one chain it
-    compares its halves.
-
     :param cells: of larger parameters, so many numbers are looked at, evenly spread.
     """
     found = {}
@@ -135,30 +132,6 @@ def diagnostics(draws: Mapping[str, Tensor], cells: int = 200) -> dict[str, dict
         values = wide.numpy()
         r_hat, ess = by_arviz(values, "rhat"), by_arviz(values, "ess")
         found[name] = {"r_hat": _worst(r_hat, np.nanmax), "ess": _worst(ess, np.nanmin)}
-    return found
-
-
-def by_arviz(values: np.ndarray[Any, Any], what: str) -> np.ndarray[Any, Any]:  # (chains, draws, N) -> (N,)
-    """``arviz.rhat`` or ``arviz.ess`` of each number."""
-    from ..results.arviz import from_groups
-
-    moving = np.ptp(values, axis=(0, 1)) > 0
-    found = np.full(values.shape[-1], np.nan)
-    if values.shape[1] < 4 or not moving.any():
-        return found
-    if values.shape[0] == 1 and what == "rhat":  # the halves of the only chain
-        half = values.shape[1] // 2
-        values = np.concatenate([values[:, :half], values[:, -half:]])
-    if values.shape[1] < 4:
-        return found
-    data = from_groups({"posterior": {"x": values[..., moving]}})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of ArviZ on few draws, and on its own future
-        import arviz
-
-        known: Any = getattr(arviz, what)(data)
-    group = known["posterior"] if "posterior" in getattr(known, "children", {}) else known
-    found[moving] = np.asarray(group["x"])
     return found
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..errors import UnsupError
 from ..results import Samples
-from ..results.arviz import from_groups
+from .arviz_tools import with_posterior
 from .assignment import assign, by_ecr, by_pivot, by_stephens, favourites, overlap
 from .densities import Densities
 from .posterior_draws import Draws, diagnostics, draws_of, flat
@@ -62,7 +62,7 @@ class Relabelled:
 
     def to_arviz(self) -> Any:
         """The draws as an ArviZ object with a group ``posterior``."""
-        return from_groups({"posterior": {name: x.numpy() for name, x in self.draws.items()}})
+        return with_posterior(self.draws)
 
     @property
     def renamed(self) -> float:

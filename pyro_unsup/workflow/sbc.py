@@ -18,11 +18,12 @@ from torch import Tensor
 from ..errors import UnsupError
 from ..infer.runs import one_thread
 from ..results import Fit
+from .arviz_tools import by_arviz
 from .calibration import Calibration
 from .densities import Densities
 from .engines import Engine, infer
 from .parallel import in_order
-from .posterior_draws import by_arviz, draws_of, flat
+from .posterior_draws import draws_of, flat
 from .simulate import simulate
 from .states import as_axes, invariant, state_axes, states_of
 

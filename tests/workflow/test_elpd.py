@@ -16,7 +16,6 @@ from torch import Tensor
 import pyro_unsup as pu
 from pyro_unsup.errors import UnsupError
 from pyro_unsup.models import Series
-from pyro_unsup.results.arviz import from_groups
 from pyro_unsup.workflow.densities import Densities
 from pyro_unsup.workflow.elpd import Predictive
 from pyro_unsup.workflow.lfo import _Prefixes
@@ -74,11 +73,9 @@ def test_loo_of_a_conjugate_model_is_leaving_one_out() -> None:
         warnings.simplefilter("ignore")
         import arviz
 
-        data = from_groups(
-            {
-                "posterior": {"mean": draws["mean"].numpy()},
-                "log_likelihood": {"x": log_likelihood.reshape(2, 4000, -1).numpy()},
-            }
+        data = arviz.from_dict(
+            posterior={"mean": draws["mean"].numpy()},
+            log_likelihood={"x": log_likelihood.reshape(2, 4000, -1).numpy()},
         )
         found: Any = arviz.loo(data, pointwise=True)
     brute = pu.k_fold(normal, X, Conjugate, folds=len(X), progress=False)
