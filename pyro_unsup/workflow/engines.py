@@ -14,6 +14,8 @@ from ..errors import UnsupError
 from ..estimate import DirichletVB
 from ..infer import EM, CollapsedGibbs
 from ..infer.runs import one_thread
+from ..results import Fit
+from .posterior_draws import GuideDraws, of_guide
 
 #: From a model to an object with ``run(data)``; or the name of one.
 Engine = str | Callable[[Any], Any]
@@ -28,16 +30,19 @@ def infer(
     seed: int,
     run: Mapping[str, Any] | None = None,
     kwargs: Mapping[str, Any] | None = None,
+    draws: int = 200,
 ) -> Any:
     """The result of an engine on some data: samples, a fit, an MCMC that has run, or draws.
 
     :param engine: ``"nuts"``, ``"gibbs"`` (:class:`.CollapsedGibbs`), ``"vb"`` (:class:`.EM` with
         :class:`.DirichletVB`); or a function from the model to an object with ``run(data)``, such as an engine of the
-        library or a Pyro ``MCMC``. What ``run`` returns is the result; if it returns nothing, the object itself is.
+        library or a Pyro ``MCMC``. What ``run`` returns is the result: draws, a fit, samples, or a guide that was
+        trained. If it returns nothing, the object itself is.
     :param args: the data, as the model takes them.
     :param seed: the same result comes from the same seed.
     :param run: options of the engine: ``draws`` and ``warmup`` of NUTS, those of ``run`` of all others.
     :param kwargs: more of the data, by name.
+    :param draws: of a guide, if the engine returns one. They are drawn at once, while its parameters are there.
     """
     given = dict(run or {})
     made = _named(engine, model, given) if isinstance(engine, str) else engine(model)
@@ -52,7 +57,10 @@ def infer(
     with torch.random.fork_rng(devices=[]), one_thread(), pyro.get_param_store().scope():
         pyro.set_rng_seed(seed)
         result = made.run(*args, **(kwargs or {}), **options)
-    return made if result is None else result
+        result = made if result is None else result
+        if callable(result) and not isinstance(result, MCMC | Fit):
+            return GuideDraws(of_guide(result, args, kwargs, draws, seed))
+    return result
 
 
 def _named(engine: str, model: Any, given: dict[str, Any]) -> Any:

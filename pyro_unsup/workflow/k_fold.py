@@ -90,7 +90,7 @@ class _Fold:
         self.draws, self.seed, self.run = draws, seed, run
 
     def train(self, data: Any) -> Predictive:
-        result = infer(self.engine, self.model, (data,), self.seed, self.run)
+        result = infer(self.engine, self.model, (data,), self.seed, self.run, draws=self.draws)
         return Predictive(self.model, result, (data,), self.draws, self.seed)
 
 

@@ -87,7 +87,7 @@ def leave_future_out(
         refit = fitted is None or k > threshold
         if refit:
             known = series.upto(t)
-            result = infer(engine, model, (known,), seed + t, dict(run or {}))
+            result = infer(engine, model, (known,), seed + t, run, draws=draws)
             predictive = Predictive(model, result, (known,), draws, seed)
             if predictive.size < 2:
                 raise UnsupError(

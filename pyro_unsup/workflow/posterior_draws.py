@@ -38,14 +38,14 @@ def draws_of(
     :param draws: how many, where there are none yet: of a fit or a guide.
     :param seed: of these.
     """
+    if hasattr(result, "posterior") and hasattr(result.posterior, "data_vars"):
+        return _checked({name: x.values for name, x in result.posterior.data_vars.items()})
     if isinstance(result, Mapping):
         return _checked(result)
     if isinstance(result, MCMC):
         return _checked(result.get_samples(group_by_chain=True))
     if isinstance(result, Samples):
         return _of_samples(result, seed)
-    if hasattr(result, "posterior") and hasattr(result.posterior, "data_vars"):
-        return _checked({name: x.values for name, x in result.posterior.data_vars.items()})
     if isinstance(result, Fit):
         return _of_fit(result, args, kwargs, draws, seed)
     if callable(result):
@@ -54,6 +54,10 @@ def draws_of(
         "expected draws: a dict of arrays (chain, draw, ...), a Pyro MCMC, Samples, a Fit, a guide or an ArviZ object; "
         f"actual {type(result).__name__}"
     )
+
+
+class GuideDraws(dict[str, Tensor]):
+    """Draws of a guide, which are independent of each other."""
 
 
 def of_guide(

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pyro
 import torch
-from pyro.infer import MCMC
 from torch import Tensor
 
 from ..errors import UnsupError
@@ -23,7 +22,7 @@ from .calibration import Calibration
 from .densities import Densities
 from .engines import Engine, infer
 from .parallel import in_order
-from .posterior_draws import draws_of, flat
+from .posterior_draws import GuideDraws, draws_of, flat
 from .simulate import simulate
 from .states import as_axes, invariant, state_axes, states_of
 
@@ -128,12 +127,12 @@ class _Simulation:
         with torch.random.fork_rng(devices=[]), one_thread():
             pyro.set_rng_seed(seed)
             truth, args, kwargs = simulate(self.model, self.args, self.kwargs)
-            result = infer(self.engine, self.model, args, seed, self.run, kwargs)
+            result = infer(self.engine, self.model, args, seed, self.run, kwargs, self.draws)
             known = draws_of(result, args, kwargs, self.draws, seed)
             right = {name: x[None, None] for name, x in truth.items()}
             values, true = self._numbers(known, args, kwargs), self._numbers(right, args, kwargs)
         shared = [name for name in values if name in true]
-        independent = isinstance(result, Fit) or (callable(result) and not isinstance(result, MCMC))
+        independent = isinstance(result, Fit | GuideDraws)
         return _ranked({name: (values[name], true[name]) for name in shared}, seed, thin=not independent)
 
     def _numbers(self, draws: Mapping[str, Tensor], args: Any, kwargs: Any) -> dict[str, Any]:

@@ -135,6 +135,14 @@ def test_planted_permutations_are_undone_on_every_axis(method: Any, K: int) -> N
     assert method in repr(found)
 
 
+def test_draws_of_an_arviz_object() -> None:
+    _, dirty = switched(2)
+    whole = pu.relabel({"loc": dirty["loc"]}, "pivot", axes={"loc": 0})
+    again = pu.relabel(whole.to_arviz(), "pivot", axes={"loc": 0})
+    torch.testing.assert_close(again.draws["loc"].sort(-1).values, whole.draws["loc"].sort(-1).values)
+    assert again.renamed == 0
+
+
 def hmm() -> Any:
     return pu.models.HMM(2, "normal", prior={"loc": dist.Normal(0.0, 5.0), "scale": dist.LogNormal(0.0, 0.5)})
 

@@ -11,8 +11,10 @@ import pyro
 import pyro.distributions as dist
 import pytest
 import torch
-from pyro.infer import MCMC, NUTS
+from pyro.infer import MCMC, NUTS, SVI, Trace_ELBO
+from pyro.optim import Adam
 from scipy import stats
+from torch.distributions import constraints
 
 import pyro_unsup as pu
 from pyro_unsup.errors import UnsupError
@@ -231,6 +233,29 @@ def test_nuts_is_calibrated() -> None:
         progress=False,
     )
     assert len(own.ranks) == 2
+
+
+def test_a_guide_that_is_trained_by_svi() -> None:
+    """Its parameters lie in Pyro's store, which is as empty afterwards as it was before."""
+
+    class Trained:
+        def __init__(self, model: Any) -> None:
+            self.model = model
+
+        def run(self, flips: Any) -> Any:
+            def guide(flips: Any) -> None:
+                a, b = (pyro.param(name, torch.tensor(2.0), constraint=constraints.positive) for name in "ab")
+                pyro.sample("bias", dist.Beta(a, b))
+
+            svi = SVI(self.model, guide, Adam({"lr": 0.1}), Trace_ELBO(num_particles=5, vectorize_particles=True))
+            for _ in range(60):
+                svi.step(flips)
+            return guide
+
+    found = coin_sbc(Trained, simulations=12)
+    assert found.draws["bias"].tolist() == [200] * 12  # independent: nothing is thinned
+    assert abs(found.ranks["bias"].mean() - 0.5) < 0.3
+    assert not list(pyro.get_param_store())
 
 
 @pytest.mark.parametrize(
