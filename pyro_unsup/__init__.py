@@ -75,6 +75,13 @@ if TYPE_CHECKING:
     from .results.loading import load
     from .tables import table
     from .workflow import prior_predictive, recover, to_arviz
+    from .workflow.checks import predictive_check
+    from .workflow.evidence import evidence
+    from .workflow.importance import importance
+    from .workflow.k_fold import k_fold
+    from .workflow.lfo import leave_future_out
+    from .workflow.relabel import relabel
+    from .workflow.sbc import sbc
 
 __version__ = "0.2.0.dev0"
 
@@ -117,23 +124,30 @@ __all__ = [
     "distributions",
     "estimate",
     "evaluate",
+    "evidence",
     "featured",
     "given",
     "handlers",
     "harden",
     "hmm",
+    "importance",
     "infer",
     "init",
+    "k_fold",
     "launch",
+    "leave_future_out",
     "load",
     "models",
     "plot",
+    "predictive_check",
     "prior_predictive",
     "recover",
     "registry",
     "regularise",
+    "relabel",
     "results",
     "same",
+    "sbc",
     "schedules",
     "select_steps",
     "skew",
@@ -179,7 +193,8 @@ _NAMES = {
     "results": "Fit Report Samples",
     "results.loading": "load",
     "tables": "table",
-    "workflow": "prior_predictive recover to_arviz",
+    "workflow": "evidence importance k_fold leave_future_out predictive_check prior_predictive recover relabel sbc "
+    "to_arviz",
 }
 _ROOM_OF = {name: room for room, names in _NAMES.items() for name in names.split()}
 

@@ -5,6 +5,7 @@ Nothing is shown or saved: call ``ax.figure.savefig(...)``, or let a notebook di
 """
 
 from pyro_unsup.plot.alignments import alignment_grid, alignment_svg
+from pyro_unsup.plot.calibration import check_plot, rank_ecdf, rank_histogram
 from pyro_unsup.plot.confusion import confusion_matrix
 from pyro_unsup.plot.curves import learning_curve, learning_curves
 from pyro_unsup.plot.dependencies import dependency_diagram, dependency_svg
@@ -22,6 +23,7 @@ from pyro_unsup.plot.words import top_words, top_words_grid
 __all__ = [
     "alignment_grid",
     "alignment_svg",
+    "check_plot",
     "confusion_matrix",
     "dependency_diagram",
     "dependency_svg",
@@ -29,6 +31,8 @@ __all__ = [
     "heat_map",
     "learning_curve",
     "learning_curves",
+    "rank_ecdf",
+    "rank_histogram",
     "residual_plot",
     "series_by_state",
     "state_probabilities",

@@ -474,6 +474,12 @@ def _nesting(sites: list[Any]) -> int:
     return max((-f.dim for s in sites for f in s["cond_indep_stack"] if f.vectorized), default=0)
 
 
+def with_params(model: Callable[..., Any], params: dict[str, Tensor]) -> Callable[..., Any]:
+    """The model with known values of its ``pyro.param`` sites."""
+    found: Callable[..., Any] = _Known(params)(model)
+    return found
+
+
 class _Known(Messenger):
     """Answers ``pyro.param`` with known values, by full names.
 

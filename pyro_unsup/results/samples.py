@@ -227,6 +227,23 @@ class Samples:
         """
         return R_HAT_OF_LABELS
 
+    def relabel(self, method: str = "ecr", **options: Any) -> Any:
+        """One naming of the labels for all draws of all chains; see :func:`pyro_unsup.relabel`.
+
+        :param method: ``"pivot"``, ``"ecr"`` or ``"stephens"``.
+        :param options: further ones of :func:`pyro_unsup.relabel`.
+        :return: ``samples`` with new labels, ``draws`` of the tables, and R-hat and ESS before and after.
+
+        >>> import pyro_unsup as pu
+        >>> sampler = pu.CollapsedGibbs(pu.models.Tagger(tags=2, vocab=3))
+        >>> samples = sampler.run([[0, 1, 2], [1, 1]], sweeps=10, burn_in=2, chains=2, progress=False)
+        >>> samples.relabel("ecr").samples.labels.shape
+        (2, 8, 5)
+        """
+        import pyro_unsup
+
+        return pyro_unsup.relabel(self, method, **options)  # type: ignore[arg-type]
+
     def posterior_predictive(
         self, statistics: Mapping[str, Statistic] | None = None, draws: int = 100, seed: int = 0
     ) -> dict[str, dict[str, Any]]:

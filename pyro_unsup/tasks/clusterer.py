@@ -11,7 +11,7 @@ import numpy as np
 import pyro_unsup as pu
 
 from ..errors import InputError, StructureError, UnsupError
-from . import frames
+from . import frames, summaries
 from .option import MODEL, TEXT, Given, choice, flag, number, text, under
 from .shown import Shown, Table, commonest, likeliest, listed
 from .tagger import STATE_SCORES, commonest_id
@@ -64,6 +64,8 @@ class ClustererTask(Task):
     """Clustering of documents."""
 
     name = "clusterer"
+    statistics = summaries.by_name(summaries.types, summaries.once_only)
+    structure_statistics = summaries.by_name(summaries.types, summaries.largest_share)
     unit, examples, labelled = "words", "documents", "documents"
     unknown = "they were left out"
     all_unknown = "is it the same language?"

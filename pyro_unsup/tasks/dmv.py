@@ -10,7 +10,7 @@ import numpy as np
 import pyro_unsup as pu
 
 from ..errors import InputError, UnsupError
-from . import frames
+from . import frames, summaries
 from .grammar import (
     CLASSES,
     COLUMN_AS_TRAINED,
@@ -59,6 +59,10 @@ class HeadsTask(GrammarTask):
     """What models of heads have in common."""
 
     also_dropped = ("SYM",)
+    statistics = summaries.by_name(summaries.types, summaries.repeats)
+    structure_statistics = summaries.by_name(
+        summaries.mean_depth, summaries.deepest, summaries.left_arcs, summaries.arc_length
+    )
     parts, constraints = "Arcs", "right-attach, all-right, left-chain, verb-as-root=VB,VBD, noun-sequence=NN, " \
                                  "short-dependencies=4"  # fmt: skip
 

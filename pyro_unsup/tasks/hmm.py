@@ -14,6 +14,7 @@ import numpy as np
 import pyro_unsup as pu
 
 from ..errors import InputError, UnsupError
+from . import summaries
 from .option import MODEL, TEXT, Given, choice, number, text, under
 from .shown import Shown
 from .task import Task
@@ -84,6 +85,10 @@ class HMMTask(Task):
     """States of time series."""
 
     name = "hmm"
+    statistics = summaries.by_name(
+        summaries.mean, summaries.deviation, summaries.smallest, summaries.largest, summaries.autocorrelation
+    )
+    structure_statistics = summaries.by_name(summaries.mean_run, summaries.longest_run, summaries.largest_share)
     unit, examples = "observations", "series"
     likelihood = "log_likelihood"
     smoothing_helps = False

@@ -13,7 +13,7 @@ import pyro_unsup as pu
 
 from ..errors import InputError, UnsupError
 from ..graphemes import graphemes
-from . import frames
+from . import frames, summaries
 from .option import MODEL, TEXT, Given, choice, flag, number, real, text, under
 from .shown import Shown, Table, commonest, likeliest, listed
 from .task import Task
@@ -76,6 +76,10 @@ class SegmenterTask(Task):
     """Word segmentation."""
 
     name = "segmenter"
+    statistics = summaries.by_name(summaries.types, summaries.repeats)
+    structure_statistics = summaries.by_name(
+        summaries.mean_word_length, summaries.longest_word, summaries.one_symbol_words
+    )
     unit, examples, labelled = "symbols", "lines", "symbols"
     all_unknown = "is it the right text, in the same script, and with the same --symbol-separator?"
     decoder = "pyro_unsup.tasks.decoding.segmenter:decode"

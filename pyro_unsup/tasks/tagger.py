@@ -11,7 +11,7 @@ import numpy as np
 import pyro_unsup as pu
 
 from ..errors import UnsupError
-from . import dictionary, frames
+from . import dictionary, frames, summaries
 from .option import MODEL, TEXT, Given, Option, flag, number, text, under
 from .shown import Shown, Table, commonest, likeliest, listed, printable
 from .tagged_text import COLUMN, OUTPUT_FORMAT, Untagged
@@ -65,6 +65,8 @@ class TaggerTask(Task):
     """Part-of-speech induction."""
 
     name = "tagger"
+    statistics = summaries.by_name(summaries.types, summaries.once_only, summaries.repeats)
+    structure_statistics = summaries.by_name(summaries.bigrams, summaries.bigram_information, summaries.largest_share)
     unit, examples = "words", "sentences"
     labelled = "tokens"
     unknown = "their endings, shapes and neighbours decided"

@@ -14,6 +14,7 @@ from . import frames
 from .option import ALGORITHM, BELIEFS, Given, Option
 from .shared_options import options_of
 from .shown import Shown, of_fit, of_samples
+from .summaries import Statistic
 from .values import Baseline, Command, Plan, Recipe, Score, Stream
 
 if TYPE_CHECKING:
@@ -67,6 +68,9 @@ class Task:
     smoothing_helps: ClassVar[bool] = True
     #: Whether ``fit`` can read a text that has no end.
     streams: ClassVar[bool] = False
+    #: Numbers that sum up data, and hidden structure, for predictive checks (:mod:`.summaries`).
+    statistics: ClassVar[Mapping[str, Statistic]] = {}
+    structure_statistics: ClassVar[Mapping[str, Statistic]] = {}
     #: Where the function is that decodes, as an entry point.
     decoder: ClassVar[str] = "pyro_unsup.tasks.decoding:decode"
 

@@ -1,4 +1,4 @@
-"""Concentrations are sampled from their posterior: Geweke's joint test, simulation-based calibration, and errors."""
+"""Concentrations are sampled from their posterior: Geweke's joint test, and errors."""
 
 from __future__ import annotations
 
@@ -109,54 +109,6 @@ def test_gewekes_test_notices_a_missing_hastings_term(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("order", [1, 2])
 def test_gewekes_joint_test_at_length(how: Any, order: int) -> None:
     assert geweke(how, order, "separate", sweeps=4000) < 4
-
-
-def ranks(how: Any, order: int, data_sets: int, draws: int, thin: int, burn_in: int) -> Any:
-    """Where the truth stands among draws from the posterior: log alpha, log beta and the log joint."""
-    rng = np.random.default_rng(10 * order + len(how))
-    K, V, n = 2, 3, [3, 3, 3, 3]  # the proposals for a sentence go by the others; without any, chains hardly move
-    found = np.empty((data_sets, 3), np.int64)
-    for i in range(data_sets):
-        alpha, b = rng.gamma(2.0, 1.0, 2)
-        tags, words = story(rng, K, V, n, order, alpha, np.full(K, b))
-        state = TagState(Tagger(K, V, order), words.reshape(len(n), -1).tolist())
-        state.labels = tags
-        truth = [alpha, b, log_joint(state, np.full(order + 1, alpha), np.full(K, b))]
-        hyper = Hyperparameters(np.ones(order + 1), np.ones(K), "shared", PRIOR, width=0.5, steps=2)
-        state.draw_start(rng)
-        below = np.zeros(3)
-        for t in range(burn_in + draws * thin):
-            state.sweep(how, hyper.alpha, hyper.beta, 1.0, rng)
-            hyper.step(state, rng)
-            if t >= burn_in and (t - burn_in + 1) % thin == 0:
-                now = [hyper.alpha[0], hyper.beta[0], log_joint(state, hyper.alpha, hyper.beta)]
-                # Equal log joints, of the same labels up to their names, are told apart by a coin.
-                below += np.array(now) + 1e-9 * rng.standard_normal(3) < np.array(truth)
-        found[i] = below
-    return found
-
-
-def log_joint(state: TagState, alpha: Any, beta: Any) -> float:
-    prior = sum(float(PRIOR.log_density(x[:1])[0]) for x in (alpha, beta))
-    return state.log_choices(alpha) + float(state.log_emissions(beta).sum()) + prior
-
-
-def uniform(found: Any, draws: int, bins: int) -> Any:
-    """p of each quantity's ranks being uniform."""
-    counts = [np.bincount(found[:, q] * bins // (draws + 1), minlength=bins) for q in range(found.shape[1])]
-    return np.array([stats.chisquare(n).pvalue for n in counts])
-
-
-@pytest.mark.parametrize(("how", "order"), [("pointwise", 1), ("pointwise", 2), ("blocked", 1), ("blocked", 2)])
-def test_simulation_based_calibration(how: Any, order: int) -> None:
-    assert (uniform(ranks(how, order, data_sets=50, draws=9, thin=6, burn_in=30), 9, 5) > 1e-4).all()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("how", ["pointwise", "blocked", "uncollapsed"])
-@pytest.mark.parametrize("order", [1, 2])
-def test_simulation_based_calibration_at_length(how: Any, order: int) -> None:
-    assert (uniform(ranks(how, order, data_sets=500, draws=99, thin=10, burn_in=100), 99, 20) > 1e-4).all()
 
 
 def test_metropolis_finds_a_known_distribution() -> None:

@@ -1,0 +1,62 @@
+"""What the workflow asks of ArviZ, 0.x or 1.x: R-hat, the effective sample size, and an object with draws."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+Array = np.ndarray[Any, Any]
+
+
+def by_arviz(values: Array, what: str) -> Array:  # (chains, draws, N) -> (N,)
+    """``arviz.rhat`` or ``arviz.ess`` of each number; NaN where it never moves, or there are fewer than four draws.
+
+    R-hat of one chain compares its halves.
+
+    >>> import numpy as np
+    >>> from pyro_unsup.workflow.arviz_tools import by_arviz
+    >>> by_arviz(np.random.default_rng(0).normal(size=(2, 100, 3)), "rhat").round(1)
+    array([1., 1., 1.])
+    """
+    moving = np.ptp(values, axis=(0, 1)) > 0
+    found = np.full(values.shape[-1], np.nan)
+    if values.shape[0] == 1 and what == "rhat":
+        half = values.shape[1] // 2
+        values = np.concatenate([values[:, :half], values[:, values.shape[1] - half :]])
+    if values.shape[1] < 4 or not moving.any():
+        return found
+    data = _dataset({"x": values[..., moving]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of ArviZ on few draws, and on its own future
+        import arviz
+
+        known: Any = getattr(arviz, what)(data)
+    found[moving] = np.asarray(known["x"])
+    return found
+
+
+def with_posterior(draws: Mapping[str, Tensor]) -> Any:  # (chains, draws, ...) each
+    """An ArviZ object with a group ``posterior``: an InferenceData before 1.0, a DataTree since."""
+    data = _dataset({name: x.numpy() for name, x in draws.items()})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import arviz
+
+        kind: Any = getattr(arviz, "InferenceData", None)
+    if kind is not None:
+        return kind(posterior=data)
+    import xarray
+
+    return xarray.DataTree.from_dict({"posterior": data})
+
+
+def _dataset(values: Mapping[str, Array]) -> Any:
+    import xarray
+
+    return xarray.Dataset(
+        {name: (["chain", "draw", *(f"{name}_dim_{i}" for i in range(x.ndim - 2))], x) for name, x in values.items()}
+    )

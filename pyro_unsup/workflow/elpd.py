@@ -1,0 +1,104 @@
+"""Expected log predictive density: what held-out data say about a model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import UnsupError
+from ..results import Fit
+from ..results.fit import with_params
+from .densities import Densities
+from .posterior_draws import draws_of, flat
+
+if TYPE_CHECKING:
+    import pandas
+
+#: Numbers (draws times observations) that one run of the model computes.
+ROOM = 2**22
+
+
+@dataclass(eq=False)
+class Elpd:
+    """The log predictive density of held-out data.
+
+    :param frame: a row a piece of held-out data, with its ``elpd`` and what else is known of it.
+    :param method: how data were held out.
+
+    >>> import pandas
+    >>> from pyro_unsup.workflow import Elpd
+    >>> one = Elpd(pandas.DataFrame({"elpd": [-1.0, -2.0, -1.5]}), "K-fold")
+    >>> other = Elpd(pandas.DataFrame({"elpd": [-2.0, -2.5, -2.0]}), "K-fold")
+    >>> one.elpd, round(one.se, 3), one.compare(other)[0]
+    (-4.5, 0.866, 2.0)
+    """
+
+    frame: pandas.DataFrame
+    method: str
+
+    @property
+    def elpd(self) -> float:
+        """The sum over all held-out data. Higher is better."""
+        return float(self.frame["elpd"].sum())
+
+    @property
+    def se(self) -> float:
+        """The standard error of the sum, from the spread of its parts."""
+        return _se(self.frame["elpd"].to_numpy())
+
+    def compare(self, other: Elpd) -> tuple[float, float]:
+        """How much higher this one is than another one of the same held-out data, and the standard error of that."""
+        if len(self.frame) != len(other.frame):
+            raise UnsupError(
+                f"both should have the same held-out data: expected {len(self.frame)} pieces, actual {len(other.frame)}"
+            )
+        difference = self.frame["elpd"].to_numpy() - other.frame["elpd"].to_numpy()
+        return float(difference.sum()), _se(difference)
+
+    def __repr__(self) -> str:
+        return f"elpd {self.elpd:.2f} +- {self.se:.2f} ({self.method}, {len(self.frame)} pieces of held-out data)"
+
+
+class Predictive:
+    """The log densities of data under what an engine found."""
+
+    def __init__(self, model: Any, result: Any, args: Sequence[Any], draws: int, seed: int) -> None:
+        self.model = with_params(model, result.params) if isinstance(result, Fit) and result.params else model
+        found = draws_of(result, args, draws=draws, seed=seed)
+        self.draws: Mapping[str, Tensor] = flat(found) if found else {}
+        if self.draws and isinstance(result, Fit) and all(bool((x == x[:1]).all()) for x in self.draws.values()):
+            self.draws = {name: x[:1] for name, x in self.draws.items()}  # a point
+
+    @property
+    def size(self) -> int:
+        """How many draws there are."""
+        return len(next(iter(self.draws.values()))) if self.draws else 1
+
+    def pointwise(self, *args: Any) -> Tensor:  # (draws, examples)
+        """Of each example."""
+        density = Densities(self.model, args)
+        with torch.no_grad():
+            if not self.draws:
+                return density._run({})[1][None]
+            rows = max(1, getattr(args[0], "tokens", 0) or _length(args[0]))
+            parts = torch.arange(self.size).split(max(1, ROOM // rows))
+            return torch.cat([density.pointwise({n: x[part] for n, x in self.draws.items()}) for part in parts])
+
+
+def log_mean(x: Tensor) -> Tensor:  # (draws, n) -> (n,)
+    """The log of the mean of exp(x) over draws."""
+    return x.logsumexp(0) - math.log(len(x))
+
+
+def _length(x: Any) -> int:
+    return len(x) if hasattr(x, "__len__") else 1
+
+
+def _se(values: np.ndarray[Any, Any]) -> float:
+    return float(np.sqrt(len(values) * values.var(ddof=1))) if len(values) > 1 else float("nan")

@@ -1,0 +1,143 @@
+"""Draws of parameters, whatever engine they come from: tensors by name, with axes (chain, draw, ...)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from pyro import poutine
+from pyro.infer import MCMC
+from torch import Tensor
+
+from ..errors import UnsupError
+from ..results import Fit, Samples
+from ..results.guide import run
+from ..results.table_posterior import table_posterior, to_site
+from .arviz_tools import by_arviz
+from .sampled_tables import draw_tables
+
+Draws = dict[str, Tensor]
+
+
+def draws_of(
+    result: Any,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    draws: int = 1000,
+    seed: int = 0,
+) -> Draws:  # (chains, draws, *shape) each
+    """Draws of the parameters of a model, as its sample sites have them.
+
+    :param result: a dict of arrays (chain, draw, ...); a Pyro ``MCMC`` that has run; :class:`.Samples` of labels, whose
+        tables are drawn given the labels; a :class:`.Fit`, which is drawn from as its guide does; a guide of Pyro; or
+        an ArviZ object with a group ``posterior``.
+    :param args: of the model, which guides are called with.
+    :param kwargs: likewise.
+    :param draws: how many, where there are none yet: of a fit or a guide.
+    :param seed: of these.
+    """
+    if hasattr(result, "posterior") and hasattr(result.posterior, "data_vars"):
+        return _checked({name: x.values for name, x in result.posterior.data_vars.items()})
+    if isinstance(result, Mapping):
+        return _checked(result)
+    if isinstance(result, MCMC):
+        return _checked(result.get_samples(group_by_chain=True))
+    if isinstance(result, Samples):
+        return _of_samples(result, seed)
+    if isinstance(result, Fit):
+        return _of_fit(result, args, kwargs, draws, seed)
+    if callable(result):
+        return of_guide(result, args, kwargs, draws, seed)
+    raise UnsupError(
+        "expected draws: a dict of arrays (chain, draw, ...), a Pyro MCMC, Samples, a Fit, a guide or an ArviZ object; "
+        f"actual {type(result).__name__}"
+    )
+
+
+class GuideDraws(dict[str, Tensor]):
+    """Draws of a guide, which are independent of each other."""
+
+
+def of_guide(
+    guide: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None, draws: int, seed: int
+) -> Draws:  # (1, draws, *shape) each
+    """Draws of a guide: of all its sites but the auxiliary ones."""
+    found: list[dict[str, Tensor]] = []
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(seed)
+        for _ in range(draws):
+            trace = poutine.trace(guide).get_trace(*args, **(kwargs or {}))
+            found.append(
+                {
+                    name: site["value"]
+                    for name, site in trace.nodes.items()
+                    if site["type"] == "sample" and not site["infer"].get("is_auxiliary") and not site["is_observed"]
+                }
+            )
+    return {name: torch.stack([one[name] for one in found])[None] for name in found[0]}
+
+
+def _of_fit(
+    fit: Fit, args: Sequence[Any], kwargs: Mapping[str, Any] | None, draws: int, seed: int
+) -> Draws:  # (1, draws, *shape) each
+    """What the guide of a fit draws, all at once."""
+    if fit.state.get("lambda") is not None:  # a mixture draws a component first
+        return of_guide(fit.guide(), args, kwargs, draws, seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        declared, _ = run(fit, *args, **(kwargs or {}))
+        known = {name: d for name, d in declared.items() if name in fit.weights}
+        dtype = torch.get_default_dtype()
+        found = {name: table_posterior(fit, d, dtype).sample((draws,))[None] for name, d in known.items()}
+    return found | {name: x.detach().expand(1, draws, *x.shape) for name, x in fit.points.items()}
+
+
+def flat(draws: Mapping[str, Tensor]) -> Draws:  # (chains * draws, *shape) each
+    """All chains end to end."""
+    return {name: x.flatten(0, 1) for name, x in draws.items()}
+
+
+def _of_samples(samples: Samples, seed: int) -> Draws:
+    declared = samples.model.declarations()
+    found: Draws = {}
+    for name, table in draw_tables(samples, seed).items():
+        layout = declared[name].layout
+        lead = table.flatten(0, 1)
+        found[name] = torch.stack([to_site(layout, one) for one in lead]).unflatten(0, table.shape[:2])
+    if samples.learned != "fixed":
+        found |= {name: torch.from_numpy(np.array(getattr(samples, name))) for name in ("alpha", "beta")}
+    return found
+
+
+def _checked(given: Mapping[str, Any]) -> Draws:
+    found = {name: x if isinstance(x, Tensor) else torch.from_numpy(np.array(x)) for name, x in given.items()}
+    found = {name: x.detach() for name, x in found.items()}
+    if not found:
+        raise UnsupError("there are no draws: expected at least one parameter")
+    lead = {tuple(x.shape[:2]) for x in found.values()}
+    if len(lead) != 1 or len(next(iter(lead))) < 2:
+        shapes = ", ".join(f"{name} {tuple(x.shape)}" for name, x in found.items())
+        raise UnsupError(f"draws have the axes (chain, draw, ...), the same of all parameters; actual shapes {shapes}")
+    return found
+
+
+def diagnostics(draws: Mapping[str, Tensor], cells: int = 200) -> dict[str, dict[str, float]]:
+    """R-hat (the largest) and bulk effective sample size (the smallest) of the numbers of each parameter, by ArviZ.
+
+    :param cells: of larger parameters, so many numbers are looked at, evenly spread.
+    """
+    found = {}
+    for name, x in draws.items():
+        wide = x.double().flatten(2) if x.dim() > 2 else x.double()[..., None]
+        if wide.shape[-1] > cells:
+            wide = wide[..., torch.linspace(0, wide.shape[-1] - 1, cells).long()]
+        values = wide.numpy()
+        r_hat, ess = by_arviz(values, "rhat"), by_arviz(values, "ess")
+        found[name] = {"r_hat": _worst(r_hat, np.nanmax), "ess": _worst(ess, np.nanmin)}
+    return found
+
+
+def _worst(values: np.ndarray[Any, Any], worst: Callable[..., Any]) -> float:
+    return float("nan") if np.isnan(values).all() else float(worst(values))

@@ -1,0 +1,274 @@
+"""``relabel``: one naming of the states for all draws, so that draws of one state can be averaged and diagnosed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+from pyro.infer import MCMC
+from torch import Tensor
+
+from ..errors import UnsupError
+from ..results import Samples
+from .arviz_tools import with_posterior
+from .assignment import assign, by_ecr, by_pivot, by_stephens, favourites, overlap
+from .densities import Densities
+from .posterior_draws import Draws, diagnostics, draws_of, flat
+from .sampled_tables import sampled_data
+from .states import as_axes, permuted, size_of_states, state_axes
+
+if TYPE_CHECKING:
+    import pandas
+
+Array = np.ndarray[Any, Any]
+Method = Literal["pivot", "ecr", "stephens"]
+METHODS = ("pivot", "ecr", "stephens")
+#: Probabilities of states that are computed together.
+ROOM = 2**25
+
+
+@dataclass(eq=False)
+class Relabelled:
+    """Draws with one naming of the states.
+
+    :param draws: parameters by name, (chains, draws, ...).
+    :param order: (chains, draws, K) which old state each new state was, draw by draw.
+    :param method: by which.
+    :param rounds: until no name changed any more, the last look included.
+    :param table: a row a parameter: R-hat (the largest of its numbers) and effective sample size (the smallest), before
+        and after.
+    :param samples: with new labels, if samples were relabelled.
+
+    >>> import numpy as np, pyro_unsup as pu
+    >>> rng = np.random.default_rng(0)
+    >>> loc = np.array([-3.0, 3.0]) + rng.normal(size=(2, 50, 2))
+    >>> loc[1] = loc[1, :, ::-1]  # the second chain has the other names
+    >>> found = pu.relabel({"loc": loc}, "pivot", axes={"loc": 0})
+    >>> type(found).__name__, found.order[0, 0].tolist() != found.order[1, 0].tolist()
+    ('Relabelled', True)
+    >>> found.to_arviz().posterior["loc"].shape
+    (2, 50, 2)
+    """
+
+    draws: Draws
+    order: Array
+    method: str
+    rounds: int
+    table: pandas.DataFrame
+    samples: Samples | None = None
+
+    def to_arviz(self) -> Any:
+        """The draws as an ArviZ object with a group ``posterior``."""
+        return with_posterior(self.draws)
+
+    @property
+    def renamed(self) -> float:
+        """The share of draws whose states got other names than in the first draw."""
+        return float((self.order != self.order[:1, :1]).any(-1).mean())
+
+    def __repr__(self) -> str:
+        chains, draws, K = self.order.shape
+        return (
+            f"Relabelled by {self.method}: {chains} chains of {draws} draws, {K} states, {self.renamed:.0%} renamed\n"
+            f"{self.table.to_string()}"
+        )
+
+
+def relabel(
+    draws: Any,
+    method: Method = "ecr",
+    *,
+    axes: Mapping[str, int | Sequence[int]] | None = None,
+    model: Callable[..., Any] | None = None,
+    data: Any = None,
+    allocations: Any = None,
+    probabilities: Any = None,
+    pivot: tuple[int, int] | None = None,
+    iterations: int = 100,
+    seed: int = 0,
+) -> Relabelled:
+    """Give the states of every draw the names that fit those of all other draws.
+
+    The posterior of a mixture or a hidden Markov model does not change when its states swap names. So state 0 of one
+    draw may be state 1 of another, and the mean of "state 0" means nothing. Each method finds, for every draw, the
+    order of states that agrees best with a reference (Hungarian assignment), and applies it to every axis of states of
+    every parameter.
+
+    - ``"pivot"``: the reference is one draw, by default the most probable one. Compares parameters; of
+      :class:`.Samples`, labels.
+    - ``"ecr"``: the reference is the state that each observation has most often, over all draws. Iterated until no name
+      changes. Compares labels.
+    - ``"stephens"``: the reference is the mean of the probabilities of states, over all draws. Iterated likewise.
+      Compares these probabilities by Kullback-Leibler divergence.
+
+    :param draws: :class:`.Samples` of a tagger or a clusterer; a Pyro ``MCMC`` that has run on a model; or a dict of
+        arrays (chain, draw, ...).
+    :param method: see above.
+    :param axes: which axes of each parameter run over states, counted from 0 after (chain, draw):
+        ``{"loc": 0, "transition": (0, 1)}``. Known for models of the library.
+    :param model: that the draws are of; known of samples and of an MCMC.
+    :param data: that the model was run on: its argument, or a tuple of them; known likewise.
+    :param allocations: (chains, draws, N) states of observations; by default the most probable ones given each draw.
+    :param probabilities: (chains, draws, N, K) of states of observations; by default those given each draw.
+    :param pivot: chain and draw of the reference to begin with.
+    :param iterations: rounds at most.
+    :param seed: of tables that are drawn given sampled labels.
+
+    >>> import pyro_unsup as pu
+    >>> sampler = pu.CollapsedGibbs(pu.models.Clusterer(clusters=2, vocab=4))
+    >>> texts = [[0, 1, 0, 0], [0, 0, 1], [2, 3, 3], [3, 2, 2, 3]] * 3
+    >>> samples = sampler.run(texts, sweeps=60, burn_in=20, chains=2, progress=False)
+    >>> found = pu.relabel(samples, "ecr")
+    >>> list(found.table.columns)
+    ['r_hat_before', 'r_hat_after', 'ess_before', 'ess_after']
+    >>> sorted({tuple(row) for row in found.samples.labels[:, -1, ::2].tolist()})  # both chains, one naming
+    [(0, 1, 0, 1, 0, 1)]
+    """
+    import pandas
+
+    if method not in METHODS:
+        raise UnsupError(f"method must be one of {', '.join(METHODS)}, actual {method!r:.80}")
+    source = _Source(draws, model, data, axes, seed)
+    K, lead = source.K, next(iter(source.draws.values())).shape[:2]
+    labels = source.labels if allocations is None else _given("allocations", allocations, lead).astype(np.int64)
+    weights = None if probabilities is None else _given("probabilities", probabilities, lead)
+    at = source.best if pivot is None else _place(pivot, lead)
+    if method != "stephens" and labels is None and weights is not None:
+        labels = weights.argmax(-1)
+    start = source.pivot_order(at, labels)
+    if method == "pivot":
+        order, rounds = start, 1
+    elif method == "ecr":
+        labels = source.modes() if labels is None else labels
+        order, rounds = by_ecr(labels.reshape(len(start), -1), K, start, iterations)
+    else:
+        weights = source.marginals() if weights is None else weights
+        order, rounds = by_stephens(weights.reshape(len(start), -1, K), start, iterations)
+    orders = order.reshape(*lead, K)
+    found = permuted(source.draws, source.axes, torch.from_numpy(orders))
+    before, after = diagnostics(source.draws), diagnostics(found)
+    table = pandas.DataFrame(
+        {
+            name: {f"{what}_{when}": numbers[name][what] for what in ("r_hat", "ess") for when, numbers in both}
+            for both in [(("before", before), ("after", after))]
+            for name in found
+        }
+    ).T
+    samples = None if source.samples is None else _renamed(source.samples, orders)
+    return Relabelled(found, orders, method, rounds, table, samples)
+
+
+class _Source:
+    """Draws, and what is known about their model."""
+
+    def __init__(self, draws: Any, model: Any, data: Any, axes: Any, seed: int) -> None:
+        self.samples = draws if isinstance(draws, Samples) else None
+        if isinstance(draws, MCMC):
+            model = draws.kernel.model if model is None else model
+            data = draws._args if data is None else data
+        if self.samples is not None:
+            model, data = self.samples.model, sampled_data(self.samples)
+        self.model = model
+        self.args = data if isinstance(data, tuple) else () if data is None else (data,)
+        self.draws = draws_of(draws, self.args, seed=seed)
+        shapes = {name: tuple(x.shape[2:]) for name, x in self.draws.items()}
+        self.axes = state_axes(model, shapes) if axes is None else as_axes(axes)
+        self.K = size_of_states(self.draws, self.axes)
+        self.densities = Densities(model, self.args) if model is not None and self.args else None
+
+    @property
+    def labels(self) -> Array | None:  # (chains, draws, N)
+        """Labels that were sampled."""
+        return None if self.samples is None else self.samples.labels.astype(np.int64)
+
+    @property
+    def best(self) -> tuple[int, int]:
+        """The most probable draw; the last one of the first chain, if only the model could tell and there is none."""
+        if self.samples is not None:
+            score = torch.from_numpy(self.samples.log_joint)
+        elif self.densities is not None:
+            lead = next(iter(self.draws.values())).shape[:2]
+            with torch.no_grad():
+                prior, likelihood = self.densities.both(flat(self.draws))
+            score = (prior + likelihood).reshape(lead)
+        else:
+            return 0, next(iter(self.draws.values())).shape[1] - 1
+        chain, draw = divmod(int(score.argmax()), score.shape[1])
+        return chain, draw
+
+    def pivot_order(self, at: tuple[int, int], labels: Array | None) -> Array:  # (S, K)
+        """Orders that make every draw like one of them: by labels, or by parameters."""
+        if labels is not None:
+            flat_labels = labels.reshape(-1, labels.shape[-1])
+            return assign(-overlap(flat_labels, labels[at], self.K))
+        points = self._points()
+        return by_pivot(points.reshape(-1, *points.shape[2:]), points[at])[0]
+
+    def _points(self) -> Array:  # (chains, draws, K, D)
+        """The parameters of each state; all of a name have the same say."""
+        found = []
+        for name, own in self.axes.items():
+            x = self.draws[name].double().movedim([axis + 2 for axis in own], list(range(2, 2 + len(own))))
+            for _ in own[1:]:  # of two axes of states, the diagonal: it belongs to one state
+                x = x[:, :, : self.K, : self.K].diagonal(dim1=2, dim2=3).movedim(-1, 2)
+            x = x[:, :, : self.K].flatten(3) if x.dim() > 3 else x[..., None]
+            x = x - x.mean((0, 1, 2))
+            found.append(x / x.square().mean((0, 1, 2)).sum().sqrt().clamp(min=1e-300))
+        return torch.cat(found, -1).numpy()
+
+    def marginals(self) -> Array:  # (S, N, K)
+        """The probabilities of states given each draw."""
+        return self._by_draw(lambda posterior: posterior.marginals)
+
+    def modes(self) -> Array:  # (S, N)
+        """The most probable states given each draw."""
+        return self._by_draw(lambda posterior: posterior.mode()).astype(np.int64)
+
+    def _by_draw(self, ask: Callable[[Any], Tensor]) -> Array:
+        if self.densities is None:
+            raise UnsupError(
+                "this method compares the states of observations: give model and data, or allocations or "
+                "probabilities; or use method='pivot', which compares parameters"
+            )
+        values = flat(self.draws)
+        every = torch.arange(len(next(iter(values.values()))))
+        size = self.densities.structured({name: x[:1] for name, x in values.items()})[0].rows.size
+        found = []
+        with torch.no_grad():
+            for part in every.split(max(1, ROOM // (size * self.K))):
+                fn, value = self.densities.structured({name: x[part] for name, x in values.items()})
+                found.append(ask(fn.posterior(value)))
+        return torch.cat(found).numpy()
+
+
+def _given(name: str, x: Any, lead: Sequence[int]) -> Array:
+    found = np.asarray(x.detach() if isinstance(x, Tensor) else x)
+    if found.shape[:2] != tuple(lead):
+        raise UnsupError(f"{name} should begin with the axes (chain, draw) = {tuple(lead)}, actual shape {found.shape}")
+    return found
+
+
+def _place(pivot: tuple[int, int], lead: Sequence[int]) -> tuple[int, int]:
+    chain, draw = pivot
+    if not (0 <= chain < lead[0] and 0 <= draw < lead[1]):
+        raise UnsupError(f"pivot should be a chain and a draw below {tuple(lead)}, actual {pivot}")
+    return chain, draw
+
+
+def _renamed(samples: Samples, order: Array) -> Samples:  # (chains, draws, K)
+    """Samples with new labels; the best and the last labelling of each chain by the names that overlap most."""
+    K = order.shape[-1]
+    name = np.argsort(order, -1)
+    labels = np.take_along_axis(name, samples.labels.astype(np.int64), -1)
+    favourite = favourites(labels.reshape(-1, labels.shape[-1]), np.tile(np.arange(K), (labels[..., 0].size, 1)), K)
+
+    def one(x: Array) -> Array:  # (chains, N)
+        renamed = np.argsort(assign(-overlap(x.astype(np.int64), favourite, K)), -1)
+        return np.take_along_axis(renamed, x.astype(np.int64), -1).astype(x.dtype)
+
+    beta = np.take_along_axis(samples.draws["beta"], order, -1) if samples.draws["beta"].shape[-1] == K else None
+    draws = {**samples.draws, "labels": labels.astype(samples.labels.dtype), **({} if beta is None else {"beta": beta})}
+    return replace(samples, draws=draws, best=one(samples.best), last=one(samples.last))
