@@ -226,6 +226,10 @@ def test_what_would_be_too_large_is_refused_before_it_is_made() -> None:
         pu.to_arviz(learned, WORDS, draws=50, limit=1000, groups=["log_likelihood"])
     with pytest.raises(pu.UnsupError, match=r"the group posterior_predictive would take"):
         pu.to_arviz(learned, WORDS, draws=50, limit=1000, groups=["posterior_predictive"])
+    with pytest.raises(pu.UnsupError, match=r"the group prior_predictive would take"):  # before the posterior is made
+        pu.to_arviz(learned, WORDS, draws=2, limit=1000, groups=["posterior", "prior_predictive"])
+    with pytest.raises(pu.UnsupError, match=r"the group prior would take"):
+        pu.prior_predictive(learned.model, WORDS, draws=10**12)
     with pytest.raises(pu.UnsupError, match=r"the group recovered \(its 'mode'\) would take"):
         pu.recover(learned, None, WORDS, draws=50, limit=100, how="mode")
 
