@@ -180,7 +180,7 @@ def gibbs(name: str, **options: Any) -> MCMC:
 @old_arviz
 @pytest.mark.parametrize("name", GIBBS)
 def test_collapsed_gibbs_hands_out_its_tables(name: str) -> None:
-    run = gibbs(name, hyper="shared")
+    run = gibbs(name, hyper="shared", keep_tables=True)
     with warnings.catch_warnings(), arviz_at_work() as az:
         warnings.simplefilter("error", UserWarning)
         found = az.from_pyro(run)
@@ -195,7 +195,7 @@ def test_collapsed_gibbs_hands_out_its_tables(name: str) -> None:
 
 @pytest.mark.parametrize("name", GIBBS)
 def test_tables_that_were_not_kept_are_drawn_given_the_labels(name: str) -> None:
-    kept, not_kept = gibbs(name), gibbs(name, keep_tables=False)
+    kept, not_kept = gibbs(name, keep_tables=True), gibbs(name)
     assert not set(kept.kernel.model.declarations()) & set(not_kept.get_samples())
     np.testing.assert_array_equal(kept.diagnostics()["labels"]["chain 0"], not_kept.diagnostics()["labels"]["chain 0"])
     found = pu.to_arviz(not_kept)
@@ -209,7 +209,7 @@ def test_tables_that_were_not_kept_are_drawn_given_the_labels(name: str) -> None
 
 @old_arviz
 def test_without_tables_there_is_no_likelihood_rather_than_that_of_the_prior() -> None:
-    run = gibbs("tagger", keep_tables=False)
+    run = gibbs("tagger")
     with arviz_at_work() as az:
         warnings.simplefilter("always", UserWarning)
         with pytest.warns(UserWarning, match="log_likelihood group will be omitted"):
@@ -217,12 +217,6 @@ def test_without_tables_there_is_no_likelihood_rather_than_that_of_the_prior() -
     assert "log_likelihood" not in found.groups()
     with pytest.raises(pu.UnsupError, match="the draws have no table 'start', which was integrated out"):
         Predictive(run.kernel.model, run.get_samples()).get_vectorized_trace(WORDS)
-
-
-def test_large_tables_are_not_kept_unless_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyro_unsup.infer.gibbs.TABLE_CELLS", 10)
-    assert "emission" not in gibbs("tagger").get_samples()
-    assert "emission" in gibbs("tagger", keep_tables=True).get_samples()
 
 
 # -- new data under many draws at once
