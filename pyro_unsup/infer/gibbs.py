@@ -29,9 +29,6 @@ from .hyperparameters import Hyperparameters, Hyperprior, Learn, hyperprior
 from .sampling import COLUMNS, Plan, SweepCallback, run_chains
 from .schedules import Temperature, at_sweep
 
-#: Tables with more cells than this are not kept for every draw, unless that is asked for.
-TABLE_CELLS = 20_000
-
 
 class CollapsedGibbs(MCMCKernel):
     """Samples the hidden labels of a model, its tables integrated out: the tags of a tagger [1], the clusters of a
@@ -70,8 +67,8 @@ class CollapsedGibbs(MCMCKernel):
     :param keep_labels: under ``MCMC``, hand out the labels of every draw as ``diagnostics()["labels"]``. (As a sample
         they would be cast to floats, and an R-hat of labels means nothing.)
     :param keep_tables: under ``MCMC``, draw the tables given the labels, and hand them out as samples: so that
-        ``Predictive`` and ``az.from_pyro`` have what the model asks for. By default, if they have at most 20,000 cells;
-        otherwise ``pu.to_arviz`` draws them as it needs them.
+        ``Predictive`` and the likelihood of ``az.from_pyro`` have what the model asks for. Without it
+        ``pu.to_arviz`` draws them as it needs them.
 
     On its own::
 
@@ -110,7 +107,7 @@ class CollapsedGibbs(MCMCKernel):
         width: float = 0.1,
         hyper_steps: int = 1,
         keep_labels: bool = True,
-        keep_tables: bool | None = None,
+        keep_tables: bool = False,
     ) -> None:
         self._program = model
         self.transforms: dict[str, Any] = {}
@@ -119,9 +116,8 @@ class CollapsedGibbs(MCMCKernel):
         self._learn, self._prior = hyper, _hyperprior(hyperprior)
         self._temperature, self._width, self._hyper_steps = temperature, width, hyper_steps
         self._keep_labels = keep_labels
-        cells = sum(table.layout.shape.numel() for table in model.declarations().values())
-        self._keep_tables = cells <= TABLE_CELLS if keep_tables is None else keep_tables
-        self.model = model if self._keep_tables else Handled(model, _Integrated())
+        self._keep_tables = keep_tables
+        self.model = model if keep_tables else Handled(model, _Integrated())
         at_sweep(temperature, 0, 2)
         self._given: dict[str, Tensor] = {}
         self._walk: GibbsChain | None = None

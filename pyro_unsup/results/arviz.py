@@ -81,6 +81,19 @@ def as_arviz(groups: Mapping[str, xarray.Dataset]) -> Any:
         return arviz.InferenceData(**groups)
 
 
+def from_groups(groups: Mapping[str, Mapping[str, Any]], **options: Any) -> Any:
+    """An ArviZ object of groups of arrays with axes (chain, draw, ...).
+
+    :param options: ``dims`` and ``coords``, as :func:`dataset` takes them.
+
+    >>> import numpy as np
+    >>> from pyro_unsup.results.arviz import from_groups
+    >>> from_groups({"posterior": {"x": np.zeros((2, 5))}})["posterior"]["x"].shape
+    (2, 5)
+    """
+    return as_arviz({name: dataset(values, **options) for name, values in groups.items()})
+
+
 def group_of(data: Any, name: str) -> xarray.Dataset | None:
     """A group of an ArviZ object of any version; None if it does not have it."""
     if name not in (data.children if hasattr(data, "children") else data.groups()):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..evaluate import variation_of_information
-from .arviz import as_arviz, dataset
+from .arviz import as_arviz, dataset, from_groups
 
 if TYPE_CHECKING:
     import xarray
@@ -77,7 +77,7 @@ def _by_arviz(values: dict[str, Array], what: str) -> dict[str, float]:
     chains, draws = next(iter(values.values())).shape[:2] if values else (0, 0)
     if draws < 4 or chains < (2 if what == "rhat" else 1):  # too few to say anything
         return {}
-    data = as_arviz({"posterior": dataset(values)})
+    data = from_groups({"posterior": values})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of ArviZ on few draws, and on its own future
         import arviz

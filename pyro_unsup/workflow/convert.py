@@ -104,12 +104,13 @@ def to_arviz(
         program = Program(source)
         if chosen is None and not can_draw(program):
             wanted.remove("posterior_predictive")
+        make.check_rooms(program, wanted, steps, prior_size, limit)
         prior = cache(lambda: prior_draws(source.model, source.args, prior_size, seed))
         known |= {
-            "log_likelihood": lambda: make.log_likelihood(program, steps, limit, progress),
-            "posterior_predictive": lambda: make.predictive(program, "posterior_predictive", limit, progress, seed),
+            "log_likelihood": lambda: make.log_likelihood(program, steps, progress),
+            "posterior_predictive": lambda: make.predictive(program, "posterior_predictive", progress, seed),
             "prior": lambda: make.posterior(prior(), None, limit),
-            "prior_predictive": lambda: make.predictive(Program(prior()), "prior_predictive", limit, progress, seed),
+            "prior_predictive": lambda: make.predictive(Program(prior()), "prior_predictive", progress, seed),
             "observed_data": lambda: make.observed_data(program),
             "constant_data": lambda: make.constant_data(program),
         }
@@ -146,11 +147,12 @@ def prior_predictive(
     check_draws(draws)
     if not data:
         raise UnsupError("prior_predictive needs the data: they tell how much to draw")
+    make.check_rooms(Program(prior_draws(model, data, 1, seed)), ["prior", "prior_predictive"], False, draws, limit)
     source = prior_draws(model, data, draws, seed)
     program = Program(source)
     found = {
         "prior": make.posterior(source, None, limit),
-        "prior_predictive": make.predictive(program, "prior_predictive", limit, progress, seed),
+        "prior_predictive": make.predictive(program, "prior_predictive", progress, seed),
         "observed_data": make.observed_data(program),
         "constant_data": make.constant_data(program),
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,6 +65,26 @@ def check_room(group: str, numbers: int, size: int, limit: float) -> None:
         )
 
 
+def check_rooms(program: Program, wanted: Sequence[str], steps: bool, priors: int, limit: float) -> None:
+    """The same for all groups that are wanted, before the first is made.
+
+    :param priors: how many draws from the prior there would be.
+    """
+    total, cells = program.draws.total, program.draws.numbers
+    seen = sum(x.size for x in observed_values(program).values())
+    numbers = {
+        "posterior": total * cells,
+        "posterior_predictive": total * seen,
+        "prior": priors * cells,
+        "prior_predictive": priors * seen,
+    }
+    if "log_likelihood" in wanted:
+        find: Any = Stepwise(program) if steps else Pointwise(program)
+        numbers["log_likelihood"] = total * int(np.prod(find.shape))
+    for name in wanted:
+        check_room(name, numbers.get(name, 0), 8, limit)
+
+
 def posterior(draws: Draws, extra: xarray.Dataset | None, limit: float) -> xarray.Dataset:
     """Tables as probabilities, and all other sites; what is known besides; parameters, the same in every draw."""
     check_room("posterior", draws.total * draws.numbers, 8, limit)
@@ -75,11 +95,10 @@ def posterior(draws: Draws, extra: xarray.Dataset | None, limit: float) -> xarra
     return own if extra is None else own.merge(extra.drop_vars([n for n in extra.data_vars if n in own]))
 
 
-def log_likelihood(program: Program, steps: bool, limit: float, progress: bool) -> xarray.Dataset:
+def log_likelihood(program: Program, steps: bool, progress: bool) -> xarray.Dataset:
     """One value an example, or a step, under each draw."""
     find: Any = Stepwise(program) if steps else Pointwise(program)
     draws, size = program.draws, int(np.prod(find.shape))
-    check_room("log_likelihood", draws.total * size, 8, limit)
     found = np.empty((draws.total, *find.shape))
     walk = Walk(draws, size + hidden_numbers(program), "log likelihood", progress)
     for first, last, values in walk:
@@ -87,11 +106,10 @@ def log_likelihood(program: Program, steps: bool, limit: float, progress: bool) 
     return dataset({find.name: draws.by_chain(found)}, {find.name: find.dims}, _owners(program))
 
 
-def predictive(program: Program, group: str, limit: float, progress: bool, seed: int) -> xarray.Dataset:
+def predictive(program: Program, group: str, progress: bool, seed: int) -> xarray.Dataset:
     """New data, as much as was observed."""
     draw = Drawing(program)
     draws, seen = program.draws, observed_values(program)
-    check_room(group, draws.total * sum(x.size for x in seen.values()), 8, limit)
     pieces: dict[str, list[Array]] = {name: [] for name in draw.names}
     rows = sum(x.size for x in seen.values()) + hidden_numbers(program)
     with torch.random.fork_rng(devices=[]):

@@ -73,6 +73,38 @@ def test_of_several_chains() -> None:
     assert ours.sample_stats["diverging"].values.sum() == 2
 
 
+POSITIVE, REAL, UNIT = dist.Gamma(2.0, 1.0), dist.Normal(0.0, 1.0), dist.Beta(2.0, 2.0)
+EMISSIONS: dict[str, dict[str, Any]] = {
+    "student_t": {"prior": {"df": POSITIVE, "loc": REAL, "scale": POSITIVE}},
+    "gamma": {"prior": {"concentration": POSITIVE, "rate": POSITIVE}},
+    "log_normal": {"prior": {"loc": REAL, "scale": POSITIVE}},
+    "exponential": {"prior": {"rate": POSITIVE}},
+    "von_mises": {"prior": {"loc": REAL, "concentration": POSITIVE}},
+    "bernoulli": {"prior": {"probs": UNIT}},
+    "geometric": {"prior": {"probs": UNIT}},
+    "negative_binomial": {"prior": {"total_count": POSITIVE, "probs": UNIT}},
+    "categorical": {"categories": 2},
+    "normal": {"dim": 2, "prior": {"loc": REAL, "scale": POSITIVE}},
+    "multivariate_normal": {"dim": 2, "covariance": "spherical", "prior": {"loc": REAL, "scale": POSITIVE}},
+}
+
+
+@pytest.mark.parametrize("draws", [4, 6])  # there are four series
+@pytest.mark.parametrize("emission", EMISSIONS)
+def test_series_of_all_kinds_take_many_draws_at_once(emission: str, draws: int) -> None:
+    ones = torch.tensor([[1.0, 0, 1, 1], [0, 1, 0, 0], [1, 1, 1, 0], [0, 0, 1, 1]], dtype=torch.float64)
+    ones = ones + 0.5 if emission in ("gamma", "log_normal", "exponential") else ones
+    data = list(torch.stack([ones, -ones], -1) if "dim" in EMISSIONS[emission] else ones)
+    model = pu.models.HMM(2, emission, **EMISSIONS[emission])
+    run = mcmc(model, (data,), draws)
+    expected = by_hand(model, (data,), run.get_samples())["x"]
+    site = Predictive(model, run.get_samples()).get_vectorized_trace(data).nodes["x"]
+    torch.testing.assert_close(site["fn"].log_prob(site["value"]), expected, rtol=1e-9, atol=1e-9)
+    found = pu.to_arviz(run)
+    np.testing.assert_allclose(found["log_likelihood"]["x"].values[0], expected, rtol=1e-9)
+    assert found["posterior_predictive"]["x"].shape == (1, draws, *torch.cat(data).shape)
+
+
 class AllTags(dist.TorchDistribution):
     """A tagger by brute force: the sum over all sequences of tags, written out."""
 
@@ -148,7 +180,7 @@ def gibbs(name: str, **options: Any) -> MCMC:
 @old_arviz
 @pytest.mark.parametrize("name", GIBBS)
 def test_collapsed_gibbs_hands_out_its_tables(name: str) -> None:
-    run = gibbs(name, hyper="shared")
+    run = gibbs(name, hyper="shared", keep_tables=True)
     with warnings.catch_warnings(), arviz_at_work() as az:
         warnings.simplefilter("error", UserWarning)
         found = az.from_pyro(run)
@@ -163,7 +195,7 @@ def test_collapsed_gibbs_hands_out_its_tables(name: str) -> None:
 
 @pytest.mark.parametrize("name", GIBBS)
 def test_tables_that_were_not_kept_are_drawn_given_the_labels(name: str) -> None:
-    kept, not_kept = gibbs(name), gibbs(name, keep_tables=False)
+    kept, not_kept = gibbs(name, keep_tables=True), gibbs(name)
     assert not set(kept.kernel.model.declarations()) & set(not_kept.get_samples())
     np.testing.assert_array_equal(kept.diagnostics()["labels"]["chain 0"], not_kept.diagnostics()["labels"]["chain 0"])
     found = pu.to_arviz(not_kept)
@@ -177,7 +209,7 @@ def test_tables_that_were_not_kept_are_drawn_given_the_labels(name: str) -> None
 
 @old_arviz
 def test_without_tables_there_is_no_likelihood_rather_than_that_of_the_prior() -> None:
-    run = gibbs("tagger", keep_tables=False)
+    run = gibbs("tagger")
     with arviz_at_work() as az:
         warnings.simplefilter("always", UserWarning)
         with pytest.warns(UserWarning, match="log_likelihood group will be omitted"):
@@ -185,12 +217,6 @@ def test_without_tables_there_is_no_likelihood_rather_than_that_of_the_prior() -
     assert "log_likelihood" not in found.groups()
     with pytest.raises(pu.UnsupError, match="the draws have no table 'start', which was integrated out"):
         Predictive(run.kernel.model, run.get_samples()).get_vectorized_trace(WORDS)
-
-
-def test_large_tables_are_not_kept_unless_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyro_unsup.infer.gibbs.TABLE_CELLS", 10)
-    assert "emission" not in gibbs("tagger").get_samples()
-    assert "emission" in gibbs("tagger", keep_tables=True).get_samples()
 
 
 # -- new data under many draws at once

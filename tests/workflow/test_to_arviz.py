@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import torch
 from pyro.infer import SVI, Trace_ELBO
 from pyro.infer.autoguide import AutoDelta, AutoDiagonalNormal
 from pyro.optim import Adam
+from scipy.special import gammaln
 from torch import Tensor
 
 import pyro_unsup as pu
@@ -224,6 +226,10 @@ def test_what_would_be_too_large_is_refused_before_it_is_made() -> None:
         pu.to_arviz(learned, WORDS, draws=50, limit=1000, groups=["log_likelihood"])
     with pytest.raises(pu.UnsupError, match=r"the group posterior_predictive would take"):
         pu.to_arviz(learned, WORDS, draws=50, limit=1000, groups=["posterior_predictive"])
+    with pytest.raises(pu.UnsupError, match=r"the group prior_predictive would take"):  # before the posterior is made
+        pu.to_arviz(learned, WORDS, draws=2, limit=1000, groups=["posterior", "prior_predictive"])
+    with pytest.raises(pu.UnsupError, match=r"the group prior would take"):
+        pu.prior_predictive(learned.model, WORDS, draws=10**12)
     with pytest.raises(pu.UnsupError, match=r"the group recovered \(its 'mode'\) would take"):
         pu.recover(learned, None, WORDS, draws=50, limit=100, how="mode")
 
@@ -381,6 +387,22 @@ def test_numbers_of_arviz_on_every_model(model: Model) -> None:
             assert np.isfinite(az.waic(one)["elpd_waic"])
         assert len(az.compare({"one": one, "other": other})) == 2
         assert len(az.summary(one)) > 0
+
+
+def test_loo_is_that_of_leaving_sentences_out() -> None:
+    """With one tag, words are drawn from one Dirichlet row: p(sentence | all others) has a closed form."""
+    sampler = pu.CollapsedGibbs(pu.models.Tagger(1, WORDS.vocab), beta=2.0)
+    found = pu.to_arviz(
+        sampler.run(WORDS, sweeps=2000, burn_in=0, progress=False), WORDS, groups=["posterior", "log_likelihood"]
+    )
+    counts = np.stack([np.bincount(WORDS.words[a:b], minlength=len(WORDS.vocab)) for a, b in pairwise(WORDS.offsets)])
+    alpha = 2.0 + counts.sum(0) - counts  # of the others, (sentences, words)
+    exact = (gammaln(alpha + counts) - gammaln(alpha)).sum(1) + gammaln(alpha.sum(1)) - gammaln((alpha + counts).sum(1))
+    with arviz_at_work() as az:
+        loo = az.loo(found, pointwise=True)
+    each = np.asarray(loo.elpd_i if LATER else loo.loo_i)
+    np.testing.assert_allclose(each, exact, atol=0.1)
+    assert each.sum() == pytest.approx(exact.sum(), abs=0.2)
 
 
 def draw(what: str, data: Any) -> Any:
