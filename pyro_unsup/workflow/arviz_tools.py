@@ -39,19 +39,24 @@ def by_arviz(values: Array, what: str) -> Array:  # (chains, draws, N) -> (N,)
     return found
 
 
-def with_posterior(draws: Mapping[str, Tensor]) -> Any:  # (chains, draws, ...) each
-    """An ArviZ object with a group ``posterior``: an InferenceData before 1.0, a DataTree since."""
-    data = _dataset({name: x.numpy() for name, x in draws.items()})
+def with_posterior(posterior: Mapping[str, Tensor], **others: Mapping[str, Tensor]) -> Any:
+    """An ArviZ object with a group ``posterior``, and perhaps others: an InferenceData before 1.0, a DataTree since.
+
+    :param posterior: (chains, draws, ...) by name.
+    :param others: likewise, by group.
+    """
+    groups = {"posterior": posterior, **others}
+    data = {group: _dataset({name: x.numpy() for name, x in own.items()}) for group, own in groups.items()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import arviz
 
         kind: Any = getattr(arviz, "InferenceData", None)
     if kind is not None:
-        return kind(posterior=data)
+        return kind(**data)
     import xarray
 
-    return xarray.DataTree.from_dict({"posterior": data})
+    return xarray.DataTree.from_dict(data)
 
 
 def _dataset(values: Mapping[str, Array]) -> Any:

@@ -35,7 +35,7 @@ def psis(log_ratios: Floats) -> tuple[Floats, float]:  # (S,) -> (S,)
         else:
             from arviz_stats.base import array_stats  # type: ignore[import-not-found, unused-ignore]
 
-            smoothed = array_stats.psislw(x)
+            smoothed = array_stats.psislw(-x)  # which takes log-likelihoods, the ratios upside down
     weights, k = np.asarray(smoothed[0], dtype=np.float64), float(np.asarray(smoothed[1]))
     top = weights.max()
     weights = weights - (top + np.log(np.exp(weights - top).sum()))

@@ -10,8 +10,10 @@ import numpy as np
 import torch
 from pyro.infer import MCMC
 from torch import Tensor
+from tqdm.auto import tqdm
 
 from ..errors import UnsupError
+from ..infer.loop import SHOW_AFTER_SECONDS
 from ..results import Samples
 from .arviz_tools import with_posterior
 from .assignment import assign, by_ecr, by_pivot, by_stephens, favourites, overlap
@@ -28,6 +30,8 @@ Method = Literal["pivot", "ecr", "stephens"]
 METHODS = ("pivot", "ecr", "stephens")
 #: Probabilities of states that are computed together.
 ROOM = 2**25
+#: Probabilities of states that are kept, at most: 2 GB.
+LIMIT = 2**28
 
 
 @dataclass(eq=False)
@@ -89,6 +93,7 @@ def relabel(
     pivot: tuple[int, int] | None = None,
     iterations: int = 100,
     seed: int = 0,
+    progress: bool | None = None,
 ) -> Relabelled:
     """Give the states of every draw the names that fit those of all other draws.
 
@@ -116,6 +121,7 @@ def relabel(
     :param pivot: chain and draw of the reference to begin with.
     :param iterations: rounds at most.
     :param seed: of tables that are drawn given sampled labels.
+    :param progress: show a bar where states of many draws are found; by default where there is a terminal.
 
     >>> import pyro_unsup as pu
     >>> sampler = pu.CollapsedGibbs(pu.models.Clusterer(clusters=2, vocab=4))
@@ -131,7 +137,7 @@ def relabel(
 
     if method not in METHODS:
         raise UnsupError(f"method must be one of {', '.join(METHODS)}, actual {method!r:.80}")
-    source = _Source(draws, model, data, axes, seed)
+    source = _Source(draws, model, data, axes, seed, None if progress is None else not progress)
     K, lead = source.K, next(iter(source.draws.values())).shape[:2]
     labels = source.labels if allocations is None else _given("allocations", allocations, lead).astype(np.int64)
     weights = None if probabilities is None else _given("probabilities", probabilities, lead)
@@ -164,7 +170,8 @@ def relabel(
 class _Source:
     """Draws, and what is known about their model."""
 
-    def __init__(self, draws: Any, model: Any, data: Any, axes: Any, seed: int) -> None:
+    def __init__(self, draws: Any, model: Any, data: Any, axes: Any, seed: int, hidden: bool | None) -> None:
+        self.hidden = hidden
         self.samples = draws if isinstance(draws, Samples) else None
         if isinstance(draws, MCMC):
             model = draws.kernel.model if model is None else model
@@ -221,6 +228,15 @@ class _Source:
 
     def marginals(self) -> Array:  # (S, N, K)
         """The probabilities of states given each draw."""
+        if self.densities is not None:
+            values = flat(self.draws)
+            units = self.densities.structured({name: x[:1] for name, x in values.items()})[0].rows.size
+            numbers = len(next(iter(values.values()))) * units * self.K
+            if numbers > LIMIT:
+                raise UnsupError(
+                    f"the probabilities of {self.K} states of {units:,} observations in all draws would take "
+                    f"{numbers * 8 / 1e9:.0f} GB: use method='ecr', which needs a {self.K}th of that, or fewer draws"
+                )
         return self._by_draw(lambda posterior: posterior.marginals)
 
     def modes(self) -> Array:  # (S, N)
@@ -238,7 +254,8 @@ class _Source:
         size = self.densities.structured({name: x[:1] for name, x in values.items()})[0].rows.size
         found = []
         with torch.no_grad():
-            for part in every.split(max(1, ROOM // (size * self.K))):
+            parts = every.split(max(1, ROOM // (size * self.K)))
+            for part in tqdm(parts, unit="part", delay=SHOW_AFTER_SECONDS, disable=self.hidden):
                 fn, value = self.densities.structured({name: x[part] for name, x in values.items()})
                 found.append(ask(fn.posterior(value)))
         return torch.cat(found).numpy()

@@ -99,7 +99,7 @@ CASES: dict[str, tuple[Callable[..., Any], Any, Callable[[], float]]] = {
 
 
 def mostly_deep(case: str, method: str) -> Any:
-    slow = method == "ais" and case not in ("normal", "tagger")
+    slow = case == "sparse tagger" or (method == "ais" and case != "normal")
     return pytest.param(case, method, marks=pytest.mark.deep) if slow else (case, method)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 from typing import Any
 
@@ -19,6 +20,7 @@ from pyro_unsup.workflow.assignment import assign, by_ecr, by_stephens
 from pyro_unsup.workflow.densities import Densities
 from pyro_unsup.workflow.posterior_draws import draws_of, flat
 
+relabelling = importlib.import_module("pyro_unsup.workflow.relabel")  # the name is also that of the function
 METHODS = ("pivot", "ecr", "stephens")
 
 
@@ -213,6 +215,14 @@ def test_two_chains_under_other_names_agree_after_relabelling() -> None:
     assert found.table.loc["words", "r_hat_before"] > 1.7
     assert found.table.loc["words", "r_hat_after"] < 1.1
     assert found.table.loc["words", "ess_after"] > 5 * found.table.loc["words", "ess_before"]
+
+
+def test_too_many_probabilities_are_refused_before_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relabelling, "LIMIT", 100)
+    samples = pu.CollapsedGibbs(pu.models.Tagger(2, 3)).run([[0, 1, 2], [1, 1]], sweeps=40, progress=False)
+    with pytest.raises(UnsupError, match="use method='ecr'"):
+        pu.relabel(samples, "stephens")
+    assert pu.relabel(samples, "ecr").rounds >= 1
 
 
 @pytest.mark.parametrize(
