@@ -128,10 +128,11 @@ def _of_samples(samples: Samples, args: tuple[Any, ...], seed: int) -> Draws:
     if len(args) == 1 and hasattr(args[0], "offsets") and not same_text(samples, args[0]):
         raise UnsupError("these data are not the ones that were sampled: labels were drawn for those alone")
     concentrations = (samples.draws["alpha"], samples.draws["beta"])
-    return _of_labels(samples.model, args, samples.labels, *concentrations, seed)
+    return of_labels(samples.model, args, samples.labels, *concentrations, seed)
 
 
-def _of_labels(model: Any, args: tuple[Any, ...], labels: Any, alpha: Any, beta: Any, seed: int) -> Draws:
+def of_labels(model: Any, args: tuple[Any, ...], labels: Any, alpha: Any, beta: Any, seed: int) -> Draws:
+    """Tables drawn given sampled labels, (chains, draws, units), and concentrations."""
     chains, size, _ = labels.shape
     if not args:
         raise UnsupError("the tables of a collapsed sampler are drawn given its labels and the data: give the data too")
@@ -154,7 +155,7 @@ def _of_mcmc(mcmc: MCMC, args: tuple[Any, ...], model: Callable[..., Any] | None
     numbers = {name: x for name, x in found.items() if name not in program.declarations()}
     if len(numbers) < len(found):
         return replace(_of_arrays(found, program, args), extra=numbers)
-    return replace(_of_labels(program, args, *kernel.labels_of(mcmc), seed), extra=numbers)
+    return replace(of_labels(program, args, *kernel.labels_of(mcmc), seed), extra=numbers)
 
 
 def _of_arrays(found: Mapping[str, Any], model: Callable[..., Any], args: tuple[Any, ...]) -> Draws:

@@ -12,11 +12,12 @@ from pyro.infer import MCMC
 from torch import Tensor
 
 from ..errors import UnsupError
+from ..models.clusterer import Bags
 from ..results import Fit, Samples
-from ..results.guide import run
-from ..results.table_posterior import table_posterior, to_site
+from ..results.table_posterior import to_site
+from . import draws
 from .arviz_tools import by_arviz
-from .sampled_tables import draw_tables
+from .sampled_data import sampled_data
 
 Draws = dict[str, Tensor]
 
@@ -25,7 +26,7 @@ def draws_of(
     result: Any,
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
-    draws: int = 1000,
+    number: int = 1000,
     seed: int = 0,
 ) -> Draws:  # (chains, draws, *shape) each
     """Draws of the parameters of a model, as its sample sites have them.
@@ -35,7 +36,7 @@ def draws_of(
         an ArviZ object with a group ``posterior``.
     :param args: of the model, which guides are called with.
     :param kwargs: likewise.
-    :param draws: how many, where there are none yet: of a fit or a guide.
+    :param number: how many, where there are none yet: of a fit or a guide.
     :param seed: of these.
     """
     if hasattr(result, "posterior") and hasattr(result.posterior, "data_vars"):
@@ -47,9 +48,9 @@ def draws_of(
     if isinstance(result, Samples):
         return _of_samples(result, seed)
     if isinstance(result, Fit):
-        return _of_fit(result, args, kwargs, draws, seed)
+        return _as_sites(draws.draws_of(result, tuple(args), None, number, seed))
     if callable(result):
-        return of_guide(result, args, kwargs, draws, seed)
+        return of_guide(result, args, kwargs, number, seed)
     raise UnsupError(
         "expected draws: a dict of arrays (chain, draw, ...), a Pyro MCMC, Samples, a Fit, a guide or an ArviZ object; "
         f"actual {type(result).__name__}"
@@ -79,33 +80,27 @@ def of_guide(
     return {name: torch.stack([one[name] for one in found])[None] for name in found[0]}
 
 
-def _of_fit(
-    fit: Fit, args: Sequence[Any], kwargs: Mapping[str, Any] | None, draws: int, seed: int
-) -> Draws:  # (1, draws, *shape) each
-    """What the guide of a fit draws, all at once."""
-    if fit.state.get("lambda") is not None:  # a mixture draws a component first
-        return of_guide(fit.guide(), args, kwargs, draws, seed)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        declared, _ = run(fit, *args, **(kwargs or {}))
-        known = {name: d for name, d in declared.items() if name in fit.weights}
-        dtype = torch.get_default_dtype()
-        found = {name: table_posterior(fit, d, dtype).sample((draws,))[None] for name, d in known.items()}
-    return found | {name: x.detach().expand(1, draws, *x.shape) for name, x in fit.points.items()}
-
-
 def flat(draws: Mapping[str, Tensor]) -> Draws:  # (chains * draws, *shape) each
     """All chains end to end."""
     return {name: x.flatten(0, 1) for name, x in draws.items()}
 
 
+def _as_sites(drawn: draws.Draws) -> Draws:  # (chains, draws, *shape) each
+    """Draws of tables as their sample sites have them: a table with structural zeros lies flat there."""
+    values = drawn.take(0, drawn.total)
+    layouts = {name: declaration.layout for name, declaration in drawn.tables.items()}
+    found = {
+        name: torch.stack([to_site(layouts[name], one) for one in x]) if name in layouts else x
+        for name, x in values.items()
+    }
+    return {name: x.unflatten(0, (drawn.chains, drawn.size)) for name, x in found.items()}
+
+
 def _of_samples(samples: Samples, seed: int) -> Draws:
-    declared = samples.model.declarations()
-    found: Draws = {}
-    for name, table in draw_tables(samples, seed).items():
-        layout = declared[name].layout
-        lead = table.flatten(0, 1)
-        found[name] = torch.stack([to_site(layout, one) for one in lead]).unflatten(0, table.shape[:2])
+    data = sampled_data(samples)
+    data = data if isinstance(data, Bags) else samples.sentences()
+    known = (samples.labels, samples.draws["alpha"], samples.draws["beta"])
+    found = _as_sites(draws.of_labels(samples.model, (data,), *known, seed))
     if samples.learned != "fixed":
         found |= {name: torch.from_numpy(np.array(getattr(samples, name))) for name in ("alpha", "beta")}
     return found

@@ -19,7 +19,7 @@ from .arviz_tools import with_posterior
 from .assignment import assign, by_ecr, by_pivot, by_stephens, favourites, overlap
 from .densities import Densities
 from .posterior_draws import Draws, diagnostics, draws_of, flat
-from .sampled_tables import sampled_data
+from .sampled_data import sampled_data
 from .states import as_axes, permuted, size_of_states, state_axes
 
 if TYPE_CHECKING:
