@@ -12,7 +12,7 @@ from torch.distributions import constraints
 
 from ..errors import StructureError
 from .normal_density import normal_density
-from .ragged import Rows, valid
+from .ragged import Rows, flatten, valid
 
 
 class Joint(TorchDistribution):
@@ -321,9 +321,9 @@ class Densities:
         if not own_series and (form is None or len(batch) == 1):
             if form is not None:
                 shape, T = form
-                here = valid(rows.lengths, T).to(value.device)
-                value = value.reshape(shape.numel(), T, *event)[here]
-                observed = None if observed is None else observed.reshape(shape.numel(), T, *event)[here]
+                value = flatten(value.reshape(shape.numel(), T, *event), rows.lengths)
+                if observed is not None:
+                    observed = flatten(observed.reshape(shape.numel(), T, *event), rows.lengths)
             found = log_density(emission, value, observed)  # (*draws, [1,] rows, K)
             return found.squeeze(-3) if len(batch) > 2 else found
         seen = torch.ones_like(value, dtype=torch.bool) if observed is None else observed

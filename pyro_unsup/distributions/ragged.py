@@ -110,6 +110,8 @@ def valid(lengths: Tensor, time: int) -> Tensor:  # (*batch,) -> (*batch, time)
 
 def flatten(padded: Tensor, lengths: Tensor) -> Tensor:  # (B, T, *rest), (B,) -> (tokens, *rest)
     """Drop the padding."""
+    if len(lengths) and int(lengths.min()) == padded.shape[1]:  # there is none, as with one series
+        return padded.flatten(0, 1)
     return padded[valid(lengths, padded.shape[1])]
 
 
@@ -136,4 +138,6 @@ def check_lengths(lengths: Tensor, limit: int | None = None) -> Tensor:
 
 def broadcast(one: Size, other: Size) -> Size:
     """The shape of both together. Torch's own function takes as long as a few hundred sentences."""
-    return other if len(one) == 0 or one == other else Size(torch.broadcast_shapes(one, other))
+    if len(one) == 0 or one == other:
+        return other
+    return one if len(other) == 0 else Size(torch.broadcast_shapes(one, other))

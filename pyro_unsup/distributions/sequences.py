@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import copy
+from functools import reduce
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -13,7 +14,7 @@ from torch.distributions import constraints
 
 from ..errors import StructureError
 from .emission import Densities, check_emission
-from .ragged import Rows, check_lengths, flatten
+from .ragged import Rows, broadcast, check_lengths, flatten
 from .structure import Structure, heated
 
 Self = TypeVar("Self", bound="Sequences")
@@ -111,7 +112,7 @@ class Sequences(Structure):
             return super()._weights_batch()
         batches = list(self._batches())
         try:
-            return Size(torch.broadcast_shapes(*batches, self._shape))
+            return reduce(broadcast, batches, Size(self._shape))
         except RuntimeError:
             raise StructureError(
                 f"weights and emissions should have batches that fit the sequences, {tuple(self._shape)}, or 1 in "
@@ -172,7 +173,7 @@ class Sequences(Structure):
             raise StructureError(f"{self._shape.numel()} lengths for {shape.numel()} sequences")
         new = copy(self)
         new._shape, new._form = shape, (shape, T)
-        batch = Size(torch.broadcast_shapes(*self._batches()))
+        batch = reduce(broadcast, self._batches(), Size())
         new.draws = batch[: max(len(batch) - len(shape), 0)]
         new.rows = Rows(self.lengths.expand(shape).reshape(-1))
         new.weights = {name: new._flat_table(name, bool(batch)) for name in self.weights}
