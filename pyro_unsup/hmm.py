@@ -70,7 +70,13 @@ class _Base(ABC):
         init_params: str | None = None,
         verbose: bool = False,
         implementation: str = "log",
+        **unknown: Any,
     ) -> None:
+        if unknown:
+            raise UnsupError(
+                f"{type(self).__name__} does not take {', '.join(unknown)}: all parameters are trained, and emissions "
+                "have no priors here. pyro_unsup.models.HMM(prior={...}) has priors"
+            )
         self.n_components, self.n_iter, self.tol = n_components, n_iter, tol
         self.startprob_prior, self.transmat_prior = startprob_prior, transmat_prior
         self.algorithm, self.implementation = algorithm, implementation

@@ -31,8 +31,10 @@ def cdf(fn: Any, value: Tensor) -> Tensor:  # (*batch, *event) -> (*batch, *even
         normal: Tensor = torch.special.ndtr((value - fn.loc) / fn.variance.sqrt())
         return normal
     if isinstance(fn, torch.distributions.MixtureSameFamily):
+        event = len(fn.event_shape)  # the axis of components comes before it
         weights = fn.mixture_distribution.probs
-        return (weights * cdf(fn.component_distribution, value.unsqueeze(-1))).sum(-1)
+        weights = weights.reshape(*weights.shape, *(1,) * event)
+        return (weights * cdf(fn.component_distribution, value.unsqueeze(-1 - event))).sum(-1 - event)
     for kind, function in _OWN.items():
         if isinstance(fn, kind):
             return function(fn, value)  # type: ignore[no-any-return]

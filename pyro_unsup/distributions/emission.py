@@ -160,6 +160,10 @@ def _checked(emission: TorchDistribution, value: Tensor) -> Tensor:
         inside = emission.support.check(value)
         if bool(inside.all()):
             raise
+        if inside.shape[-1:] == emission.batch_shape[-1:]:  # each state has a support of its own
+            if bool(inside.any(-1).all()):
+                return _where_possible(emission, value, inside)
+            inside = inside.any(-1, keepdim=True)
         lead = value.dim() - len(emission.event_shape) - 1
         place = (~inside).nonzero()[0].tolist()[:lead]
         bad = value[tuple(place)].flatten()
@@ -168,6 +172,16 @@ def _checked(emission: TorchDistribution, value: Tensor) -> Tensor:
             f"observation {place[0] if len(place) == 1 else tuple(place)} is {shown}, which a "
             f"{type(emission).__name__} cannot emit: expected {emission.support}"
         ) from None
+
+
+def _where_possible(emission: TorchDistribution, value: Tensor, inside: Tensor) -> Tensor:
+    """Log-densities of values that some states cannot emit, and others can: -inf in the former."""
+    event = len(emission.event_shape)
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        other = emission.sample()  # that every state can emit, in the place of what it cannot
+    wide = inside.reshape(*inside.shape, *(1,) * event)
+    found: Tensor = emission.log_prob(torch.where(wide, value, other.to(value)))
+    return torch.where(inside, found, -torch.inf)
 
 
 def _placeholder(emission: TorchDistribution, value: Tensor, observed: Tensor) -> Tensor:

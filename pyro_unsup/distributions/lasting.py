@@ -77,7 +77,8 @@ class SemiMarkovPosterior(SeriesPosterior):
         leave = _less(duration, lasts)  # (..., K, D)
         batch = torch.broadcast_shapes(start.shape[:-1], steps.shape[:-2], duration.shape[:-2])
         moves = start.new_full((*batch, K, D, K, D), -torch.inf)
-        moves[..., 0] = leave.unsqueeze(-1) + steps.unsqueeze(-2)  # (..., K, D, K): to age 1 of another state
+        begin = lasts[..., 0].unsqueeze(-2).unsqueeze(-2)  # (..., 1, 1, K): S(1) is 1, if durations sum to one
+        moves[..., 0] = leave.unsqueeze(-1) + steps.unsqueeze(-2) + begin  # (..., K, D, K): to age 1 of another state
         stays = moves.diagonal(dim1=-4, dim2=-2)  # (..., D, D, K) a view
         if D > 1:
             stays.diagonal(1, dim1=-3, dim2=-2).copy_(older)  # (..., K, D - 1)
@@ -121,7 +122,8 @@ class SemiMarkovPosterior(SeriesPosterior):
         table = chain.table("transition")
         ended = ages._last_filtered * (table[..., K * D] - table[..., K * D].amax(-1, keepdim=True)).exp()
         ended = self._by_state(ended)  # (*draws, B, K)
-        steps_ = self.prior.table("transition")
+        lasts = survivor(self.prior.table("duration"))[..., 0]  # (..., K)
+        steps_ = self.prior.table("transition") + lasts.unsqueeze(-2)
         begun = (ended.unsqueeze(-2) @ (steps_ - steps_.amax((-1, -2), keepdim=True)).exp()).squeeze(-2)
         now = torch.zeros_like(ages._last_filtered).unflatten(-1, (K, D))
         now[..., 0] = begun

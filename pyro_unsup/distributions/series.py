@@ -110,6 +110,7 @@ class SeriesPosterior(Posterior):
         emission, event = density.emission, density.emission.event_shape
         if self.prior.draws:
             raise StructureError("residuals are those of one set of weights")
+        value = value if value.is_floating_point() else value.to(self._predicted.dtype)
         seen = observed_cells(value, event, density.mask)
         wide = torch.where(seen, value, torch.ones_like(value)) if seen is not None else value
         part = torch.rand_like(wide) if randomise else torch.full_like(wide, 0.5)

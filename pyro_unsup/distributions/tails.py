@@ -33,9 +33,11 @@ def log_tails(fn: Any, value: Tensor, part: Tensor) -> Tails:  # (*batch, *event
     if isinstance(fn, Joint):
         return _side_by_side(fn, value, part)
     if isinstance(fn, torch.distributions.MixtureSameFamily):
+        event = len(fn.event_shape)  # the axis of components comes before it
         weights = fn.mixture_distribution.logits
-        each = log_tails(fn.component_distribution, value.unsqueeze(-1), part.unsqueeze(-1))
-        below, above = (torch.logsumexp(weights + one, -1) for one in each)
+        weights = weights.reshape(*weights.shape, *(1,) * event)
+        each = log_tails(fn.component_distribution, value.unsqueeze(-1 - event), part.unsqueeze(-1 - event))
+        below, above = (torch.logsumexp(weights + one, -1 - event) for one in each)
         return below, above
     if isinstance(fn, torch.distributions.MultivariateNormal):
         fn = torch.distributions.Normal(fn.loc, fn.variance.sqrt(), validate_args=False)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from pyro.infer.mcmc.mcmc_kernel import MCMCKernel
 from torch import Tensor
-from torch.distributions import Bernoulli, Beta, Exponential, Gamma, Normal, Poisson
+from torch.distributions import Bernoulli, Beta, Exponential, Gamma, IndependentTransform, Normal, Poisson
 
 from ..distributions import RowDirichlet
 from ..errors import FitError
@@ -68,7 +68,7 @@ class BlockedGibbs(MCMCKernel):
         self._drawn = harden(model, draw=True)
         self.transforms: dict[str, Any] = {}
         self._problem: Problem | None = None
-        self._now: dict[str, Tensor] = {}
+        self._given: dict[str, Tensor] = {}
 
     # -- what Pyro's MCMC asks of a kernel
 
@@ -92,21 +92,29 @@ class BlockedGibbs(MCMCKernel):
             for name, how in problem.parameters.points.transforms.items():
                 problem.parameters.points.unconstrained[name].copy_(how.inv(trace.nodes[name]["fn"].sample()))
         self._log_joint = torch.nan
+        self._begin_at(self._given)
 
     @property
     def initial_params(self) -> dict[str, Tensor]:
         return self._params()
 
     @initial_params.setter
-    def initial_params(self, params: Mapping[str, Tensor]) -> None:
+    def initial_params(self, params: Mapping[str, Tensor]) -> None:  # which MCMC sets before it calls setup
+        self._given = dict(params)
+
+    def _begin_at(self, params: Mapping[str, Tensor]) -> None:
         assert self._problem is not None
+        points = self._problem.parameters.points
         for name, x in params.items():
+            own = self._tables.get(name, points.unconstrained.get(name))
+            if own is None:
+                known = sorted({*self._tables, *points.unconstrained})
+                raise FitError(f"initial_params has '{name}', expected some of {known}")
             if name in self._tables:
-                self._tables[name] = x.detach().double().reshape(self._tables[name].shape)
+                self._tables[name] = x.detach().double().reshape(own.shape)
             else:
-                points = self._problem.parameters.points
                 with torch.no_grad():
-                    points.unconstrained[name].copy_(points.transforms[name].inv(x.detach()))
+                    own.copy_(points.transforms[name].inv(x.detach()))
 
     def sample(self, params: Any) -> dict[str, Tensor]:
         """One sweep. The chain goes on from where it is, which is what ``params`` tell of."""
@@ -151,7 +159,7 @@ class BlockedGibbs(MCMCKernel):
             self._uses = {}
             for name in points.transforms:
                 use = use_of(trace.nodes[name]["value"], leaves, others)
-                if use is None:
+                if use is None or use.block:
                     raise FitError(
                         f"BlockedGibbs samples parameters of families, element by element, and '{name}' is used in "
                         "another way: sample the model with pyro.infer.NUTS"
@@ -185,7 +193,7 @@ class BlockedGibbs(MCMCKernel):
                 continue
 
             def log_density(at: Tensor, name: str = name, prior: Any = prior, total: Any = total) -> Tensor:
-                how = points.transforms[name]
+                how = _each(points.transforms[name])
                 values[name] = how(at)
                 own = prior.log_prob(values[name]) + how.log_abs_det_jacobian(at, values[name])
                 found: Tensor = own + total(_complete)
@@ -204,6 +212,13 @@ def maker_of(leaf: Leaf, number: int, plan: Plan) -> Callable[[Mapping[str, Tens
     single = Plan([])
     single.__dict__["at"] = {(0, argument): where for argument, where in own.items()}
     return maker(leaf.dist, single)
+
+
+def _each(transform: Any) -> Any:
+    """The same transform with a Jacobian for every element, where that of a vector is one number for all."""
+    while isinstance(transform, IndependentTransform):
+        transform = transform.base_transform
+    return transform
 
 
 def _complete(x: Tensor, w: Tensor, d: Any) -> Tensor:

@@ -63,6 +63,11 @@ class Use:
     argument: str
     places: tuple[tuple[int, Tensor | None], ...]
 
+    @property
+    def block(self) -> int:
+        """How many axes of the parameter belong together."""
+        return _block(self.family, self.argument)
+
 
 @dataclass
 class Plan:

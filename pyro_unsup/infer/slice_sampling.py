@@ -7,8 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-#: Steps out to either side, at most.
-STEPS = 50
+#: Steps out, at most, to both sides together.
+STEPS = 100
 #: Cuts of an interval, at most.
 CUTS = 200
 
@@ -33,9 +33,10 @@ def slice_sample(log_density: Callable[[Tensor], Tensor], x: Tensor, width: floa
     level = log_density(x) + torch.rand_like(x).log()
     low = x - width * torch.rand_like(x)
     high = low + width
-    for sign, end in ((-1, low), (1, high)):
-        for _ in range(STEPS):
-            outside = log_density(end) > level
+    left = (STEPS * torch.rand_like(x)).floor()  # how many of them to the left, at random: else it would not be exact
+    for sign, end, most in ((-1, low, left), (1, high, STEPS - 1 - left)):
+        for step in range(STEPS):
+            outside = (log_density(end) > level) & (step < most)
             if not bool(outside.any()):
                 break
             end += sign * width * outside

@@ -253,6 +253,39 @@ def add_tops(start, trans, stop, top, offsets, log_z):
 
 
 @compiled
+def forward_is_certain(start, trans, emit, offsets, ahead):  # real weights, and messages that sum to 1
+    """Whether forward messages alone can be trusted: no weight and no message was so small that it was cut.
+
+    What is lost here cannot be told by messages backwards, for those are not looked at.
+    """
+    K, varies, least = emit.shape[1], len(trans) > 1, 2 * TINY
+    for x in start:
+        if 0.0 < x <= least:
+            return False
+    for table in trans:
+        for b in range(K):
+            for c in range(K):
+                if 0.0 < table[b, c] <= least:
+                    return False
+    for s in range(len(offsets) - 1):
+        for t in range(offsets[s], offsets[s + 1]):
+            for c in range(K):
+                if 0.0 < emit[t, c] <= 4e-308:  # what exp cuts off
+                    return False
+                if ahead[t, c] > least or emit[t, c] == 0.0:
+                    continue
+                if t == offsets[s]:
+                    if start[c] > 0.0:
+                        return False
+                    continue
+                table = trans[t if varies else 0]
+                for b in range(K):
+                    if ahead[t - 1, b] > 0.0 and table[b, c] > 0.0:
+                        return False
+    return True
+
+
+@compiled
 def log_series(
     start,  # (K,) logs
     trans,  # (1 or N, K, K)

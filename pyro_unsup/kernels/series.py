@@ -12,6 +12,7 @@ from .chain_series import (
     backward_series,
     count_series,
     decode_series,
+    forward_is_certain,
     forward_series,
     less_the_highest,
     log_series,
@@ -136,7 +137,7 @@ class Series:
             forward_series(tables[0][0], tables[1][0], emit, *where, ahead, norm, log_z, trouble)
 
         in_shards(run, lengths, N)
-        if trouble.any():
+        if trouble.any() or not forward_is_certain(tables[0][0], tables[1][0], emit, self.offsets, ahead):
             return None
         each = np.log(norm) + top + tables[1][1]
         each[self.offsets[:-1][lengths > 0]] += tables[0][1] - tables[1][1]

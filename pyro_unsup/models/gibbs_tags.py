@@ -36,7 +36,7 @@ class TagState:
             np.array([float(declared[name].prior) for name in self.tables[0]]),
             np.full(model.states, float(declared["emission"].prior)),
         )
-        words, lengths = as_flat(corpus)
+        words, lengths = as_flat(corpus, None, model.vocab)
         check_vocab(corpus, model.vocab)
         check_numbers(words, model.words)
         self.K, self.order, self.stop = model.states, model.order, model.stop

@@ -184,11 +184,11 @@ class HMM:
         """Log-weights of starts and transitions."""
         K = self.states
         if self.independent:
-            transition = torch.zeros(K, K, dtype=torch.float64)
-        elif self.start == "stationary":  # a start that depends on the transitions is not counted: no table
-            transition = self._transition_parameter()
-        else:
-            transition = declare(self._tables["transition"])
+            start = declare(self._tables["start"]) if self.start == "free" else torch.full((K,), 1 / K).double().log()
+            return start, torch.zeros(K, K, dtype=start.dtype)
+        # A start that depends on the transitions is not counted: then they are no table.
+        in_table = self.start != "stationary"
+        transition = declare(self._tables["transition"]) if in_table else self._transition_parameter()
         if self.start == "free":
             return declare(self._tables["start"]), transition
         if self.start == "stationary":

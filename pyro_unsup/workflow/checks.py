@@ -78,6 +78,20 @@ class PredictiveCheck:
         return str(self.table.round(3).to_string())
 
 
+def _stacked(drawn: Any) -> Any:
+    """Draws of all chains on one axis, if ArviZ has them by chain."""
+    group = getattr(drawn, "posterior_predictive", None)
+    if group is not None:
+        names = list(group.data_vars)
+        if len(names) != 1:
+            raise UnsupError(f"posterior_predictive has {names}: give one of them, idata.posterior_predictive[name]")
+        drawn = group[names[0]]
+    if {"chain", "draw"} <= set(getattr(drawn, "dims", ())):
+        drawn = drawn.transpose("chain", "draw", ...).values
+        return drawn.reshape(-1, *drawn.shape[2:])
+    return drawn
+
+
 def predictive_check(
     drawn: Any,
     observed: Any,
@@ -89,7 +103,8 @@ def predictive_check(
 ) -> PredictiveCheck:
     """Compare drawn data sets with the observed one by statistics of yours, or by those of the model's task.
 
-    :param drawn: data sets, as Pyro's ``Predictive`` draws them: an array with draws on its first axis, or a list.
+    :param drawn: data sets, as Pyro's ``Predictive`` draws them: an array with draws on its first axis, or a list. Or
+        an ArviZ object with a group ``posterior_predictive``, or a variable of it, with dimensions chain and draw.
     :param observed: the data: an array, lying flat; sentences, documents or series, which know their lengths; or as the
         model takes them, if it is given.
     :param statistics: by name, functions of ``values`` and ``lengths``, or of values alone; by default those of the
@@ -115,6 +130,7 @@ def predictive_check(
         raise UnsupError("no statistics: give some, as in {'mean': np.mean}")
     if model is not None and hasattr(model, "index") and not structure and not isinstance(observed, np.ndarray):
         observed = model.index(observed) if lengths is None else model.index(observed, lengths)
+    drawn = _stacked(drawn)
     sets = list(drawn) if not isinstance(drawn, Tensor | np.ndarray) else list(_numpy(drawn))
     if not sets:
         raise UnsupError("there are no drawn data sets: expected one or more")

@@ -125,10 +125,18 @@ def _of_fit(fit: Fit, args: tuple[Any, ...], draws: int | None, seed: int) -> Dr
 
 
 def _of_samples(samples: Samples, args: tuple[Any, ...], seed: int) -> Draws:
-    if len(args) == 1 and hasattr(args[0], "offsets") and not same_text(samples, args[0]):
+    if len(args) == 1 and not (same_text(samples, args[0]) if hasattr(args[0], "offsets") else _same(samples, args[0])):
         raise UnsupError("these data are not the ones that were sampled: labels were drawn for those alone")
     concentrations = (samples.draws["alpha"], samples.draws["beta"])
     return of_labels(samples.model, args, samples.labels, *concentrations, seed)
+
+
+def _same(samples: Samples, data: Any) -> bool:
+    """Whether these are the data that were sampled."""
+    state = samples.model.gibbs_state()(samples.model, data)
+    return state.data.keys() == samples.data.keys() and all(
+        np.array_equal(x, samples.data[name]) for name, x in state.data.items()
+    )
 
 
 def of_labels(model: Any, args: tuple[Any, ...], labels: Any, alpha: Any, beta: Any, seed: int) -> Draws:

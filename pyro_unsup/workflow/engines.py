@@ -9,10 +9,12 @@ from typing import Any
 import pyro
 import torch
 from pyro.infer import MCMC, NUTS
+from pyro.infer.mcmc.mcmc_kernel import MCMCKernel
 
 from ..errors import UnsupError
 from ..estimate import DirichletVB
-from ..infer import EM, CollapsedGibbs
+from ..infer import EM, BlockedGibbs, CollapsedGibbs
+from ..infer.gibbs_chain import Collapsible
 from ..infer.runs import one_thread
 from ..results import Fit
 from .posterior_draws import GuideDraws, of_guide
@@ -34,18 +36,21 @@ def infer(
 ) -> Any:
     """The result of an engine on some data: samples, a fit, an MCMC that has run, or draws.
 
-    :param engine: ``"nuts"``, ``"gibbs"`` (:class:`.CollapsedGibbs`), ``"vb"`` (:class:`.EM` with
+    :param engine: ``"nuts"``, ``"gibbs"`` (:class:`.CollapsedGibbs`, or :class:`.BlockedGibbs` of models that
+        it does not know), ``"vb"`` (:class:`.EM` with
         :class:`.DirichletVB`); or a function from the model to an object with ``run(data)``, such as an engine of the
         library or a Pyro ``MCMC``. What ``run`` returns is the result: draws, a fit, samples, or a guide that was
         trained. If it returns nothing, the object itself is.
     :param args: the data, as the model takes them.
     :param seed: the same result comes from the same seed.
-    :param run: options of the engine: ``draws`` and ``warmup`` of NUTS, those of ``run`` of all others.
+    :param run: options of the engine: ``draws`` and ``warmup`` of NUTS and BlockedGibbs, those of ``run`` of others.
     :param kwargs: more of the data, by name.
     :param draws: of a guide, if the engine returns one. They are drawn at once, while its parameters are there.
     """
     given = dict(run or {})
     made = _named(engine, model, given) if isinstance(engine, str) else engine(model)
+    if isinstance(made, MCMCKernel) and not hasattr(made, "run"):
+        made = MCMC(made, given.pop("draws", 500), given.pop("warmup", 300), disable_progbar=True)
     if not hasattr(made, "run"):
         raise UnsupError(
             "an engine is a function from a model to an object with run(data), such as pu.EM, pu.CollapsedGibbs or "
@@ -68,7 +73,10 @@ def _named(engine: str, model: Any, given: dict[str, Any]) -> Any:
         draws, warmup = given.pop("draws", 500), given.pop("warmup", 300)
         return MCMC(NUTS(model, **given.pop("nuts", {})), num_samples=draws, warmup_steps=warmup, disable_progbar=True)
     if engine == "gibbs":
-        return CollapsedGibbs(model)
+        if isinstance(model, Collapsible):
+            return CollapsedGibbs(model)
+        draws, warmup = given.pop("draws", 500), given.pop("warmup", 300)
+        return MCMC(BlockedGibbs(model), num_samples=draws, warmup_steps=warmup, disable_progbar=True)
     if engine == "vb":
         return EM(model, DirichletVB())
     raise UnsupError(f"engine must be one of {', '.join(NAMES)}, or a function of a model; actual {engine!r:.80}")

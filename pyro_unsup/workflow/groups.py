@@ -90,7 +90,7 @@ def posterior(draws: Draws, extra: xarray.Dataset | None, limit: float) -> xarra
     check_room("posterior", draws.total * draws.numbers, 8, limit)
     names = table_dims(draws.tables)
     params = {name: x.detach().expand(draws.total, *x.shape) for name, x in draws.params.items()}
-    found = {name: draws.by_chain(x) for name, x in {**draws.take(0, draws.total), **params}.items()}
+    found = {name: draws.by_chain(x.detach()) for name, x in {**draws.take(0, draws.total), **params}.items()}
     own = dataset(found, *names)
     return own if extra is None else own.merge(extra.drop_vars([n for n in extra.data_vars if n in own]))
 
@@ -102,7 +102,7 @@ def log_likelihood(program: Program, steps: bool, progress: bool) -> xarray.Data
     found = np.empty((draws.total, *find.shape))
     walk = Walk(draws, size + hidden_numbers(program), "log likelihood", progress)
     for first, last, values in walk:
-        found[first:last] = find(values)
+        found[first:last] = torch.as_tensor(find(values)).detach()
     return dataset({find.name: draws.by_chain(found)}, {find.name: find.dims}, _owners(program))
 
 

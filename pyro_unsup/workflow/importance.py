@@ -16,6 +16,7 @@ from tqdm.auto import tqdm
 
 from ..errors import UnsupError
 from ..estimate import DirichletVB
+from ..handlers import bare
 from ..infer.loop import SHOW_AFTER_SECONDS
 from ..results import Fit
 from ..results.fit import with_params
@@ -24,6 +25,7 @@ from ..results.table_posterior import is_point, table_posterior
 from ..tables import Declaration
 from .densities import Densities
 from .psis import GOOD, psis
+from .states import states_of
 
 
 @dataclass(eq=False)
@@ -38,6 +40,7 @@ class Importance:
     :param ess: how many draws of the posterior the weighed draws are worth.
     :param draws: (draws, ...) by parameter.
     :param log_weights: (draws,) smoothed; their exponentials sum to one.
+    :param log_namings: log K! of K exchangeable states, each naming of which may have a hill of its own; else 0.
 
     >>> import numpy as np
     >>> from pyro_unsup.workflow import Importance
@@ -53,6 +56,7 @@ class Importance:
     ess: float
     draws: dict[str, Tensor]
     log_weights: np.ndarray[Any, Any]
+    log_namings: float = 0.0
 
     @property
     def reliable(self) -> bool:
@@ -81,9 +85,12 @@ class Importance:
 
     def __repr__(self) -> str:
         verdict = "reliable" if self.reliable else "too narrow: do not trust its intervals"
+        more = ""
+        if self.log_namings:
+            more = f" (of one naming of the states; up to {self.log_namings:.2f} more, if other namings are apart)"
         return (
             f"k-hat {self.k:.2f} ({verdict}); ELBO {self.elbo:.2f}, log evidence {self.log_evidence:.2f} +- "
-            f"{self.se:.2f}; {len(self.log_weights)} draws are worth {self.ess:.0f}"
+            f"{self.se:.2f}{more}; {len(self.log_weights)} draws are worth {self.ess:.0f}"
         )
 
 
@@ -101,7 +108,9 @@ def importance(
     p(theta, data) / q(theta) say how far off it is (k-hat), and estimate the evidence better than its bound does.
 
     A posterior over K exchangeable states has a hill for each of their K! orders, and q sits on one of them. Where the
-    hills are apart, the evidence of that one is log K! too low. Then k-hat is high, as it should be.
+    hills are apart, no draw of q sees the others: k-hat is low, and the evidence found is that of one hill, log K! too
+    low. ``log_namings`` is log K!, of models whose states are known to be exchangeable. The true log evidence lies
+    between ``log_evidence`` and the sum of both.
 
     :param fit: of variational Bayes, ``pu.EM(model, pu.DirichletVB()).run(data)``; or a guide of Pyro that was trained
         by SVI.
@@ -152,7 +161,17 @@ def importance(
         float(1 / np.exp(2 * weights).sum()),
         values,
         weights,
+        _log_namings(fit.model if isinstance(fit, Fit) else model),
     )
+
+
+def _log_namings(model: Any) -> float:
+    """log K! of a model with K exchangeable states; 0 of one whose states are not known, or told apart."""
+    try:
+        states = states_of(bare(model))
+    except UnsupError:
+        return 0.0
+    return 0.0 if states is None else math.lgamma(states + 1)
 
 
 def _of_fit(fit: Fit, data: Any, draws: int) -> tuple[dict[str, Tensor], Tensor]:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from ..errors import UnsupError
+from ..handlers import bare
 from ..infer.runs import one_thread
 from ..results import Fit
 from .arviz_tools import by_arviz
@@ -102,7 +103,9 @@ def sbc(
     if not parameters and not quantities:
         raise UnsupError("nothing to rank: give quantities, or leave parameters=True")
     one = _Simulation(model, engine, args, kwargs, dict(quantities or {}), parameters, axes, draws, dict(run or {}))
-    done = _Done(checkpoint, {"seed": seed, "model": repr(model)[:200], "engine": _name(engine)})
+    asked = {"draws": draws, "run": run, "axes": axes, "quantities": sorted(quantities or {}), "parameters": parameters}
+    what = {"seed": seed, "model": _described(model), "engine": _name(engine), "asked": repr(asked)}
+    done = _Done(checkpoint, {**what, "data": repr((args, kwargs))[:2000]})
     left = [i for i in range(simulations) if i not in done.found]
     for i, found in in_order(_Seeded(one, seed), left, processes, "simulation", progress, simulations - len(left)):
         done.add(i, found)
@@ -240,6 +243,15 @@ class _Done:
         if self.file is not None:
             with self.file.open("a") as stream:
                 stream.write(json.dumps([i, found]) + "\n")
+
+
+def _described(model: Any) -> str:
+    """A model with all its settings, as far as it tells them."""
+    inside: Any = bare(model)
+    priors = {}
+    if hasattr(inside, "declarations"):
+        priors = {name: d.prior.tolist() for name, d in inside.declarations().items()}
+    return f"{model!r:.200} {getattr(inside, 'prior', None)!r:.1000} {priors!r:.1000}"
 
 
 def _name(engine: Engine) -> str:

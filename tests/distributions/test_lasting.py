@@ -25,9 +25,10 @@ def way(request: pytest.FixtureRequest) -> Any:
             yield
 
 
-def tables(seed: int = 0) -> tuple[Tensor, Tensor, Tensor, Any]:
+def tables(seed: int = 0, normalised: bool = True) -> tuple[Tensor, Tensor, Tensor, Any]:
     torch.manual_seed(seed)
     start, steps, lasts = (torch.randn(*shape).double().log_softmax(-1) for shape in ((K,), (K, K), (K, D)))
+    lasts = lasts if normalised else lasts + torch.tensor([0.3, -1.0, 0.7]).double().unsqueeze(-1)
     return start, steps, lasts, dist.Normal(torch.randn(K).double() * 2, 1.0)
 
 
@@ -40,9 +41,10 @@ def with_gaps(x: Tensor, number: int) -> Tensor:
     return torch.cat([x, x.new_full((number,), torch.nan)])
 
 
+@pytest.mark.parametrize("normalised", [True, False])
 @pytest.mark.parametrize("censored", [True, False])
-def test_filtered_predicted_and_each_step(censored: bool) -> None:
-    given = tables()
+def test_filtered_predicted_and_each_step(censored: bool, normalised: bool) -> None:
+    given = tables(normalised=normalised)
     x = torch.randn(T).double()
     x[3] = torch.nan
     found = SemiMarkov(*given, T, censored=censored).posterior(x)
@@ -66,22 +68,26 @@ def test_smoothed_probabilities_are_those_of_drawn_states(censored: bool) -> Non
     assert float((shares - found.smoothed).abs().max()) < 0.05
 
 
-def test_a_forecast_is_a_series_that_goes_on_with_gaps() -> None:
-    given = tables()
+@pytest.mark.parametrize("normalised", [True, False])
+def test_a_forecast_is_a_series_that_goes_on_with_gaps(normalised: bool) -> None:
+    given = tables(normalised=normalised)
     x = torch.randn(T).double()
     found = SemiMarkov(*given, T, censored=True).posterior(x).forecast(5)
-    torch.testing.assert_close(found.states, cut_off(with_gaps(x, 5), given).smoothed[T:], **close)
+    for step in range(5):  # given nothing of what comes after it, which unnormalised durations would tell of
+        torch.testing.assert_close(found.states[step], cut_off(with_gaps(x, step + 1), given).smoothed[-1], **close)
     expected = (found.states * given[3].loc).sum(-1)
     torch.testing.assert_close(found.mean, expected, **close)
 
 
-def test_after_a_stretch_that_has_ended_comes_a_fresh_one() -> None:
-    start, steps, lasts, normal = tables()
+@pytest.mark.parametrize("normalised", [True, False])
+def test_after_a_stretch_that_has_ended_comes_a_fresh_one(normalised: bool) -> None:
+    start, steps, lasts, normal = tables(normalised=normalised)
     x = torch.randn(T).double()
     found = SemiMarkov(start, steps, lasts, normal, T).posterior(x)
     ended = found.smoothed[-1]
-    fresh = cut_off(with_gaps(x[:0], 5), ((ended @ steps.exp()).log(), steps, lasts, normal))
-    torch.testing.assert_close(found.forecast(5).states, fresh.smoothed, **close)
+    for step in range(5):
+        fresh = cut_off(with_gaps(x[:0], step + 1), ((ended @ steps.exp()).log(), steps, lasts, normal))
+        torch.testing.assert_close(found.forecast(5).states[step], fresh.smoothed[-1], **close)
 
 
 def test_powers_as_durations_are_a_chain() -> None:

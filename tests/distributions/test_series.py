@@ -442,3 +442,41 @@ def test_transitions_by_step_may_be_as_wide_as_the_padding() -> None:
     wide = Chain(torch.zeros(2).double(), steps, normal, lengths, by_step=True).log_prob(x)
     narrow = Chain(torch.zeros(2).double(), steps[:, :5], normal, lengths, by_step=True).log_prob(x[:, :5])
     assert torch.equal(wide, narrow)
+
+
+@pytest.mark.parametrize("x", [[-800.0, 400.0, 300.0, 50.0], [-720.0, 600.0, 50.0, 30.0], [900.0, -900.0, 2.0, 0.0]])
+def test_filters_of_weights_that_are_far_apart(x: list[float]) -> None:
+    start, steps = torch.full((2,), 0.5).double().log(), torch.eye(2).double().log()
+    value = torch.tensor(x).double() + 0.5
+    normal = dist.Normal(torch.tensor([0.0, 1.0]).double(), 1.0)
+    found = Chain(start, steps, normal, 4).posterior(value)
+    each = normal.log_prob(value.unsqueeze(-1)).cumsum(0) + start  # two states that never change
+    torch.testing.assert_close(found.filtered, each.softmax(-1), rtol=1e-9, atol=0)
+    torch.testing.assert_close(found.step_log_likelihood.sum(), found.log_partition)
+
+
+def test_residuals_of_whole_numbers_and_of_mixtures_of_vectors() -> None:
+    poisson, steps = dist.Poisson(torch.tensor([2.0, 3.0])), torch.zeros(2, 2)
+    counts = torch.tensor([0, 2, 5])
+    found = Chain(torch.zeros(2), steps, poisson, 3).posterior(counts).residuals()
+    torch.testing.assert_close(found, Chain(torch.zeros(2), steps, poisson, 3).posterior(counts.float()).residuals())
+    loc = torch.tensor([[[0.0, 1.0], [2.0, -1.0], [5.0, 5.0]]]).double()
+    mixture = dist.MixtureSameFamily(
+        dist.Categorical(torch.tensor([[0.2, 0.5, 0.3]]).double()), dist.Normal(loc, 1.0).to_event(1)
+    )
+    x = torch.tensor([[0.5, 0.3]]).double()
+    found = Chain(torch.zeros(1).double(), torch.zeros(1, 1).double(), mixture, 1).posterior(x).residuals()
+    u = [
+        sum(w * stats.norm.cdf(float(x[0, d]), float(loc[0, c, d])) for c, w in enumerate((0.2, 0.5, 0.3)))
+        for d in (0, 1)
+    ]
+    torch.testing.assert_close(found[0], torch.tensor(stats.norm.ppf(u)).double(), rtol=1e-9, atol=1e-9)
+
+
+def test_what_only_some_states_can_emit() -> None:
+    uniform = dist.Uniform(torch.zeros(2), torch.tensor([2.0, 3.0]))
+    chain = Chain(torch.full((2,), 0.5).log(), torch.full((2, 2), 0.5).log(), uniform, 2)
+    expected = math.log(0.5 / 3 * (0.5 / 2 + 0.5 / 3))
+    assert float(chain.log_prob(torch.tensor([2.5, 1.0]))) == pytest.approx(expected, rel=1e-5)
+    with pytest.raises(StructureError, match=r"observation 1 is 3\.5, which a Uniform cannot emit"):
+        chain.log_prob(torch.tensor([2.5, 3.5]))

@@ -162,3 +162,32 @@ def test_slices_have_the_density() -> None:
     for _ in range(30):  # of the log of a gamma variable
         x = slice_sample(lambda u: gamma.log_prob(u.exp()) + u, x)
     assert stats.kstest(x.exp().numpy(), stats.gamma(3.0).cdf).pvalue > 1e-3
+
+
+def test_without_data_all_parameters_have_their_priors() -> None:
+    model = HMM(4, "normal", prior={"loc": dist.Normal(0.0, 1.0), "scale": dist.LogNormal(0.0, 0.7)})
+    logs = drawn(model, torch.full((3,), torch.nan).double(), number=600)["scale"].log()
+    for k in range(4):
+        assert_mean(logs[:, k], 0.0)
+        assert_mean(logs[:, k] ** 2, 0.49)
+
+
+def test_a_start_may_be_given_and_vectors_are_refused() -> None:
+    model, x = HMM(2, "poisson", prior={"rate": dist.Gamma(2.0, 0.5)}), torch.tensor([1.0, 0.0, 6.0, 7.0])
+    start = {"rate": torch.tensor([0.5, 6.0])}
+    mcmc = MCMC(pu.BlockedGibbs(model), num_samples=3, warmup_steps=0, initial_params=start, disable_progbar=True)
+    mcmc.run(x)
+    mcmc = MCMC(pu.BlockedGibbs(model), 3, 0, initial_params={"rates": torch.ones(2)}, disable_progbar=True)
+    with pytest.raises(FitError, match="initial_params has 'rates', expected some of"):
+        mcmc.run(x)
+    vectors = HMM(2, "multivariate_normal", dim=2, prior={"loc": dist.Normal(torch.zeros(2), 1.0).to_event(1)})
+    with pytest.raises(FitError, match=r"'loc' is used in another way|pyro\.param has none"):
+        drawn(vectors, torch.randn(6, 2).double(), number=2)
+
+
+def test_slices_that_are_wider_than_the_limit_are_exact_too() -> None:
+    torch.manual_seed(0)
+    x = 40 * torch.randn(4000).double()
+    for _ in range(30):
+        x = slice_sample(lambda u: -0.5 * (u / 40) ** 2, x)
+    assert stats.kstest((x / 40).numpy(), stats.norm.cdf).pvalue > 1e-3

@@ -151,11 +151,13 @@ def hmm() -> Any:
 
 @pytest.fixture(scope="module")
 def nuts() -> Any:
+    before = torch.get_default_dtype()  # a fixture of a module comes before that of its tests
     torch.set_default_dtype(torch.float64)
     pyro.set_rng_seed(1)
     x = torch.cat([torch.randn(12) - 2, torch.randn(12) + 2])
     mcmc = MCMC(NUTS(hmm()), num_samples=40, warmup_steps=40, disable_progbar=True)
     mcmc.run(x)
+    torch.set_default_dtype(before)
     return mcmc, x
 
 
