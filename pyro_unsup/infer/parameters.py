@@ -12,7 +12,7 @@ from pyro.infer.autoguide.initialization import init_to_median
 from pyro.poutine.messenger import Messenger
 from pyro.poutine.util import site_is_subsample
 from torch import Tensor
-from torch.distributions import Transform, biject_to, transform_to
+from torch.distributions import Transform, biject_to, constraints, transform_to
 
 from ..errors import FitError
 
@@ -115,7 +115,11 @@ class Parameters:
 
     def values(self) -> dict[str, Tensor]:
         """The values of parameters as the model sees them, without gradients."""
-        return {name: self.transform(name)(self._store["params"][name].detach()) for name in self.names}
+        found = {}
+        for name in self.names:
+            x = self._store["params"][name].detach()
+            found[name] = x.clone() if self._store["constraints"][name] is constraints.real else self.transform(name)(x)
+        return found
 
     def transform(self, name: str) -> Transform:
         """From the space that an M step moves a parameter or point in, to its values."""
