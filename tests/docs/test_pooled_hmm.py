@@ -58,4 +58,5 @@ def test_little_data_borrow_from_other_groups_and_both_engines_agree() -> None:
     little, much = alone(group == 3), alone(group == 0)
     spread = nuts["transition"].std((0, 1))[:, 0, 0]
     assert spread[3] < 0.75 * little["transition"].std((0, 1))[0, 0, 0]
-    assert spread[0] > 0.6 * much["transition"].std((0, 1))[0, 0, 0]
+    own = much["transition"][..., 0, 0, 0]  # a group with much data hardly moves
+    assert (stays[0] - own.mean()).abs() < own.std()
