@@ -102,10 +102,10 @@ def fit(task: Task, given: Given) -> None:
     with stopping(lambda: None):  # the work is done: one Ctrl-C is not enough to lose it now
         by_first(lambda: found.save(target, given.overwrite))
         checkpoint.remove()
-    say(str(found.report))
-    for line in _remarks(task, found, data, given.max_iterations is not None or plan.max_iterations is None, given):
-        say(line)
-    say(f"saved in {given.out}; see it with: pyro-unsup show {given.out}")
+        say(str(found.report))
+        for line in _remarks(task, found, data, given.max_iterations is not None or plan.max_iterations is None, given):
+            say(line)
+        say(f"saved in {given.out}; see it with: pyro-unsup show {given.out}")
 
 
 def _read(task: Task, given: Given) -> tuple[Any, Any, int, dict[str, str]]:

@@ -64,8 +64,8 @@ def sample(task: Task, given: Given) -> None:
     with stopping(lambda: None):  # the work is done: one Ctrl-C is not enough to lose it now
         found.save(target, given.overwrite)
         checkpoint.remove()
-    say(_summary(found))
-    say(f"saved in {given.out}; see it with: pyro-unsup show {given.out}")
+        say(_summary(found))
+        say(f"saved in {given.out}; see it with: pyro-unsup show {given.out}")
 
 
 def _check(given: Given) -> None:

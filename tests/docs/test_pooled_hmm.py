@@ -45,7 +45,7 @@ def test_little_data_borrow_from_other_groups_and_both_engines_agree() -> None:
     pyro.set_rng_seed(0)
     x, lengths, group, _ = pooled.draw()
     data = (x, lengths, group)
-    nuts = pooled.by_nuts(data, draws=100, warmup=100)
+    nuts = pooled.by_nuts(data, draws=250, warmup=100)
     guide = pooled.by_svi(data, steps=800)
     found = pu.importance(guide, *data, model=pooled.model, draws=400, progress=False)
     stays = nuts["transition"].mean((0, 1))[:, 0, 0]
@@ -53,10 +53,9 @@ def test_little_data_borrow_from_other_groups_and_both_engines_agree() -> None:
     assert (nuts["strength"].mean() - found.mean("strength")).abs() < 0.5 * nuts["strength"].std()
 
     def alone(own: Any) -> Any:  # the transitions of a group without the others
-        return pooled.by_nuts((x[own], lengths[own], torch.zeros(int(own.sum()), dtype=torch.long)), 70, 70)
+        return pooled.by_nuts((x[own], lengths[own], torch.zeros(int(own.sum()), dtype=torch.long)), 250, 100)
 
     little, much = alone(group == 3), alone(group == 0)
     spread = nuts["transition"].std((0, 1))[:, 0, 0]
     assert spread[3] < 0.75 * little["transition"].std((0, 1))[0, 0, 0]
-    own = much["transition"][..., 0, 0, 0]  # a group with much data hardly moves
-    assert (stays[0] - own.mean()).abs() < own.std()
+    assert spread[0] > 0.6 * much["transition"].std((0, 1))[0, 0, 0]
