@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from .semimarkov import SemiMarkov
 
 
-class SeriesPosterior(Posterior):
+class SeriesPosterior(Posterior, ABC):
     """The posterior over the states of sequences, and what it says of observations.
 
     Probabilities of states are given all observations (``smoothed``), those up to now (``filtered``), or those before
@@ -36,9 +37,9 @@ class SeriesPosterior(Posterior):
     prior: Chain | SemiMarkov
 
     @property
+    @abstractmethod
     def smoothed(self) -> Tensor:  # (*draws, rows, K)
         """P(state | all observations)."""
-        raise NotImplementedError
 
     @cached_property
     def filtered(self) -> Tensor:  # (*draws, rows, K)
@@ -124,19 +125,22 @@ class SeriesPosterior(Posterior):
     # -- how it is found
 
     @property
+    @abstractmethod
     def _forward(self) -> tuple[Tensor, Tensor]:
         """log p(x_t | past), (*draws, rows), and filtered probabilities, (*draws, rows, K)."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def _predicted(self) -> Tensor:  # (*draws, rows, K)
-        raise NotImplementedError
+        """P(state | observations before it), end to end."""
 
+    @abstractmethod
     def _states_to_come(self, steps: int, transition: Tensor | None) -> list[Tensor]:  # (*draws, B, K) each
-        raise NotImplementedError
+        """Probabilities of the states at each step after the end."""
 
+    @abstractmethod
     def _drawn_states(self) -> Tensor:  # (*draws, rows)
-        raise NotImplementedError
+        """A draw of the states from the posterior."""
 
     @property
     def _observations(self) -> tuple[Any, Tensor]:

@@ -11,20 +11,17 @@ from pyro.infer.mcmc.mcmc_kernel import MCMCKernel
 from torch import Tensor
 from torch.distributions import Bernoulli, Beta, Exponential, Gamma, IndependentTransform, Normal, Poisson
 
-from ..distributions import RowDirichlet
 from ..errors import FitError
 from ..estimate import Normalise
 from ..estimate.closed_forms import Cells, Observations
 from ..handlers.harden import harden
+from ..results.sample_tables import dirichlet_rows
 from ..tables import Declaration
 from .closed_form import Plan, Use, maker, unwrapped, use_of
 from .leaves import Leaf, leaves_of
 from .shares import Share
 from .slice_sampling import slice_sample
 from .state import Problem
-
-#: The least concentration of a row that is drawn from.
-LEAST = 1e-300
 
 
 class BlockedGibbs(MCMCKernel):
@@ -84,7 +81,8 @@ class BlockedGibbs(MCMCKernel):
                 f"{', '.join(problem.parameters.names)}. Give each of them a prior by pyro.sample, or train the model "
                 "with EM"
             )
-        self._tables = {name: self._from_prior(d) for name, d in problem.declarations.items()}
+        # Logs, which stay finite where a small concentration makes a weight underflow.
+        self._tables = {name: dirichlet_rows(d.layout, _prior(d)) for name, d in problem.declarations.items()}
         self._uses: dict[str, Use] | None = None
         self._run()  # shows the priors of points
         trace = problem.marginal.last_trace
@@ -111,7 +109,7 @@ class BlockedGibbs(MCMCKernel):
                 known = sorted({*self._tables, *points.unconstrained})
                 raise FitError(f"initial_params has '{name}', expected some of {known}")
             if name in self._tables:
-                self._tables[name] = x.detach().double().reshape(own.shape)
+                self._tables[name] = x.detach().double().reshape(own.shape).log()
             else:
                 with torch.no_grad():
                     own.copy_(points.transforms[name].inv(x.detach()))
@@ -120,7 +118,7 @@ class BlockedGibbs(MCMCKernel):
         """One sweep. The chain goes on from where it is, which is what ``params`` tell of."""
         leaves = self._run()
         for name, declaration in self._problem.declarations.items():  # type: ignore[union-attr]
-            self._tables[name] = _row_draw(declaration, _prior(declaration) + self._counts[name])
+            self._tables[name] = dirichlet_rows(declaration.layout, _prior(declaration) + self._counts[name])
         if self._uses:
             self._draw_points(leaves)
         return self._params()
@@ -138,15 +136,14 @@ class BlockedGibbs(MCMCKernel):
         assert self._problem is not None
         points = self._problem.parameters.points
         values = {name: how(points.unconstrained[name].detach()) for name, how in points.transforms.items()}
-        return {**{name: x.clone() for name, x in self._tables.items()}, **values}
+        return {**{name: x.exp() for name, x in self._tables.items()}, **values}
 
     def _run(self) -> list[Leaf]:
         """Draw hidden structure. Keeps its counts, and returns observations with the states that were drawn."""
         problem = self._problem
         assert problem is not None
         marginal, points = problem.marginal, problem.parameters.points
-        weights = {name: x.log() for name, x in self._tables.items()}
-        found = marginal.expect(weights, *problem.data, others=bool(points.unconstrained))
+        found = marginal.expect(self._tables, *problem.data, others=bool(points.unconstrained))
         found.check(0)
         self._counts, self._log_joint = {k: x.clamp(min=0) for k, x in found.counts.items()}, found.log_marginal
         if not points.unconstrained:
@@ -175,7 +172,8 @@ class BlockedGibbs(MCMCKernel):
         points = self._problem.parameters.points
         values = {name: how(points.unconstrained[name].detach()) for name, how in points.transforms.items()}
         plan = Plan([{name: use} for name, use in self._uses.items()])
-        makers = [maker_of(leaf, i, plan) for i, leaf in enumerate(leaves)]
+        own = [{(0, name): where for (j, name), where in plan.at.items() if j == i} for i in range(len(leaves))]
+        makers = [maker(leaf.dist, at) for leaf, at in zip(leaves, own, strict=True)]
         for name, use in self._uses.items():
             prior, u = self._priors[name], points.unconstrained[name]
 
@@ -186,7 +184,7 @@ class BlockedGibbs(MCMCKernel):
                 ]
                 return Cells(sites, {use.argument: values[name].shape}).total(use.argument, term)
 
-            conjugate = _CONJUGATE.get((use.family, use.argument, type_of(prior)))
+            conjugate = _CONJUGATE.get((use.family, use.argument, _family_of(prior)))
             if conjugate is not None:
                 values[name] = conjugate(prior, total).expand(values[name].shape).to(values[name])
                 u.copy_(points.transforms[name].inv(values[name]))
@@ -201,17 +199,6 @@ class BlockedGibbs(MCMCKernel):
 
             u.copy_(slice_sample(log_density, u.detach().clone()))
             values[name] = points.transforms[name](u.detach())
-
-    def _from_prior(self, declaration: Declaration) -> Tensor:
-        return _row_draw(declaration, _prior(declaration))
-
-
-def maker_of(leaf: Leaf, number: int, plan: Plan) -> Callable[[Mapping[str, Tensor]], Any]:
-    """Makes the distribution of a leaf again, with other values of parameters."""
-    own = {argument: where for (i, argument), where in plan.at.items() if i == number}
-    single = Plan([])
-    single.__dict__["at"] = {(0, argument): where for argument, where in own.items()}
-    return maker(leaf.dist, single)
 
 
 def _each(transform: Any) -> Any:
@@ -229,26 +216,12 @@ def _prior(declaration: Declaration) -> Tensor:
     return declaration.concentration(torch.float64)
 
 
-def _row_draw(declaration: Declaration, concentration: Tensor) -> Tensor:
-    """Rows from Dirichlet distributions; structural zeros stay zeros."""
-    layout = declaration.layout
-    if layout.row_lengths is not None:
-        found: Tensor = RowDirichlet(concentration, layout.row_lengths).sample()
-        return found
-    gammas = torch._standard_gamma(concentration.clamp(min=LEAST))  # as torch's own Dirichlet does
-    gammas = gammas.clamp(min=torch.finfo(gammas.dtype).tiny)
-    if layout.support is not None:
-        gammas = torch.where(layout.support, gammas, 0.0)
-    return gammas / gammas.sum(-1, keepdim=True)
-
-
 def _tensors(fn: Any) -> list[Tensor]:
     return [x for x in vars(unwrapped(fn)).values() if isinstance(x, Tensor) and x.requires_grad]
 
 
-def type_of(prior: Any) -> type | None:
-    """The family of a prior."""
-    return next((kind for kind in (Normal, Gamma, Beta) if type(prior).__mro__.count(kind)), None)
+def _family_of(prior: Any) -> type | None:
+    return next((kind for kind in (Normal, Gamma, Beta) if isinstance(prior, kind)), None)
 
 
 # -- conjugate posteriors: from a prior, and a function that adds something up over the data

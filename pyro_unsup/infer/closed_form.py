@@ -349,12 +349,12 @@ def _degenerate(name: str, wrong: Tensor) -> str:
 Maker = Callable[[Mapping[str, Tensor]], Any]
 
 
-def maker(fn: Any, plan: Plan) -> Maker:
-    """A function that makes a distribution again, with other values of the parameters in a plan.
+def maker(fn: Any, at: Mapping[tuple[int, str], tuple[str, Tensor | None]]) -> Maker:
+    """A function that makes a distribution again, with other values of parameters.
 
-    :param fn: whose leaves are the first of the plan, with :func:`fixed_arguments`.
+    :param at: by leaf of the distribution, counted from 0, and argument: the parameter, and which of its elements.
     """
-    return _maker(fn, plan.at, count())
+    return _maker(fn, at, count())
 
 
 def fixed_arguments(fn: Any, plan: Plan) -> list[tuple[type, dict[str, Tensor]]] | None:

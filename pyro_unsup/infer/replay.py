@@ -171,7 +171,7 @@ class Emitter:
         value = value.detach() if value.is_floating_point() else value.to(torch.get_default_dtype())
         observed = observed_cells(value, emission.event_shape, density.mask)
         constants = fixed_arguments(emission, plan)
-        return None if constants is None else Emitter(maker(emission, plan), value, observed, constants)
+        return None if constants is None else Emitter(maker(emission, plan.at), value, observed, constants)
 
     def densities(self, parameters: Mapping[str, Tensor]) -> tuple[Any, Tensor]:  # (rows, K)
         """The emission under these values of parameters, and the log-density of every observation in every state."""

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ..array import Array
+from ..tables import Layout
 
 
 def draw_tables(
@@ -30,11 +31,18 @@ def draw_tables(
         else:
             prior = torch.as_tensor(alpha, dtype=torch.float64)[rows.index(name)]
         shape = prior + torch.as_tensor(np.ascontiguousarray(counts[name])).double()
-        # Gamma(a) as Gamma(a + 1) times a power of a uniform number, in logs: small shapes would underflow.
-        more = torch._standard_gamma(shape + 1, generator).log()
-        power = torch.rand(shape.shape, generator=generator, dtype=torch.float64).log() / shape
-        found[name] = layout.mask(more + power).log_softmax(-1)
+        found[name] = dirichlet_rows(layout, shape, generator)
     return found
+
+
+def dirichlet_rows(
+    layout: Layout, concentration: Tensor, generator: torch.Generator | None = None
+) -> Tensor:  # layout.shape
+    """Log-weights whose rows are drawn from Dirichlet distributions. Structural zeros stay -inf."""
+    # Gamma(a) as Gamma(a + 1) times a power of a uniform number, in logs: small shapes would underflow.
+    more = torch._standard_gamma(concentration + 1, generator).log()
+    power = torch.rand(concentration.shape, generator=generator, dtype=torch.float64).log() / concentration
+    return layout.normalise(more + power)
 
 
 class SampledTables:
