@@ -239,6 +239,48 @@ def sum_series(
 
 
 @compiled
+def sum_points(start, stop, emit, scale, first, last, states, log_z, n):
+    """The same for series of one observation each, first .. last, as those of a mixture. Nothing can get lost here.
+
+    :param n: (K,) added to: counts of starts, and of stops.
+    """
+    K, block = emit.shape[1], 64
+    both = start + stop
+    for begin in range(first, last, block):
+        end = min(begin + block, last)
+        for s in range(begin, end):
+            highest = -np.inf
+            for k in range(K):
+                states[s, k] = both[k] + emit[s, k]
+                highest = max(highest, states[s, k])
+            log_z[s] = highest
+            highest = highest if highest > -np.inf else 0.0
+            for k in range(K):
+                states[s, k] -= highest
+        exp_possible(states[begin:end].reshape(-1))  # side by side, so that several are done at a time
+        for s in range(begin, end):
+            whole = 0.0
+            for k in range(K):
+                whole += states[s, k]
+            if not whole > 0.0:  # impossible, or no number
+                continue
+            log_z[s] += math.log(whole)
+            share = scale[s] / whole
+            for k in range(K):
+                states[s, k] *= share
+                n[k] += states[s, k]
+
+
+@compiled
+def are_points(offsets):
+    """Whether every series has one observation."""
+    for s in range(len(offsets)):
+        if offsets[s] != s:
+            return False
+    return True
+
+
+@compiled
 def add_tops(start, trans, stop, top, offsets, log_z):
     """Add the logs of what was divided out of weights; ``top``, (N,), are those of the observations."""
     for s in range(len(log_z)):

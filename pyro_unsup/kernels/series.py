@@ -9,6 +9,7 @@ from torch import Tensor
 from ..array import Array
 from .chain_series import (
     add_tops,
+    are_points,
     backward_series,
     count_series,
     decode_series,
@@ -17,6 +18,7 @@ from .chain_series import (
     less_the_highest,
     log_series,
     scaled,
+    sum_points,
     sum_series,
 )
 from .exp_log import exp_possible
@@ -53,7 +55,9 @@ class Series:
         scale = np.ones(B) if scale is None else scale
         states, log_z = room(N * K).reshape(N, K), np.empty(B)
         counts, trouble = (np.zeros(K), np.zeros(self.trans.shape), np.zeros(K)), np.zeros(B, bool)
-        if threads == 1:
+        if N == B and are_points(self.offsets):
+            found = self._points(scale, log_z, counts, states)
+        elif threads == 1:
             found = sum_series(
                 self.start, self.trans, self.stop, self.emit, self.offsets, scale, LIMIT[FLOAT], LEAST[FLOAT],
                 room(N * (2 * K + 3)), log_z, *counts, states, trouble,
@@ -66,6 +70,17 @@ class Series:
             return torch.from_numpy(log_z), {}
         named = {"start": counts[0], "trans": counts[1], "stop": counts[2], "states": states}
         return torch.from_numpy(log_z), {name: torch.from_numpy(x) for name, x in named.items()}
+
+    def _points(self, scale: Array, log_z: Array, counts: Counts, states: Array) -> int:
+        """The same as :func:`.sum_series` where every series is one observation."""
+        N, K = self.emit.shape
+
+        def run(first: int, last: int, n: Array) -> None:
+            sum_points(self.start, self.stop, self.emit, scale, first, last, states, log_z, n)
+
+        (n,) = in_shards(run, scale, N * K // NUMBERS_A_TOKEN * 4, [(K,)])
+        counts[0][:], counts[2][:] = n, n
+        return 0
 
     def _on_threads(self, threads: int, scale: Array, log_z: Array, counts: Counts, back: Array, trouble: Array) -> int:
         """The same as :func:`.sum_series` by several threads; ``back`` becomes the posterior of the states."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import cache
@@ -66,10 +68,27 @@ def _on_one_thread(threads: int) -> Iterator[None]:
 def map_threads(work: Callable[[_Shard], _Result], shards: Sequence[_Shard]) -> list[_Result]:
     """Run kernels that release the GIL side by side; results in the order of the shards."""
     with _one_blas_thread():
-        if len(shards) == 1:
-            return [work(shards[0])]
-        with ThreadPoolExecutor(len(shards)) as pool:
-            return list(pool.map(work, shards))
+        if len(shards) == 1 or getattr(_here, "helps", False):
+            return [work(shard) for shard in shards]
+        others = [_helpers(os.getpid()).submit(work, shard) for shard in shards[1:]]
+        try:
+            return [work(shards[0]), *(other.result() for other in others)]
+        finally:  # nobody may write into arrays any more when this is left, be it by Ctrl-C
+            wait(others)
+
+
+_here = threading.local()
+
+
+@cache
+def _helpers(process: int) -> ThreadPoolExecutor:
+    """Threads that wait for work: to start one takes longer than most passes over small data. A process that was
+    forked has none of its parent's, so it gets its own."""
+    return ThreadPoolExecutor(os.cpu_count() or 1, "pyro_unsup", initializer=_helps)
+
+
+def _helps() -> None:
+    _here.helps = True  # a thread of the pool must not wait for others of it: there might be none left
 
 
 @cache
