@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from .handlers.featured import featured
     from .handlers.given import given
     from .handlers.harden import harden
+    from .handlers.prefer import prefer
     from .handlers.regularise import regularise
     from .handlers.skew import skew
     from .handlers.temper import temper
@@ -140,6 +141,7 @@ __all__ = [
     "models",
     "plot",
     "predictive_check",
+    "prefer",
     "prior_predictive",
     "recover",
     "registry",
@@ -187,7 +189,7 @@ _NAMES = {
     "errors": "FitError InputError StructureError TableError UnsupError",
     "estimate": "AddLambda DirichletMAP DirichletVB EmpiricalDirichlet Features LogLinear LogisticNormal Normalise "
     "Template same templates",
-    "handlers": "components constrain featured given harden regularise skew temper",
+    "handlers": "components constrain featured given harden prefer regularise skew temper",
     "infer": "EM Anneal BlockedGibbs CollapsedGibbs Gradient HierarchicalEM IncrementalEM MixtureEM Polytope "
     "StepwiseEM compare_sizes init launch schedules select_steps",
     "results": "Fit Report Samples",

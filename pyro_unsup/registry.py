@@ -50,24 +50,32 @@ OWN: Mapping[str, Mapping[str, str]] = {
     "handlers": {
         "constrain": "pyro_unsup.handlers:ConstrainMessenger",
         "harden": "pyro_unsup.handlers:HardenMessenger",
+        "prefer": "pyro_unsup.handlers:PreferMessenger",
         "regularise": "pyro_unsup.handlers:RegulariseMessenger",
         "skew": "pyro_unsup.handlers:SkewMessenger",
         "temper": "pyro_unsup.handlers:TemperMessenger",
     },
     "components": {
         "both": "pyro_unsup.handlers.component:Both",
+        "either": "pyro_unsup.handlers.component:Either",
+        "opposite": "pyro_unsup.handlers.component:Opposite",
         **{
             name: f"pyro_unsup.handlers.components:{name}"
             for name in (
                 "all_right",
+                "arc",
+                "closed_classes",
+                "ends_in",
                 "fragments",
                 "left_chain",
                 "near_diagonal",
                 "noun_sequence",
                 "right_attach",
+                "root",
                 "seeds",
                 "short_dependencies",
                 "spelled_with",
+                "universal",
                 "verb_as_root",
                 "word_tags",
             )

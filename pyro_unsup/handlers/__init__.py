@@ -8,6 +8,7 @@ from .featured import FeaturedMessenger, featured
 from .given import GivenMessenger, given
 from .handled import Handled, Handler, bare
 from .harden import HardenMessenger, harden
+from .prefer import PreferMessenger, prefer
 from .regularise import RegulariseMessenger, regularise
 from .skew import SkewMessenger, skew
 from .temper import TemperMessenger, temper
@@ -21,6 +22,7 @@ __all__ = [
     "Handled",
     "Handler",
     "HardenMessenger",
+    "PreferMessenger",
     "RegulariseMessenger",
     "SkewMessenger",
     "TemperMessenger",
@@ -31,6 +33,7 @@ __all__ = [
     "featured",
     "given",
     "harden",
+    "prefer",
     "regularise",
     "skew",
     "temper",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import reduce
 from inspect import signature
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec, Self
 
 import torch
 from torch import Tensor
 
 from ..distributions.parts import Parts
-from ..errors import NotDescribable, UnsupError
+from ..errors import NotDescribable, StructureError, UnsupError
 from ..registry import build as build_registered
 from ..registry import describe as describe_registered
 from .parts import Component, named
@@ -19,7 +19,26 @@ from .parts import Component, named
 _P = ParamSpec("_P")
 
 
-class Named:
+class Rule:
+    """A component that combines with others, by ``&``, ``|`` and ``~``."""
+
+    def __and__(self, other: Component) -> Both:
+        return both(self, other)  # type: ignore[arg-type]
+
+    def __rand__(self, other: Component) -> Both:
+        return both(other, self)  # type: ignore[arg-type]
+
+    def __or__(self, other: Component) -> Either:
+        return either(self, other)  # type: ignore[arg-type]
+
+    def __ror__(self, other: Component) -> Either:
+        return either(other, self)  # type: ignore[arg-type]
+
+    def __invert__(self) -> Opposite:
+        return Opposite(self)  # type: ignore[arg-type]
+
+
+class Named(Rule):
     """A component with a name and plain values, as in JSON; mappings are stored as pairs.
 
     :param maker: the function that made it, which :func:`component` returned.
@@ -41,20 +60,19 @@ class Named:
         look: Callable[..., Tensor] = self.maker.__wrapped__  # type: ignore[attr-defined]
         return look(parts, **self.values)
 
-    def __and__(self, other: Component) -> Both:
-        return both(self, other)
-
-    def __rand__(self, other: Component) -> Both:
-        return both(other, self)
-
     def __repr__(self) -> str:
         return f"{self.name}({', '.join(f'{key}={value!r:.200}' for key, value in self.values.items())})"
 
 
-class Both:
-    """What several components all allow; log-weights add up."""
+class _Several(Rule):
+    """Several components that make one."""
 
     def __init__(self, *components: Component) -> None:
+        if not components:
+            raise UnsupError(f"{type(self).__name__.lower()}() combines one component or more, actual none")
+        for one in components:
+            if not callable(one):
+                raise UnsupError(f"a component is a function of the parts of the data, actual {one!r:.80}")
         self.components = components
 
     def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -62,9 +80,16 @@ class Both:
         return {"of": [described(one) for one in self.components]}, {}
 
     @classmethod
-    def from_settings(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Both:
+    def from_settings(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Self:
         """Combine components again, from :meth:`settings`."""
-        return both(*(build(one) for one in plain["of"]))
+        return cls(*(build(one) for one in plain["of"]))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__.lower()}({', '.join(map(said, self.components))})"
+
+
+class Both(_Several):
+    """What several components all allow; log-weights add up."""
 
     def __call__(self, parts: Parts) -> Tensor:
         each = [one(parts) for one in self.components]
@@ -73,14 +98,36 @@ class Both:
         logs = [torch.where(x, 0.0, -torch.inf) if x.dtype == torch.bool else x for x in each]
         return reduce(torch.add, logs)
 
-    def __and__(self, other: Component) -> Both:
-        return both(self, other)
 
-    def __rand__(self, other: Component) -> Both:
-        return both(other, self)
+class Either(_Several):
+    """What at least one of several components allows."""
+
+    def __call__(self, parts: Parts) -> Tensor:
+        return reduce(torch.logical_or, [truth(one, parts) for one in self.components])
+
+
+class Opposite(_Several):
+    """What a component does not allow."""
+
+    def __init__(self, component: Component) -> None:
+        super().__init__(component)
+
+    def __call__(self, parts: Parts) -> Tensor:
+        return ~truth(self.components[0], parts)
 
     def __repr__(self) -> str:
-        return f"both({', '.join(named(one) for one in self.components)})"
+        return f"~{said(self.components[0])}"
+
+
+def truth(one: Component, parts: Parts) -> Tensor:  # bool
+    """What a component says of parts, if it says yes or no."""
+    found = one(parts)
+    if found.dtype != torch.bool:
+        raise StructureError(
+            f"the component {said(one)} gives numbers of type {found.dtype}, expected truth values: only those can be "
+            "combined by | and ~, or be preferred"
+        )
+    return found
 
 
 def both(*components: Component) -> Both:
@@ -90,12 +137,22 @@ def both(*components: Component) -> Both:
     >>> pu.components.both(pu.components.short_dependencies(4), pu.components.verb_as_root(["VB"]))
     both(short_dependencies(limit=4), verb_as_root(tags=['VB']))
     """
-    if not components:
-        raise UnsupError("both() combines one component or more, actual none")
-    for one in components:
-        if not callable(one):
-            raise UnsupError(f"a component is a function of the parts of the data, actual {one!r:.80}")
     return Both(*components)
+
+
+def either(*components: Component) -> Either:
+    """What at least one of several components allows.
+
+    >>> import pyro_unsup as pu
+    >>> pu.components.short_dependencies(1) | ~pu.components.right_attach()
+    either(short_dependencies(limit=1), ~right_attach())
+    """
+    return Either(*components)
+
+
+def said(one: Component) -> str:
+    """A component in words."""
+    return repr(one) if isinstance(one, Rule) else named(one)
 
 
 def component(look: Callable[Concatenate[Any, _P], Tensor]) -> Callable[_P, Named]:

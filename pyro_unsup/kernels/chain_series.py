@@ -274,7 +274,7 @@ def sum_points(start, stop, emit, scale, first, last, states, log_z, n):
 @compiled
 def are_points(offsets):
     """Whether every series has one observation."""
-    for s in range(len(offsets)):
+    for s in range(len(offsets)):  # noqa: SIM110 (compiled code has no generators)
         if offsets[s] != s:
             return False
     return True

@@ -18,7 +18,8 @@ from torch import Tensor
 from ..distributions import Posterior, Structure
 from ..errors import UnsupError, without_shapes
 from ..estimate import Estimator, FeatureNames, Parametric, TablePosterior
-from ..handlers import Handled, bare, given
+from ..handlers import Handled, PreferMessenger, bare, given
+from ..handlers.prefer import preferences_of, preferring, without_preferences
 from .criteria import criteria
 from .evaluation import own_task, relabelled, task_of
 from .report import Report
@@ -48,6 +49,7 @@ class Fit:
     :param features: by their names in ``memory``, what those weights are the weights of.
     :param estimators: by table, how counts became weights. A fit from a folder has those that could be described.
     :param posteriors: by table, what its weights stand for; a table that is not named here is a point estimate.
+    :param preferences: what the model preferred in training, of a fit that is :meth:`unhandled`. Decoding heeds it.
 
     >>> import tempfile, pyro_unsup as pu
     >>> corpus = pu.data.toy.sentences(50, seed=1)
@@ -78,6 +80,7 @@ class Fit:
     features: dict[str, FeatureNames] = field(default_factory=dict)
     estimators: dict[str, Estimator | Parametric] = field(default_factory=dict)
     posteriors: dict[str, TablePosterior] = field(default_factory=dict)
+    preferences: tuple[PreferMessenger, ...] = ()
 
     @property
     def objective(self) -> float:
@@ -99,7 +102,18 @@ class Fit:
         >>> fit.unhandled().model
         Tagger(tags=2, vocab=2, order=1)
         """
-        return replace(self, model=bare(self.model))
+        return replace(self, model=bare(self.model), preferences=(*self.preferences, *preferences_of(self.model)))
+
+    def without_preferences(self) -> Fit:
+        """The same fit, of the model without what it preferred (:func:`.prefer`): decoding does not heed it either.
+
+        >>> import pyro_unsup as pu
+        >>> model = pu.prefer(pu.models.DMV(tags=3), pu.components.left_chain(), weight=9)
+        >>> fit = pu.EM(model, init=pu.init.uniform()).run([[0, 1, 2]], iterations=0)
+        >>> fit.predict([[0, 1, 2]]), fit.without_preferences().model
+        (tensor([2, 3, 0]), DMV(tags=3))
+        """
+        return replace(self, model=without_preferences(self.model), preferences=())
 
     def trained(self, *args: Any, **kwargs: Any) -> Any:
         """The model with everything that was learned put in: itself a Pyro program.
@@ -212,7 +226,7 @@ class Fit:
 
         A model with a task, as those of the library have, takes data by any vocabulary, with words that it has never
         met (:mod:`pyro_unsup.tasks`). A handler such as ``temper`` around the model is a way of training,
-        and is left out here; :meth:`posterior` has it.
+        and is left out here; :meth:`posterior` has it. What the model prefers (:func:`.prefer`) is heeded.
 
         :param how: ``"viterbi"`` (what most models do), the single most probable structure; or ``"mbr"``, the one with
             the highest expected number of right parts (for a tagger: the best tag of each word on its own).
@@ -220,17 +234,16 @@ class Fit:
         """
         if isinstance(self.model, Handled):
             return self.unhandled().predict(*args, how=how, probabilities=probabilities, **kwargs)
+        if how not in (None, "viterbi", "mbr"):
+            raise UnsupError(f"how must be 'viterbi' or 'mbr', actual {how!r}")
         task = own_task(self.model)
         if task is not None and len(args) == 1 and not kwargs and hasattr(args[0], "select"):
             chosen = {} if how is None else {"how": how}
             decoded = task.decode(self, args[0], **chosen)  # which knows what to do with what training never met
             return (decoded.structure, decoded.posterior.marginals) if probabilities else decoded.structure
-        how = "viterbi" if how is None else how
-        if how not in ("viterbi", "mbr"):
-            raise UnsupError(f"how must be 'viterbi' or 'mbr', actual {how!r}")
         found = self._structured(*args, **kwargs)
         if found is not None:
-            structure = found.mode() if how == "viterbi" else found.mbr()
+            structure = found.mbr() if how == "mbr" else found.mode()
             return (structure, found.marginals) if probabilities else structure
         if how == "mbr" or probabilities:
             raise UnsupError(
@@ -455,7 +468,8 @@ class Fit:
         return [s for s in trace.nodes.values() if s["type"] == "sample"]
 
     def _structured(self, *args: Any, **kwargs: Any) -> Posterior | None:
-        found = [s for s in self._sites(*args, **kwargs) if isinstance(s["fn"], Structure)]
+        heeding = replace(self, model=preferring(self.model, self.preferences)) if self.preferences else self
+        found = [s for s in heeding._sites(*args, **kwargs) if isinstance(s["fn"], Structure)]
         if len(found) > 1:
             names = ", ".join(s["name"] for s in found)
             raise UnsupError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -161,9 +162,17 @@ class Task:
     # -- what becomes of a fit
 
     def decode(self, fit: Fit, data: Any, **options: Any) -> Any:
-        """The hidden structure of data: ``structure``, ``posterior``, ``log_likelihood`` and perhaps more."""
-        module, _, function = self.decoder.partition(":")
-        return getattr(import_module(module), function)(fit, data, **options)
+        """The hidden structure of data: ``structure``, ``posterior``, ``log_likelihood`` and perhaps more.
+
+        Structure is found under what the model preferred in training. Log-likelihoods are those of the model alone.
+        """
+        module, _, name = self.decoder.partition(":")
+        function = getattr(import_module(module), name)
+        found = function(fit, data, **options)
+        if not fit.preferences:
+            return found
+        alone = function(replace(fit, preferences=()), data, **options)
+        return replace(found, log_likelihood=alone.log_likelihood)
 
     def decoding(self, given: Given) -> dict[str, Any]:
         """The options of :meth:`decode` among those of a command."""

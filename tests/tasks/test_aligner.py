@@ -30,7 +30,7 @@ def trained(agreement: str | None = "product", text: Bitext = TEXT, steps: int =
     state = em.init(text)
     for _ in range(steps):
         state, _ = em.step(state)
-    return SimpleNamespace(model=em.model, weights=state.weights, config=config)
+    return SimpleNamespace(model=em.model, weights=state.weights, config=config, preferences=())
 
 
 def pairs_of(*texts: tuple[str, str]) -> Bitext:
@@ -161,7 +161,7 @@ def test_words_may_be_numbers() -> None:
     model = Aligner.of(train, source=3, target=3)
     em = pu.EM(model, init=pu.init.uniform()).session()
     em.step(train)
-    fit: Any = SimpleNamespace(model=model, weights=em.weights, config={})
+    fit: Any = SimpleNamespace(model=model, weights=em.weights, config={}, preferences=())
     assert decode(fit, train).unseen == (0, 0)
 
 

@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from pyro import poutine
 from torch import Tensor
 
 from ...distributions import Posterior, Structure
 from ...errors import UnsupError
+from ...handlers import given
+from ...handlers.prefer import preferring
 from ...results import Fit
 
 #: The log-weight of what training holds impossible: no product of weights above zero is likely to come near it.
@@ -44,6 +47,14 @@ def check_how(how: str) -> None:
     """Refuse a way of decoding that structures do not have."""
     if how not in ("viterbi", "mbr"):
         raise UnsupError(f"how must be 'viterbi' or 'mbr', actual {how!r}")
+
+
+def traced(fit: Fit, model: Any, weights: Any, *data: Any) -> Any:
+    """A run of a model with these weights, under what the model of the fit preferred in training.
+
+    :param model: that of the fit, or one that knows more symbols.
+    """
+    return poutine.trace(given(preferring(model, fit.preferences), weights)).get_trace(*data)
 
 
 def clamped(structure: Structure, value: Tensor, impossible: Tensor) -> Posterior:

@@ -14,7 +14,6 @@ from typing import Any, get_args
 
 import numpy as np
 import torch
-from pyro import poutine
 from torch import Tensor
 
 from ...data import Bitext, Corpus, Links
@@ -23,10 +22,11 @@ from ...distributions.alignment.grid import Grid
 from ...errors import UnsupError
 from ...evaluate import above_threshold, competitive, link_rows, symmetrise
 from ...evaluate.symmetrisation import Combine, Symmetrise
-from ...handlers import bare, given
+from ...handlers import bare
 from ...models import Aligner
 from ...models.pairs import Pairs
 from ...results import Fit
+from . import traced
 
 Array = np.ndarray[Any, Any]
 
@@ -131,7 +131,7 @@ def _part(words: Array, text: Corpus, some: slice) -> tuple[Tensor, Tensor]:
 
 def _directions(fit: Fit, model: Aligner, pairs: Pairs) -> list[tuple[Alignment, Tensor]]:
     """The two alignments that the model makes of these pairs, and what they observe."""
-    trace = poutine.trace(given(model, fit.weights)).get_trace(pairs)
+    trace = traced(fit, model, fit.weights, pairs)
     if "links" in trace.nodes:
         both, value = (trace.nodes["links"][key] for key in ("fn", "value"))
         return [(both.forward, value), (both.backward, value)]

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from pyro import poutine
 from torch import Tensor
 
 from ...data import Corpus
@@ -21,12 +20,11 @@ from ...distributions import Posterior
 from ...distributions.bracketing import Bracketing, constituents
 from ...distributions.cells import spans_of
 from ...errors import UnsupError
-from ...handlers import given
 from ...models import CCM
 from ...models.inventory import Inventory
 from ...models.spans import Spans
 from ...results import Fit
-from . import FLOOR, Decoded, check_how, find
+from . import FLOOR, Decoded, check_how, find, traced
 from .symbols import by_number
 
 
@@ -59,7 +57,7 @@ def decode(fit: Fit, text: Corpus | Spans, how: str = "viterbi") -> Trees:
         if words.max(initial=0) == model.symbols:
             model = with_unknown(model)
         spans = model.index(torch.from_numpy(words), torch.from_numpy(text.lengths))
-    site = poutine.trace(given(model, fit.weights)).get_trace(spans).nodes["spans"]
+    site = traced(fit, model, fit.weights, spans).nodes["spans"]
     return Trees(**find(site["fn"], site["value"], how, _floored), unseen=unseen, lengths=spans.lengths)
 
 

@@ -10,18 +10,19 @@ import math
 from collections.abc import Mapping
 
 import torch
-from pyro import poutine
 from torch import Tensor
 from torch.nn.functional import pad
 
 from ...data import Corpus
 from ...errors import UnsupError
-from ...handlers import given
 from ...models import DMV
 from ...models.sentences import Sentences
 from ...results import Fit
-from . import Decoded, check_how, find
+from . import Decoded, check_how, find, traced
 from .symbols import by_number
+
+#: The name of all tags that training never met.
+NEW = "(new)"
 
 
 def decode(fit: Fit, text: Corpus | Sentences, how: str = "mbr") -> Decoded:
@@ -42,8 +43,9 @@ def decode(fit: Fit, text: Corpus | Sentences, how: str = "mbr") -> Decoded:
         numbers, unseen = by_number(fit, text)
         words, lengths = torch.from_numpy(numbers), torch.from_numpy(text.lengths)
         if numbers.max(initial=0) == model.symbols:
-            model, weights = DMV(model.symbols + 1), with_unknown(weights)
-    site = poutine.trace(given(model, weights)).get_trace(words, lengths).nodes["tags"]
+            names = model.symbols + 1 if isinstance(model.tags, int) else [*model.tags, NEW]
+            model, weights = DMV(names), with_unknown(weights)
+    site = traced(fit, model, weights, words, lengths).nodes["tags"]
     return Decoded(**find(site["fn"], site["value"], how), unseen=unseen, lengths=lengths)
 
 

@@ -11,17 +11,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from pyro import poutine
 
 from ...data import Corpus
 from ...distributions.bracketing import constituents
 from ...distributions.headed_bracketing import brackets_of
 from ...errors import UnsupError
-from ...handlers import given
 from ...models import DMVCCM
 from ...models.dmv_ccm import TagsAndSpans
 from ...results import Fit
-from . import Decoded, ccm, check_how, dmv, find
+from . import Decoded, ccm, check_how, dmv, find, traced
 from .symbols import by_number
 
 
@@ -60,6 +58,6 @@ def decode(fit: Fit, text: Corpus | TagsAndSpans, how: str = "mbr") -> HeadedTre
                 spans.vocab, spans.inventory, spans.variant, empty_spans=spans.empty_spans, order=model.order
             )
         text = model.index(torch.from_numpy(words), torch.from_numpy(text.lengths))
-    site = poutine.trace(given(model, weights)).get_trace(text).nodes["tags"]
+    site = traced(fit, model, weights, text).nodes["tags"]
     found = find(site["fn"], site["value"], how)
     return HeadedTrees(**found, unseen=unseen, lengths=text.spans.lengths, order=model.order)

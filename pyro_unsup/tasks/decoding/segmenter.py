@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from pyro import poutine
 from torch import Tensor
 
 from ...data import Corpus
 from ...data.segmented import Segmented
 from ...distributions import Posterior, Segmentation
 from ...errors import UnsupError
-from ...handlers import given
 from ...models import Segmenter
 from ...models.segment_types import Segments
 from ...results import Fit
-from . import FLOOR, Decoded, check_how, find
+from . import FLOOR, Decoded, check_how, find, traced
 
 
 def decode(fit: Fit, text: Segmented | Corpus | Segments, how: str = "viterbi") -> Decoded:
@@ -34,7 +32,7 @@ def decode(fit: Fit, text: Segmented | Corpus | Segments, how: str = "viterbi") 
     if not isinstance(fit.model, Segmenter):
         raise UnsupError(f"expected the fit of a segmenter, actual {fit.model!r}")
     segments, unseen = (text, 0) if isinstance(text, Segments) else _index(fit, fit.model, text)
-    site = poutine.trace(given(fit.model, fit.weights)).get_trace(segments).nodes["symbols"]
+    site = traced(fit, fit.model, fit.weights, segments).nodes["symbols"]
     return Decoded(**find(site["fn"], site["value"], how, _floored), unseen=unseen)
 
 

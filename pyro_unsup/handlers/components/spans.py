@@ -1,0 +1,60 @@
+"""Components for binary trees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...distributions.parts import Brackets
+from ...distributions.ragged import offsets_of
+from ..component import component
+
+
+@component
+def fragments(parts: Brackets, separators: Any) -> Tensor:
+    """No constituent breaks off inside of what lies between two separators, such as commas; in binary trees.
+
+    :param separators: symbols. Each is a fragment of its own.
+
+    >>> import pyro_unsup as pu
+    >>> sentences = pu.data.Corpus([0, 1, 2, 0, 1], [0, 5], pu.data.Vocab(["DT", "NN", ","]))
+    >>> model = pu.constrain(pu.models.CCM.of(sentences), pu.components.fragments(","))
+    >>> posterior = pu.EM(model).run(sentences, iterations=0).posterior(sentences)
+    >>> posterior.marginals[5:9].round(decimals=4)  # of the four spans of two words
+    tensor([1., 0., 0., 1.], dtype=torch.float64)
+    """
+    wanted = {separators} if isinstance(separators, str | int) else set(separators)
+    single = parts.width == 1
+    word = offsets_of(parts.lengths)[parts.sentence] + parts.start
+    # Who stands where is in the contexts of single words: a symbol to the left, one to the right.
+    before = word[single & parts.has("contexts", lambda context: context[0] in wanted)] - 1
+    after = word[single & parts.has("contexts", lambda context: context[-1] in wanted)] + 1
+    tokens = int(parts.lengths.sum())
+    alone = torch.zeros(tokens, dtype=torch.bool).index_fill(0, torch.cat([before, after]), True)
+    # A cut before each word that is the first one, a separator, or next to one; and one at the end.
+    first = offsets_of(parts.lengths)
+    cut = torch.zeros(tokens + 1, dtype=torch.bool).index_fill(0, first, True)
+    cut[:-1] |= alone
+    cut[1:] |= alone
+    passed = cut.long().cumsum(0)
+    end = word + parts.width
+    inside = passed[end - 1] - passed[word]
+    return (inside == 0) | (cut[word] & cut[end])
+
+
+@component
+def ends_in(parts: Brackets, tags: Any) -> Tensor:
+    """Spans of two words or more whose last word has one of these tags. Yields that are not known are none of them.
+
+    :param tags: such as those of determiners: ``~ends_in("DT")`` is all other spans.
+
+    >>> import pyro_unsup as pu
+    >>> sentences = pu.data.Corpus([2, 0, 1], [0, 3], pu.data.Vocab(["DT", "NN", "VB"]))
+    >>> model = pu.prefer(pu.models.CCM.of(sentences), ~pu.components.ends_in("DT"), weight=9)
+    >>> pu.EM(model).run(sentences, iterations=0).posterior(sentences).marginals[3:5].round(decimals=3)  # VB DT, DT NN
+    tensor([0., 1.], dtype=torch.float64)
+    """
+    wanted = {tags} if isinstance(tags, str | int) else set(tags)
+    return (parts.width > 1) & parts.has("yields", lambda symbols: bool(symbols) and symbols[-1] in wanted)

@@ -1,0 +1,128 @@
+"""Rules of grammar that hold in about every language, over the tag sets that are in use.
+
+A rule names a head and the children that it may well have. Where two annotations differ, both are here: with
+``"content"`` heads, as in Universal Dependencies, nouns and verbs are the heads of adpositions and auxiliaries; with
+``"function"`` heads, as in the Penn Treebank, it is the other way round. The rules with function heads are those of
+Naseem et al. (2010), without verb -> adposition; those with content heads are the same turned round.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from ...distributions.parts import Arcs
+from ...errors import StructureError
+from ..component import component
+
+#: By the kind of heads, the children of each class; None is the root.
+RULES: dict[str, dict[str | None, tuple[str, ...]]] = {
+    "content": {
+        None: ("VERB", "NOUN"),
+        "VERB": ("NOUN", "PRON", "ADV", "VERB", "AUX"),
+        "NOUN": ("ADJ", "DET", "NOUN", "NUM", "ADP"),
+        "ADJ": ("ADV",),
+    },
+    "function": {
+        None: ("AUX", "VERB"),
+        "VERB": ("NOUN", "PRON", "ADV", "VERB"),
+        "AUX": ("VERB",),
+        "NOUN": ("ADJ", "DET", "NOUN", "NUM"),
+        "ADP": ("NOUN",),
+        "ADJ": ("ADV",),
+    },
+}
+
+#: By tag set, the tags of each class. Sources: universaldependencies.org/u/pos; M. Marcus et al. (1993) "Building a
+#: large annotated corpus of English: the Penn Treebank"; F. Xia (2000) "The part-of-speech tagging guidelines for the
+#: Penn Chinese Treebank".
+CLASSES: dict[str, dict[str, tuple[str, ...]]] = {
+    "upos": {
+        "VERB": ("VERB",),
+        "AUX": ("AUX",),
+        "NOUN": ("NOUN", "PROPN"),
+        "PRON": ("PRON",),
+        "DET": ("DET",),
+        "ADJ": ("ADJ",),
+        "ADV": ("ADV",),
+        "NUM": ("NUM",),
+        "ADP": ("ADP",),
+    },
+    "penn": {
+        "VERB": ("VB", "VBD", "VBG", "VBN", "VBP", "VBZ"),
+        "AUX": ("MD",),
+        "NOUN": ("NN", "NNS", "NNP", "NNPS"),
+        "PRON": ("PRP", "WP", "EX"),
+        "DET": ("DT", "PDT", "WDT", "PRP$", "WP$"),
+        "ADJ": ("JJ", "JJR", "JJS"),
+        "ADV": ("RB", "RBR", "RBS", "WRB"),
+        "NUM": ("CD",),
+        "ADP": ("IN",),
+    },
+    "ctb": {
+        "VERB": ("VV", "VA", "VC", "VE"),
+        "AUX": (),
+        "NOUN": ("NN", "NR", "NT"),
+        "PRON": ("PN",),
+        "DET": ("DT",),
+        "ADJ": ("JJ",),
+        "ADV": ("AD",),
+        "NUM": ("CD", "OD"),
+        "ADP": ("P",),
+    },
+}
+#: The heads that treebanks with these tags mostly have.
+HEADS = {"upos": "content", "penn": "function", "ctb": "function"}
+
+
+@component
+def universal(parts: Arcs, tags: str | None = None, heads: str | None = None) -> Tensor:
+    """Arcs that obey a rule which holds in about every language, such as from a verb to a noun.
+
+    :param tags: the tag set: ``upos``, ``penn`` or ``ctb`` (the Chinese Treebank's). By default the one that has most
+        of the tags at hand.
+    :param heads: ``content`` (nouns and verbs are heads of adpositions and auxiliaries, as in Universal Dependencies)
+        or ``function`` (the other way round, as in the Penn Treebank). By default what goes with the tag set. It is
+        your choice what a head is: rules for heads of the other kind give trees of that kind.
+
+    >>> import pyro_unsup as pu
+    >>> model = pu.prefer(pu.models.DMV(tags=pu.data.Vocab(["DET", "NOUN", "VERB"])), pu.components.universal())
+    >>> pu.EM(model, init=pu.init.uniform()).run([[0, 1, 2]], iterations=0).posterior([[0, 1, 2]]).mode()
+    tensor([2, 3, 0])
+
+    **References:** [1] T. Naseem, H. Chen, R. Barzilay and M. Johnson (2010) "Using universal linguistic knowledge to
+    guide grammar induction".
+    """
+    names = list(parts.labels["child"].names) if "child" in parts.labels else []
+    found = tag_set(names) if tags is None else _one_of("tags", tags, CLASSES)
+    classes, rules = CLASSES[found], RULES[_one_of("heads", heads or HEADS[found], RULES)]
+    obeys = parts.head < 0
+    for head, children in rules.items():
+        allowed = {tag for one in children for tag in classes[one]}
+        here = parts.head == 0 if head is None else parts.has("tag_of_head", set(classes[head]).__contains__)
+        obeys = obeys | (here & parts.has("tag_of_child", allowed.__contains__))
+    return obeys
+
+
+def tag_set(names: list[Any]) -> str:
+    """The tag set that has most of these tags.
+
+    >>> from pyro_unsup.handlers.components.universal import tag_set
+    >>> tag_set(["DT", "NN", "VBZ"])
+    'penn'
+    """
+    known = {one: sum(name in tags for name in names for tags in classes.values()) for one, classes in CLASSES.items()}
+    best = max(known, key=lambda one: known[one])
+    if not known[best]:
+        raise StructureError(
+            f"universal rules know the tags of {', '.join(CLASSES)}, but the model has {names[:10]!s:.200}: write "
+            "rules for these tags (pu.components.arc and root), or take another column of the treebank"
+        )
+    return best
+
+
+def _one_of(what: str, given: str, known: dict[str, Any]) -> str:
+    if given not in known:
+        raise StructureError(f"{what} should be one of {', '.join(known)}, actual {given!r:.40}")
+    return given

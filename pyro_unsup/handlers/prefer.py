@@ -1,0 +1,149 @@
+"""``prefer``: hidden structure some of whose parts are likelier than the model alone would have them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from ..distributions import Structure
+from ..distributions.parts import Parts
+from ..errors import StructureError
+from .component import build, described, said, truth
+from .handled import Handled
+from .parts import Component, PartsMessenger
+
+
+@dataclass
+class _Factors:
+    """Log-weights of parts."""
+
+    factors: Tensor
+    moves: bool = False
+
+
+class PreferMessenger(PartsMessenger):
+    """Multiplies the weight of every part that a rule says yes to by e^weight.
+
+    .. math:: \\log Z_w(x) = \\log \\sum_y p(x, y) \\, e^{\\sum_k w_k f_k(x, y)}
+
+    where :math:`f_k` is the number of parts of y that rule k says yes to. What is learned under it explains the data by
+    structure that obeys the rules as far as the data allow. Nothing is forbidden.
+
+    :param rules: functions of the parts (:class:`.Parts`) to truth values, such as those of
+        :mod:`pyro_unsup.components`.
+    :param weight: of each rule, finite. A negative one makes parts less likely.
+    :param strength: all weights are multiplied by it. 0 is the model alone.
+
+    >>> import pyro_unsup as pu
+    >>> fit = pu.EM(pu.models.DMV(tags=3), init=pu.init.uniform()).run([[0, 1, 2]], iterations=0)
+    >>> with pu.handlers.PreferMessenger([pu.components.right_attach()], [8.0]):
+    ...     heads = fit.posterior([[0, 1, 2]]).mode()
+    >>> all(head == 0 or head > child for child, head in enumerate(heads.tolist(), 1))
+    True
+    """
+
+    looks_at_weights = False
+
+    def __init__(self, rules: Sequence[Component], weight: Sequence[float], strength: float = 1.0) -> None:
+        super().__init__()
+        if not rules or not all(callable(one) for one in rules):
+            raise StructureError(f"rules are functions of the parts of the data, actual {rules!r:.80}")
+        if len(weight) != len(rules) or not all(math.isfinite(x) for x in (*weight, strength)):
+            given = f"{list(weight)!s:.80}"
+            raise StructureError(f"expected a finite weight for each of {len(rules)} rules, actual {given}")
+        self.rules, self.weight, self._strength = list(rules), [float(x) for x in weight], float(strength)
+
+    @property
+    def strength(self) -> float:
+        """All weights are multiplied by it."""
+        return self._strength
+
+    @strength.setter
+    def strength(self, new: float) -> None:
+        if new != self._strength:
+            self._strength, self._known = float(new), {}  # what was made of the data has the old one
+
+    def _make(self, fn: Structure, parts: Parts) -> _Factors:
+        like = next(iter(fn.weights.values()))
+        factors = torch.zeros((), dtype=like.dtype)
+        for one, weight in zip(self.rules, self.weight, strict=True):
+            factors = factors + self.strength * weight * truth(one, parts).to(like.dtype)
+        there = (parts.example >= 0).expand(parts.shape)
+        return _Factors(torch.where(there, factors.expand(parts.shape), 0.0).detach())
+
+    def _weigh(self, fn: Structure, value: Tensor, name: str, made: _Factors) -> Structure:
+        like = next(iter(fn.weights.values()))
+        return fn.with_potentials(**{fn.part: made.factors.to(like)}) if self.strength else fn
+
+    def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """What it takes to build this handler again: registered rules, and their weights."""
+        return {"rules": [described(one) for one in self.rules], "weight": self.weight, "strength": self.strength}, {}
+
+    @classmethod
+    def from_settings(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Self:
+        """Build a handler from its :meth:`settings`."""
+        return cls([build(one) for one in plain["rules"]], plain["weight"], plain["strength"])
+
+    def __repr__(self) -> str:
+        each = [f"{said(one)} x {x:g}" for one, x in zip(self.rules, self.weight, strict=True)]
+        return f"prefer({', '.join(each)}{'' if self.strength == 1 else f', strength={self.strength:g}'})"
+
+
+def prefer(
+    model: Callable[..., Any], rules: Component | Sequence[Component], weight: float | Sequence[float] = 2.0
+) -> Handled:
+    """The model with parts of its hidden structure made likelier; see :class:`PreferMessenger`.
+
+    :param model: a Pyro program with structured distributions.
+    :param rules: one, or several whose weights add up. For rules of which one is enough, use ``|``.
+    :param weight: the log of what a part that obeys is multiplied by: one for all rules, or one for each.
+
+    >>> import pyro_unsup as pu
+    >>> corpus = pu.data.short_tag_sequences(pu.data.toy.sentences(300, seed=1), max_length=8, drop=["PUNCT"])
+    >>> plain = pu.models.DMV.of(corpus)
+    >>> model = pu.prefer(plain, pu.components.universal())
+    >>> fit = pu.EM(model, pu.AddLambda(1.0), init=plain.harmonic_start(corpus)).run(corpus)
+    >>> corpus.sentence(0), fit.posterior(corpus).mbr()[:5].tolist()
+    (['PROPN', 'AUX', 'VERB', 'DET', 'NOUN'], [3, 3, 0, 5, 3])
+    """
+    several = list(rules) if isinstance(rules, Sequence) else [rules]
+    weights = list(weight) if isinstance(weight, Sequence) else [weight] * len(several)
+    return Handled(model, PreferMessenger(several, weights))
+
+
+def preferences_of(model: Callable[..., Any]) -> tuple[PreferMessenger, ...]:
+    """The preferences among the handlers of a model, those next to it last."""
+    found = []
+    while isinstance(model, Handled):
+        if isinstance(model.handler, PreferMessenger):
+            found.append(model.handler)
+        model = model.model
+    return tuple(found)
+
+
+def preferring(model: Callable[..., Any], preferences: Sequence[PreferMessenger]) -> Callable[..., Any]:
+    """A model under preferences, as :func:`preferences_of` gives them."""
+    for one in reversed(preferences):
+        model = Handled(model, one)
+    return model
+
+
+def without_preferences(model: Callable[..., Any]) -> Callable[..., Any]:
+    """The model without what it prefers, under all its other handlers.
+
+    >>> import pyro_unsup as pu
+    >>> from pyro_unsup.handlers.prefer import without_preferences
+    >>> without_preferences(pu.prefer(pu.models.DMV(tags=3), pu.components.left_chain()))
+    DMV(tags=3)
+    """
+    if not isinstance(model, Handled):
+        return model
+    inside = without_preferences(model.model)
+    if isinstance(model.handler, PreferMessenger):
+        return inside
+    return model if inside is model.model else model.handler.around(inside)
