@@ -56,6 +56,7 @@ OWN: Mapping[str, Mapping[str, str]] = {
         "temper": "pyro_unsup.handlers:TemperMessenger",
     },
     "components": {
+        "at_least": "pyro_unsup.handlers.component:AtLeast",
         "both": "pyro_unsup.handlers.component:Both",
         "either": "pyro_unsup.handlers.component:Either",
         "opposite": "pyro_unsup.handlers.component:Opposite",

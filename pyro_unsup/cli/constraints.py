@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from inspect import Parameter, isfunction, signature, unwrap
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from .. import registry
 from ..distributions import parts
 from ..errors import UnsupError
+from ..handlers import components
+from ..handlers.components import universal_rules as universal
 from ..tasks.shown import printable
 from ..tasks.texts import say
 
 if TYPE_CHECKING:
     from ..handlers.component import Named
+    from ..handlers.parts import Component
+    from ..tasks.option import Given
     from ..tasks.task import Task
 
 #: How the values of components are written, of those that have some.
@@ -22,6 +26,7 @@ WRITTEN = {
     "verb-as-root": "TAG,TAG",
     "noun-sequence": "TAG,TAG",
     "short-dependencies": "N",
+    "ends-in": "TAG,TAG",
     "fragments": "TAG,TAG",
     "word-tags": "WORD:TAG|TAG,WORD:TAG",
     "spelled-with": "SYMBOLS",
@@ -30,7 +35,60 @@ WRITTEN = {
 }
 
 
-def component_of(text: str, task: Task, model: Any = None) -> Named:
+#: Components that say yes to few parts: they can be preferred, but to allow nothing else would leave no structure.
+NO_CONSTRAINTS = ("arc", "closed-classes", "ends-in", "root", "universal")
+
+
+def preferred(given: Given) -> list[str]:
+    """The rules that options name."""
+    root = getattr(given, "prefer_root", None)
+    return [*(getattr(given, "prefer", None) or ()), *([f"->{root}"] if root else [])]
+
+
+def preferences_of(texts: Sequence[str], task: Task, model: Any = None) -> list[Component]:
+    """The rules that texts name. Those for arcs are one rule: an arc that obeys one of them obeys.
+
+    >>> from pyro_unsup.cli.constraints import preferences_of
+    >>> from pyro_unsup.tasks import find
+    >>> preferences_of(["VERB->NOUN,PRON", "->VERB", "~short-dependencies=4"], find("dmv"))
+    [either(arc(heads=['VERB'], children=['NOUN', 'PRON'], direction=None), root(tags=['VERB'])), \
+~short_dependencies(limit=4)]
+    """
+    arcs: list[Component] = []
+    others: list[Component] = []
+    for text in texts:
+        if task.parts == "Arcs" and ("->" in text or text.partition("=")[0] == "universal"):
+            arcs.append(_arc_rule(text, model))
+        elif text.startswith("~"):
+            others.append(~component_of(text[1:], task, model, "--prefer"))
+        else:
+            others.append(component_of(text, task, model, "--prefer"))
+    return [*([components.either(*arcs) if len(arcs) > 1 else arcs[0]] if arcs else []), *others]
+
+
+def _arc_rule(text: str, model: Any) -> Named:
+    """A rule for arcs: HEADS->CHILDREN, ->ROOTS, universal or universal=HEADS."""
+    head, arrow, child = text.partition("->")
+    vocab = getattr(model, "vocab", ())
+    if not arrow:
+        heads = text.partition("=")[2] or None
+        if heads not in (None, *universal.RULES):
+            raise UnsupError(f"--prefer universal={printable(heads or '')}: heads are {' or '.join(universal.RULES)}")
+        if model is not None:
+            universal.tag_set(list(vocab) if not isinstance(vocab, int) else [])
+        return components.universal(heads=heads)
+    try:
+        children = [_plain(one) for one in _split(child, ",")]
+        heads_ = [_plain(one) for one in _split(head, ",")] if head else []
+    except ValueError:
+        raise UnsupError(f"--prefer {printable(text)!r:.80}: a rule for arcs is written TAG,TAG->TAG,TAG, and one for "
+                         "the root ->TAG,TAG") from None  # fmt: skip
+    for tags in (heads_, children):
+        _look_up(f"--prefer {printable(text)}", tags, vocab)
+    return components.arc(heads_, children) if head else components.root(children)
+
+
+def component_of(text: str, task: Task, model: Any = None, option: str = "--constraint") -> Named:
     """The component that a text names, with its values.
 
     >>> from pyro_unsup.cli.constraints import component_of
@@ -42,27 +100,30 @@ def component_of(text: str, task: Task, model: Any = None) -> Named:
     """
     name, given, values = text.partition("=")
     name, makers = name.strip().replace("_", "-"), _known(task)
+    few = NO_CONSTRAINTS if option == "--constraint" else ("arc", "closed-classes", "root", "universal")
+    makers = {one: make for one, make in makers.items() if one not in few}
     if name not in makers:
-        raise UnsupError(f"--constraint {printable(name)}: no constraint of a {task.name} has this name; there are "
-                         f"{', '.join(makers)}")  # fmt: skip
+        what = "constraint" if option == "--constraint" else "rule"
+        raise UnsupError(f"{option} {printable(name)}: no {what} of a {task.name} has this name; there are "
+                         f"{', '.join(makers) or 'none'}")  # fmt: skip
     make = makers[name]
     settings = signature(make).parameters
     form = WRITTEN.get(name, "VALUE,VALUE" if settings else None)  # other packages register components too
     if form is None:
         if given:
-            raise UnsupError(f"--constraint {name} has no values, actual {printable(values)!r:.80}")
+            raise UnsupError(f"{option} {name} has no values, actual {printable(values)!r:.80}")
         return make()
     (setting,) = settings.values()
     if not given and setting.default is not Parameter.empty:
         values = str(setting.default)
     read = {"short-dependencies": _whole, "near-diagonal": _share}.get(name)
     try:
-        return make(**{setting.name: _labels(name, values, model) if read is None else read(values)})
+        return make(**{setting.name: _labels(name, values, model, option) if read is None else read(values)})
     except UnsupError:
         raise
     except ValueError:
         actual = f", actual {printable(values)!r:.80}" if given else ""
-        raise UnsupError(f"--constraint {name} needs {setting.name}, as in {name}={form}{actual}") from None
+        raise UnsupError(f"{option} {name} needs {setting.name}, as in {name}={form}{actual}") from None
 
 
 def _known(task: Task) -> dict[str, Callable[..., Named]]:
@@ -91,7 +152,7 @@ def _share(text: str) -> float:
     return float(text)
 
 
-def _labels(name: str, values: str, model: Any) -> Any:
+def _labels(name: str, values: str, model: Any, option: str) -> Any:
     """Labels in a list, or by what they belong to.
 
     :raises ValueError: if they are not written so.
@@ -101,7 +162,7 @@ def _labels(name: str, values: str, model: Any) -> Any:
         found = [_plain(piece) for piece in pieces]
         if name == "spelled-with":  # a symbol may have several letters
             found = [one for piece in found for one in ([piece] if piece in vocab else piece)]
-        _look_up(name, found, vocab)
+        _look_up(f"{option} {name}", found, vocab)
         return found
     pairs = [_split(piece, ":") for piece in pieces]
     if any(len(pair) != 2 for pair in pairs):
@@ -110,9 +171,9 @@ def _labels(name: str, values: str, model: Any) -> Any:
     for key, mine in pairs:
         by_key.setdefault(_plain(key), []).extend(_plain(one) for one in _split(mine, "|"))
     if name == "seeds":
-        _look_up(name, [word for mine in by_key.values() for word in mine], vocab)
+        _look_up(f"{option} {name}", [word for mine in by_key.values() for word in mine], vocab)
         return {int(cluster): mine for cluster, mine in by_key.items()}
-    _look_up(name, list(by_key), vocab)
+    _look_up(f"{option} {name}", list(by_key), vocab)
     if isinstance(getattr(model, "tags", None), int):
         return {word: [_number(tag, model.tags) for tag in mine] for word, mine in by_key.items()}
     return by_key
@@ -145,7 +206,7 @@ def _look_up(name: str, labels: list[str], vocab: Any) -> None:
     strange = [one for one in dict.fromkeys(labels) if one not in vocab]
     if not vocab or not strange:
         return
-    what = f"--constraint {name}: the text that is learned from has no {', '.join(map(printable, strange))!s:.200}"
+    what = f"{name}: the text that is learned from has no {', '.join(map(printable, strange))!s:.200}"
     if len(strange) == len(set(labels)):
         raise UnsupError(f"{what}, but such as {', '.join(printable(str(one)) for one in list(vocab)[:10])}")
     say(f"warning: {what}")

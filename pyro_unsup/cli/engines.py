@@ -12,7 +12,7 @@ import torch
 
 from ..errors import UnsupError
 from ..estimate import AddLambda, DirichletVB, EmpiricalDirichlet, LogisticNormal, LogLinear, Normalise
-from ..handlers import harden
+from ..handlers import harden, prefer
 from ..infer import EM, Anneal, Gradient, MixtureEM, StepwiseEM
 from ..infer.init import from_weights, noise
 from ..infer.schedules import Loosen, fixed, geometric
@@ -22,7 +22,7 @@ from ..tasks.shared_options import BATCH_SIZE
 from ..tasks.task import Task
 from ..tasks.texts import belongs, finite, say
 from ..tasks.values import Plan
-from .constraints import component_of
+from .constraints import component_of, preferences_of, preferred
 
 if TYPE_CHECKING:
     from ..infer import Initial
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from ..tables import Declaration
 
 FITTED = "fitted"
+#: Of preferences.
+WEIGHT = 2.0
 
 
 def check(task: Task, given: Given) -> None:
@@ -58,6 +60,10 @@ def check(task: Task, given: Given) -> None:
             component_of(text, task)
         if given.constraint:
             _polytope(given)
+        if not preferred(given):
+            belongs(given, "prefer", "prefer_weight")
+        finite("prefer_weight", given.prefer_weight)
+        preferences_of(preferred(given), task)
 
 
 def weighing(given: Given) -> list[str]:
@@ -78,6 +84,9 @@ def engine_of(task: Task, model: Any, plan: Plan, given: Given) -> Engine:
                          "them apart, or leave it out")  # fmt: skip
     estimate = _estimate(plan, given, fit_start=start is not None)
     with said():
+        if wanted := preferred(given):
+            weight = WEIGHT if given.prefer_weight is None else given.prefer_weight
+            model = prefer(model, preferences_of(wanted, task, model), weight)
         if given.gradient:
             return Gradient(model, estimate, start)
         if task.parts is not None and given.constraint:

@@ -134,6 +134,8 @@ def print_scores(
 
 
 def _decoded(task: Task, fit: Fit, data: Any, given: Given) -> Any:
+    if getattr(given, "without_preferences", False):
+        fit = fit.without_preferences()
     try:
         return task.decode(fit, data, **task.decoding(given))
     except InputError as error:

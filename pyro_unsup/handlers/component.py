@@ -35,7 +35,7 @@ class Rule:
         return either(other, self)  # type: ignore[arg-type]
 
     def __invert__(self) -> Opposite:
-        return Opposite(self)  # type: ignore[arg-type]
+        return opposite(self)  # type: ignore[arg-type]
 
 
 class Named(Rule):
@@ -119,6 +119,55 @@ class Opposite(_Several):
         return f"~{said(self.components[0])}"
 
 
+class AtLeast(_Several):
+    """A feature for :func:`.regularise`, bounded by 0: a share of all parts obey a rule.
+
+    :param rule: that says yes or no to every part.
+    :param share: between 0 and 1.
+    """
+
+    def __init__(self, rule: Component, share: float) -> None:
+        super().__init__(rule)
+        if not 0 < share <= 1:
+            raise StructureError(f"the share of parts that obey should be above 0 and at most 1, actual {share}")
+        self.share = float(share)
+
+    @property
+    def rule(self) -> Component:
+        return self.components[0]
+
+    def __call__(self, parts: Parts) -> Tensor:
+        return self.share - truth(self.rule, parts).double()
+
+    def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        plain, _ = super().settings()
+        return {**plain, "share": self.share}, {}
+
+    @classmethod
+    def from_settings(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Self:
+        (rule,) = plain["of"]
+        return cls(build(rule), plain["share"])
+
+    def __repr__(self) -> str:
+        return f"at_least({said(self.rule)}, {self.share:g})"
+
+
+def at_least(rule: Component, share: float) -> AtLeast:
+    """That a share of all parts obey a rule, as a feature for :func:`.regularise` whose bound is 0.
+
+    The share is of all parts that the hidden structures of the data are expected to have together: of trees, of all
+    arcs, the root's among them. A share that no structure can reach is an error that names the largest one.
+
+    >>> import pyro_unsup as pu
+    >>> short = pu.components.at_least(pu.components.short_dependencies(1), 0.9)
+    >>> model = pu.regularise(pu.models.DMV(tags=3), short, bound=0)
+    >>> fit = pu.EM(model, init=pu.init.uniform()).run([[0, 1, 2], [2, 1, 0, 1]], iterations=0)
+    >>> bool(model.expectations["tags"].abs() < 1e-4)  # exactly so many
+    True
+    """
+    return AtLeast(rule, share)
+
+
 def truth(one: Component, parts: Parts) -> Tensor:  # bool
     """What a component says of parts, if it says yes or no."""
     found = one(parts)
@@ -148,6 +197,16 @@ def either(*components: Component) -> Either:
     either(short_dependencies(limit=1), ~right_attach())
     """
     return Either(*components)
+
+
+def opposite(component: Component) -> Opposite:
+    """What a component does not allow; the same as ``~component``.
+
+    >>> import pyro_unsup as pu
+    >>> pu.components.opposite(pu.components.left_chain())
+    ~left_chain()
+    """
+    return Opposite(component)
 
 
 def said(one: Component) -> str:

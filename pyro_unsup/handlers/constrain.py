@@ -117,7 +117,7 @@ class ConstrainMessenger(PartsMessenger):
         super().__enter__()
         return self
 
-    def _make(self, fn: Structure, parts: Parts) -> _Made:
+    def _make(self, fn: Structure, parts: Parts, value: Tensor) -> _Made:
         factors = potentials_of(self.component(parts), fn, parts)
         self.only_forbids &= not bool((factors > 0).any())
         return _Made(factors, parts)

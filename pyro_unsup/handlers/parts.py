@@ -42,7 +42,7 @@ class PartsMessenger(Handler):
         self._structured = False
 
     @abstractmethod
-    def _make(self, fn: Structure, parts: Parts) -> Made:
+    def _make(self, fn: Structure, parts: Parts, value: Tensor) -> Made:
         """What is to be made of the parts."""
 
     @abstractmethod
@@ -80,7 +80,7 @@ class PartsMessenger(Handler):
         known = self._known.get(name)
         if known is not None and _same(known[0], key):
             return known[1]
-        made = self._make(fn, parts)
+        made = self._make(fn, parts, value)
         if not made.moves:
             self._known[name] = ([x.clone() for x in key], made)  # data may be changed in place
         return made

@@ -68,7 +68,7 @@ class PreferMessenger(PartsMessenger):
         if new != self._strength:
             self._strength, self._known = float(new), {}  # what was made of the data has the old one
 
-    def _make(self, fn: Structure, parts: Parts) -> _Factors:
+    def _make(self, fn: Structure, parts: Parts, value: Tensor) -> _Factors:
         like = next(iter(fn.weights.values()))
         factors = torch.zeros((), dtype=like.dtype)
         for one, weight in zip(self.rules, self.weight, strict=True):

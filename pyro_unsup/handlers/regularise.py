@@ -17,7 +17,7 @@ from ..distributions import Posterior, Structure
 from ..distributions.parts import Parts
 from ..distributions.wrapped import Wrapped
 from ..errors import StructureError
-from .component import build, described
+from .component import AtLeast, build, described, said, truth
 from .handled import Handled
 from .parts import Component, PartsMessenger, named
 
@@ -166,15 +166,32 @@ class RegulariseMessenger(PartsMessenger):
         self.multipliers: dict[str, Tensor] = {}
         self.expectations: dict[str, Tensor] = {}
 
-    def _make(self, fn: Structure, parts: Parts) -> _Values:
+    def _make(self, fn: Structure, parts: Parts, value: Tensor) -> _Values:
         like = next(iter(fn.weights.values()))
         rows = [one(parts) for one in self.features]
         for row, one in zip(rows, self.features, strict=True):
             if not isinstance(row, Tensor) or not bool(row.double().isfinite().all()):
                 raise StructureError(f"the feature {named(one)} should be a finite number for every part")
+        for one in self.features:
+            if isinstance(one, AtLeast):
+                self._check_reachable(fn, parts, value, one)
         stacked = torch.stack([row.to(like).expand(parts.shape) for row in rows])
         there = (parts.example >= 0).expand(parts.shape)
         return _Values(torch.where(there, stacked, 0.0).detach(), parts.example.expand(parts.shape), parts.examples)
+
+    def _check_reachable(self, fn: Structure, parts: Parts, value: Tensor, one: AtLeast) -> None:
+        """Refuse a share of obeying parts that is more than the best structures have."""
+        with torch.no_grad():
+            obeys = truth(one.rule, parts).double().expand(parts.shape)
+            allowed = {name: torch.where(w > -torch.inf, 0.0, w.double()) for name, w in fn.weights.items()}
+            alike = fn.with_weights(allowed).with_potentials(**{fn.part: obeys - one.share})
+            there = fn.to_parts(alike.posterior(value).mode()).double()  # with the most parts to spare
+            reached = float((there * obeys).sum() / there.sum())
+        if reached < one.share:
+            raise StructureError(
+                f"{one!r}: no structures have so many parts that obey, of all parts. The largest share that they can "
+                f"reach in these data is {reached:.4f}: ask for {0.98 * reached:.2f}, say"
+            )
 
     def _weigh(self, fn: Structure, value: Tensor, name: str, made: _Values) -> Structure:
         def found(multipliers: Tensor, expectations: Tensor) -> None:
@@ -209,8 +226,8 @@ class RegulariseMessenger(PartsMessenger):
         return RegularisedModel(model, self)
 
     def __repr__(self) -> str:
-        said = [f"{named(one)} <= {bound:g}" for one, bound in zip(self.features, self.bound, strict=True)]
-        return f"regularise({', '.join(said)}{', each' if self.each else ''})"
+        each = [f"{said(one)} <= {bound:g}" for one, bound in zip(self.features, self.bound, strict=True)]
+        return f"regularise({', '.join(each)}{', each' if self.each else ''})"
 
 
 class RegularisedModel(Handled):

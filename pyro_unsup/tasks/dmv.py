@@ -17,6 +17,7 @@ from .grammar import (
     GOLD_LENGTH,
     HEADS,
     HOW_HEADS,
+    PREFER_ROOT,
     SIZES,
     TEXT_FILE,
     TEXT_OPTIONS,
@@ -43,6 +44,7 @@ READINGS = {
     "harmonic-viterbi": "viterbi",
 }
 NOISE = 1.0  # of starts at random
+PREFERRING = 1.0  # added to every count where rules are preferred, if --smooth does not say otherwise
 CHAINS = (
     Baseline("chain_to_next", "every word's head is the next word"),
     Baseline("chain_to_previous", "every word's head is the word before it"),
@@ -52,7 +54,7 @@ PREDICT_HELP = (
     "Of CoNLL-U, all but HEAD and DEPREL stays as it is. Punctuation is left out of the parse, as it was in training, "
     "and is attached to the word before it"
 )
-WHEN_WORSE = "Try --constraint verb-as-root=VERB --constraint short-dependencies=4 (with the verb tags of your text)"
+WHEN_WORSE = "Try --prefer universal, or rules for the tags of your text: --prefer 'VERB->NOUN,PRON' --prefer '->VERB'"
 
 
 class HeadsTask(GrammarTask):
@@ -65,6 +67,13 @@ class HeadsTask(GrammarTask):
     )
     parts, constraints = "Arcs", "right-attach, all-right, left-chain, verb-as-root=VB,VBD, noun-sequence=NN, " \
                                  "short-dependencies=4"  # fmt: skip
+
+    preferences = (
+        "VERB->NOUN,PRON: a verb is the head of a noun or a pronoun; ->VERB,AUX: the root is a verb or an auxiliary; "
+        "universal: a dozen rules for the tags at hand, universal=content with nouns and verbs as heads of "
+        "adpositions and auxiliaries (as in Universal Dependencies), universal=function the other way round (as in "
+        "the Penn Treebank): what a head is, is your choice. Or a rule of --constraint; ~ turns it round."
+    )
 
     def read_new(self, fit: Fit, given: Given) -> Any:
         return Unparsed.read(self, fit, given)
@@ -109,6 +118,7 @@ class DMVTask(HeadsTask):
                 *TEXT_OPTIONS,
                 flag("keep_punctuation", "Keep all tags, those of punctuation too.", panel=TEXT),
                 CLASSES,
+                PREFER_ROOT,
             ),
         ),
         "predict": Command(
@@ -142,7 +152,14 @@ class DMVTask(HeadsTask):
         if given.start in READINGS:
             start = model.harmonic_start(data, reading=READINGS[given.start])
         noise = NOISE if given.start == "random" else None
-        return Plan(start, noise, templates=partial(templates_of, data, given.classes), toward=given.toward)
+        preferring = given.prefer or given.prefer_root
+        return Plan(
+            start,
+            noise,
+            pu.AddLambda(PREFERRING) if preferring and given.smooth is None else None,
+            templates=partial(templates_of, data, given.classes),
+            toward=given.toward,
+        )
 
     def scores(self, fit: Fit, gold: Corpus, decoded: Any) -> dict[str, float]:
         """``directed``, ``undirected``, ``ned``, ``sentences`` and ``words`` of :func:`.head_scores`, the root's word

@@ -20,6 +20,7 @@ from .grammar import (
     GOLD_LENGTH,
     HEADS,
     HOW_HEADS,
+    PREFER_ROOT,
     SIZES,
     SMOOTH,
     TEXT_FILE,
@@ -80,6 +81,7 @@ class DMVCCMTask(HeadsTask):
                 smooth_option("smooth_distituents", "The same of what is no constituent.", f"{SMOOTH[1]:g}"),
                 *TEXT_OPTIONS,
                 CLASSES,
+                PREFER_ROOT,
             ),
         ),
         "predict": Command(

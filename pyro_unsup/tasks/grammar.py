@@ -46,6 +46,9 @@ CLASSES = text(
     shown="those that the text has most of",
     panel=BELIEFS,
 )
+PREFER_ROOT = text(
+    "prefer_root", "TAG,TAG", "As --prefer '->TAG,TAG': tags that the root is likely to have.", panel=BELIEFS
+)
 COLUMN_AS_TRAINED = column_option(default=None, shown="as in training")
 TEXT_OPTIONS = under(
     TEXT,

@@ -36,14 +36,21 @@ def options_of(task: Task, command: str) -> list[Option]:
         every = [*sampling(task)]
     else:
         every = {
-            "predict": [OUT_FILE],
+            "predict": [OUT_FILE, *heeding(task)],
             "forecast": [OUT_FILE],
-            "evaluate": [SCORES_JSON],
+            "evaluate": [SCORES_JSON, *heeding(task)],
             "evaluate_samples": [SCORES_JSON, WHICH],
         }.get(command, [JSON])
     first = [] if command in ("fit", "sample") else [SAMPLES if command.endswith("_samples") else FOLDER]
     file = [replace(FILE, help=own.file)] if own.file or not first else []
     return [*first, *file, *sorted(own.options, key=lambda one: not one.positional), *every]
+
+
+def heeding(task: Task) -> list[Option]:
+    """Whether decoding heeds what the model preferred in training."""
+    if task.parts is None:
+        return []
+    return [flag("without_preferences", "Leave out what the model preferred in training (--prefer).")]
 
 
 def seed(what: str) -> Option:
@@ -178,6 +185,13 @@ def beliefs(task: Task) -> tuple[Option, ...]:
             flag(
                 "evenly", "With --constraint: all constraints share the rest evenly; else the likeliest has all of it."
             ),
+            text(
+                "prefer",
+                "RULE",
+                f"What hidden structure is likely to be; may be repeated. Nothing is forbidden. {task.preferences}",
+                many=True,
+            ),
+            real("prefer_weight", "With --prefer: what obeys a rule is e^WEIGHT times as likely.", shown="2"),
         ]
     return under(BELIEFS, *own)
 

@@ -100,13 +100,15 @@ def of_fit(fit: Fit, shown: Shown) -> Shown:
     first, *others = str(fit.report).splitlines()
     facts = [
         ("model", repr(fit.model)),
+        *(("prefers", repr(one)) for one in fit.preferences),
         ("engine", ", ".join(f"{key} {_brief(value)}" for key, value in config.items())),
         ("training", first),
         *(("", line) for line in others),
         ("tables", ", ".join(f"{name} {' x '.join(map(str, w.shape))}" for name, w in fit.weights.items())),
     ]
     tables = {name: list(w.shape) for name, w in fit.weights.items()}
-    every = {"seed": fit.seed, "config": config, "report": asdict(fit.report), "tables": tables}
+    preferences = {"preferences": [repr(one) for one in fit.preferences]} if fit.preferences else {}
+    every = {"seed": fit.seed, **preferences, "config": config, "report": asdict(fit.report), "tables": tables}
     own = {"model": type(fit.model).__name__, **shown.record}
     return replace(shown, facts=facts, record={**own, **{key: x for key, x in every.items() if key not in own}})
 

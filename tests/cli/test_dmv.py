@@ -271,3 +271,44 @@ def test_real_treebanks(
     test = real_data / "ud" / f"{name}-ud-test.conllu.xz"
     assert run("predict", tmp_path / "m", test, "--out", tmp_path / "out.conllu").exit_code == 0
     assert len(read_conllu(tmp_path / "out.conllu", None)) == len(read_conllu(test, None))
+
+
+def test_preferences(tmp_path: Path, grammar: Path, run: Run) -> None:
+    text = grammar / "text.conllu"
+    options = ("--column", "upos", "--max-length", 8, "--max-iterations", 12)
+    rules = ("--prefer", "VERB->NOUN,PRON", "--prefer-root", "VERB", "--prefer", "~short-dependencies=3")
+    run("fit", "dmv", text, *options, *rules, "--prefer-weight", 1.5, "--out", tmp_path / "own")
+    fit = pu.load(tmp_path / "own")
+    c = pu.components
+    wanted = [c.arc(["VERB"], ["NOUN", "PRON"]) | c.root(["VERB"]), ~c.short_dependencies(3)]
+    corpus = short_tag_sequences(read_conllu(text, "upos", drop_upos=["PUNCT"]), 8, ())
+    model = pu.models.DMV.of(corpus)
+    engine = pu.EM(pu.prefer(model, wanted, 1.5), pu.AddLambda(1.0), model.harmonic_start(corpus))
+    assert torch.equal(engine.run(corpus, iterations=12).weights["attach"], fit.weights["attach"])
+    assert "prefers" in run("show", tmp_path / "own").stdout
+    run("fit", "dmv", text, *options, "--prefer", "universal", "--out", tmp_path / "all")
+    with_rules, without = (
+        json.loads(run("evaluate", tmp_path / "all", text, "--json", *more).stdout)
+        for more in ((), ("--without-preferences",))
+    )
+    assert with_rules["loglik_per_token"] == without["loglik_per_token"]
+    scores = pu.load(tmp_path / "all").evaluate(corpus)
+    assert with_rules["directed"] == pytest.approx(scores["directed"], abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("VERB->NUON", "--prefer VERB->NUON: the text that is learned from has no NUON, but such as"),
+        ("VERB->", "--prefer 'VERB->': a rule for arcs is written TAG,TAG->TAG,TAG, and one for the root ->TAG,TAG"),
+        ("universal=x", "--prefer universal=x: heads are content or function"),
+        ("arcs", "--prefer arcs: no rule of a dmv has this name; there are all-right, left-chain, noun-sequence"),
+    ],
+)
+def test_preferences_that_are_refused(tmp_path: Path, grammar: Path, rule: str, said: str) -> None:
+    result = run_command(
+        "fit", "dmv", grammar / "text.conllu", "--column", "upos", "--prefer", rule, "--out", tmp_path / "x"
+    )
+    assert result.exit_code != 0
+    assert said in " ".join(result.stderr.split())
+    assert not (tmp_path / "x").exists()

@@ -208,7 +208,7 @@ def test_from_name_and_settings_and_back() -> None:
     assert repr(right_attach()) == "right_attach()"
     assert component.describe(right_attach()) is None  # another one of that name
     assert component.describe(right_attach() & c.right_attach()) is None
-    with pytest.raises(pu.UnsupError, match="unknown component 'component': known are all_right, arc, both"):
+    with pytest.raises(pu.UnsupError, match="unknown component 'component': known are all_right, arc, at_least, both"):
         component.build({"name": "component", "settings": {}})
     with pytest.raises(pu.UnsupError, match=r"component right_attach: .*unexpected keyword argument 'x'"):
         component.build({"name": "right_attach", "settings": {"x": 1}})

@@ -13,7 +13,7 @@ it does. Components combine, by ``&``, ``|`` and ``~``:
 knowledge"; [2] T. Naseem et al. (2010) "Using universal linguistic knowledge to guide grammar induction".
 """
 
-from ..component import both, either
+from ..component import at_least, both, either, opposite
 from .choices import near_diagonal, seeds
 from .dependencies import (
     all_right,
@@ -27,11 +27,12 @@ from .dependencies import (
 )
 from .sequences import closed_classes, spelled_with, word_tags
 from .spans import ends_in, fragments
-from .universal import universal
+from .universal_rules import universal
 
 __all__ = [
     "all_right",
     "arc",
+    "at_least",
     "both",
     "closed_classes",
     "either",
@@ -40,6 +41,7 @@ __all__ = [
     "left_chain",
     "near_diagonal",
     "noun_sequence",
+    "opposite",
     "right_attach",
     "root",
     "seeds",

@@ -108,7 +108,7 @@ def universal(parts: Arcs, tags: str | None = None, heads: str | None = None) ->
 def tag_set(names: list[Any]) -> str:
     """The tag set that has most of these tags.
 
-    >>> from pyro_unsup.handlers.components.universal import tag_set
+    >>> from pyro_unsup.handlers.components.universal_rules import tag_set
     >>> tag_set(["DT", "NN", "VBZ"])
     'penn'
     """

@@ -1,0 +1,209 @@
+"""Preferences against enumeration, under EM, saved, and where rules cannot be heeded."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from pyro import poutine
+
+import pyro_unsup as pu
+from pyro_unsup import components as c
+from pyro_unsup.distributions import Dependency
+from pyro_unsup.distributions.parts import Arcs
+from pyro_unsup.handlers.components.universal_rules import CLASSES, HEADS, RULES, tag_set
+from pyro_unsup.handlers.prefer import without_preferences
+from pyro_unsup.models import CCM, DMV, Clusterer, HMMAligner, Segmenter, Tagger
+
+from ..distributions.dependency_case import all_trees
+
+TAGS = pu.data.Vocab(["DET", "NOUN", "VERB", "ADP"])
+SENTENCES = [[0, 1, 2, 3], [2, 1], [0, 1, 2, 3, 1]]
+
+
+def random_fit(model: Any, data: Any, seed: int = 3) -> Any:
+    return pu.EM(model, init=pu.init.noise(2.0)).run(data, iterations=0, seed=seed)
+
+
+def obeying(heads: tuple[int, ...], tags: list[int]) -> int:
+    """Arcs from VERB to NOUN, and the root's to VERB, by a plain loop."""
+    found = 0
+    for child, head in enumerate(heads, 1):
+        names = (TAGS[tags[head - 1]] if head else "ROOT", TAGS[tags[child - 1]])
+        found += names in (("VERB", "NOUN"), ("ROOT", "VERB"))
+    return found
+
+
+def obeyed(model: Any, rule: Any, data: Any) -> torch.Tensor:
+    """What a rule says of all arcs of some sentences."""
+    seen: list[torch.Tensor] = []
+
+    def look(parts: Arcs) -> torch.Tensor:
+        seen.append(rule(parts))
+        return seen[-1]
+
+    poutine.trace(pu.prefer(model, look)).get_trace(data)
+    return seen[0]
+
+
+def test_trees_by_enumeration() -> None:
+    rules, weight = [c.arc("VERB", "NOUN") | c.root("VERB"), c.short_dependencies(1)], [1.7, -0.6]
+    plain = random_fit(DMV(TAGS), SENTENCES)
+    fit = pu.EM(pu.prefer(DMV(TAGS), rules, weight), init=pu.init.from_weights(plain.weights)).run(
+        SENTENCES, iterations=0
+    )
+    total = 0.0
+    for tags in SENTENCES:
+        n = torch.tensor([len(tags)])
+        dist = Dependency(*(plain.weights[name] for name in ("root", "attach", "stop")), n)
+        trees = all_trees(len(tags))
+        logs = []
+        for heads in trees:
+            near = sum(head == 0 or abs(head - child) == 1 for child, head in enumerate(heads, 1))
+            score = dist.score(torch.tensor(tags), torch.tensor(heads))
+            logs.append(score + 1.7 * obeying(heads, tags) - 0.6 * near)
+        each = torch.stack(logs).reshape(-1)
+        total += float(each.logsumexp(0))
+        posterior = fit.posterior([tags])
+        shares = each.softmax(0)
+        for part, p in zip(posterior.marginals.reshape(len(tags), -1), range(len(tags)), strict=True):
+            for head in range(len(tags) + 1):
+                brute = sum(float(q) for q, heads in zip(shares, trees, strict=True) if heads[p] == head)
+                assert float(part[head]) == pytest.approx(brute, abs=1e-10)
+        assert tuple(posterior.mode().tolist()) == trees[int(each.argmax())]
+    assert fit.log_likelihood(SENTENCES) == pytest.approx(total, abs=1e-9)
+
+
+def test_universal_rules_are_those_of_the_table() -> None:
+    for tags, classes in CLASSES.items():
+        names = [tag for one in classes.values() for tag in one] + ["X"]
+        assert tag_set(names) == tags
+        vocab = pu.data.Vocab(names)
+        class_of = {tag: one for one, several in classes.items() for tag in several}
+        for heads in RULES:
+            one = DMV(vocab)
+            rule = c.universal(tags, heads)
+            pairs = [[a, b] for a in range(len(names)) for b in range(len(names))]
+            for (a, b), found in zip(pairs, obeyed(one, rule, pairs).reshape(-1, 6).tolist(), strict=True):
+                # Cells of two words: child 1 (root, 1, 2), child 2 (root, 1, 2).
+                expected = class_of.get(names[b]) in RULES[heads].get(class_of.get(names[a], "-"), ())
+                assert found[4] == expected, (tags, heads, names[a], names[b])
+                assert found[0] == (class_of.get(names[a]) in RULES[heads][None])
+    assert set(HEADS) == set(CLASSES)
+    with pytest.raises(pu.StructureError, match=r"universal rules know the tags of upos, penn, ctb, but the model has"):
+        random_fit(pu.prefer(DMV(pu.data.Vocab(["a", "b"])), c.universal()), [[0, 1]])
+
+
+@pytest.mark.parametrize("how", ["em", "replayed", "batches"])
+def test_training_never_lowers_the_preferred_objective(how: str) -> None:
+    corpus = pu.data.short_tag_sequences(pu.data.toy.sentences(80, seed=1), 8, ["PUNCT"])
+    model = DMV.of(corpus)
+    liked = pu.prefer(model, c.universal())
+    engine: Any = pu.IncrementalEM(liked) if how == "batches" else pu.EM(liked)
+    fit = engine.run(corpus, iterations=8, tolerance=0)
+    values = [row["objective"] for row in fit.rows]
+    assert all(b >= a - 1e-9 * abs(a) for a, b in itertools.pairwise(values))
+    if how == "replayed":
+        liked.model.replayable = False
+        again = pu.EM(liked).run(corpus, iterations=8, tolerance=0)
+        assert [row["objective"] for row in again.rows] == values
+
+
+def test_strength_is_heeded_at_once() -> None:
+    handled = pu.prefer(DMV(TAGS), c.arc("VERB", "NOUN"), weight=2.0)
+    plain = random_fit(DMV(TAGS), SENTENCES)
+    fit = pu.EM(handled, init=pu.init.from_weights(plain.weights)).run(SENTENCES, iterations=0)
+    strong = fit.log_likelihood(SENTENCES)
+    handled.handler.strength = 0.0
+    assert fit.log_likelihood(SENTENCES) == plain.log_likelihood(SENTENCES) < strong
+    handled.handler.strength = 1.0
+    assert fit.log_likelihood(SENTENCES) == strong
+    assert "strength" not in repr(handled)
+
+
+def test_decoding_with_and_without(tmp_path: Path) -> None:
+    text = pu.data.toy.sentences(60, seed=1)
+    corpus, bitext = pu.data.short_tag_sequences(text, 8, ["PUNCT"]), pu.data.toy.bitext(20, seed=1)
+    documents = pu.data.toy.documents(20, seed=1).corpus
+    letters = pu.data.Corpus([0, 1, 2, 3, 4, 5], [0, 6], pu.data.Vocab(["t", "h", "e", "d", "o", "g"]))
+    first = text.vocab[0]
+    cases: list[tuple[Any, Any, Any]] = [
+        (DMV.of(corpus), corpus, c.arc("NOUN", "VERB")),
+        (CCM.of(corpus), corpus, ~c.ends_in("DET")),
+        (Tagger(tags=4, vocab=text.vocab), text, c.word_tags({first: [1]})),
+        (Tagger(tags=4, vocab=text.vocab), text, c.closed_classes([1], [first])),
+        (Segmenter.of(letters), letters, ~c.spelled_with("eo")),
+        (Clusterer(2, documents.vocab), documents, c.seeds({1: [documents.sentence(0)[0]]})),
+        (HMMAligner.of(bitext), bitext, c.near_diagonal(0.05)),
+    ]
+    for number, (model, data, rule) in enumerate(cases):
+        fit = random_fit(pu.prefer(model, rule, weight=30.0), data)
+        found, alone = fit.decode(data), fit.without_preferences().decode(data)
+        assert torch.equal(found.log_likelihood, alone.log_likelihood), model
+        assert not torch.equal(torch.as_tensor(found.structure), torch.as_tensor(alone.structure)), model
+        fit.save(tmp_path / str(number))
+        loaded = pu.load(tmp_path / str(number))
+        assert repr(loaded.model) == repr(fit.model)
+        assert torch.equal(torch.as_tensor(loaded.decode(data).structure), torch.as_tensor(found.structure))
+        assert without_preferences(loaded.model) is pu.handlers.bare(loaded.model)
+        page = loaded.show()
+        assert "prefers" in str(page)
+        assert page.record["preferences"]
+
+
+def test_a_tag_that_training_never_met() -> None:
+    corpus = pu.data.short_tag_sequences(pu.data.toy.sentences(60, seed=1), 8, ["PUNCT"])
+    fit = pu.EM(pu.prefer(DMV.of(corpus), c.universal())).run(corpus, iterations=2)
+    new = pu.data.Corpus([0, 1, 2], [0, 3], pu.data.Vocab(["DET", "FOREIGN", "VERB"]))
+    decoded = fit.decode(new)
+    assert decoded.unseen == 1
+    assert decoded.structure.tolist().count(0) == 1
+
+
+def test_under_other_handlers_and_around_them() -> None:
+    inner = pu.temper(pu.prefer(DMV(TAGS), c.root("VERB")), 0.5)
+    assert repr(without_preferences(inner)) == "temper(beta=0.5) of DMV(tags=4)"
+    plain = random_fit(DMV(TAGS), SENTENCES)
+    heated, cold = (
+        pu.EM(m, init=pu.init.from_weights(plain.weights)).run(SENTENCES, iterations=0) for m in (inner, inner.model)
+    )
+    # Tempering a preferred model heats what it prefers too: its posterior is that of half of all log-weights.
+    half = pu.EM(pu.prefer(pu.temper(DMV(TAGS), 0.5), c.root("VERB"), 1.0), init=pu.init.from_weights(plain.weights))
+    same = half.run(SENTENCES, iterations=0)
+    a, b = heated.posterior(SENTENCES).marginals, same.posterior(SENTENCES).marginals
+    assert torch.allclose(a, b, atol=1e-9)
+    assert not torch.allclose(a, cold.posterior(SENTENCES).marginals, atol=1e-3)
+
+
+def test_refused() -> None:
+    with pytest.raises(pu.StructureError, match=r"rules are functions of the parts of the data, actual \[3\]"):
+        pu.prefer(DMV(TAGS), 3)  # type: ignore[arg-type]
+    with pytest.raises(pu.StructureError, match=r"expected a finite weight for each of 1 rules, actual \[inf\]"):
+        pu.prefer(DMV(TAGS), c.root("VERB"), float("inf"))
+    with pytest.raises(pu.StructureError, match=r"gives numbers of type .*, expected truth values"):
+        random_fit(pu.prefer(DMV(TAGS), lambda parts: parts.distance * 1.0), SENTENCES)
+    with pytest.raises(pu.StructureError, match=r"none of \[\"'VERV'\"\] is known as 'tag_of_child'"):
+        random_fit(pu.prefer(DMV(TAGS), c.root("VERV")), SENTENCES)
+    with pytest.raises(pu.StructureError, match=r"direction should be left, right or None, actual 'up'"):
+        random_fit(pu.prefer(DMV(TAGS), c.arc("VERB", "NOUN", "up")), SENTENCES)
+    with pytest.raises(pu.StructureError, match=r"heads should be one of content, function, actual 'x'"):
+        random_fit(pu.prefer(DMV(TAGS), c.universal(heads="x")), SENTENCES)
+
+
+def test_at_least_a_share() -> None:
+    rule = c.arc("VERB", "NOUN") | c.root("VERB")
+    words = sum(map(len, SENTENCES))
+    best = sum(max(obeying(heads, tags) for heads in all_trees(len(tags))) for tags in SENTENCES) / words
+    model = pu.regularise(DMV(TAGS), c.at_least(rule, 0.9 * best), bound=0)
+    plain = random_fit(DMV(TAGS), SENTENCES)
+    fit = pu.EM(model, init=pu.init.from_weights(plain.weights)).run(SENTENCES, iterations=0)
+    marginals = fit.posterior(SENTENCES).marginals
+    share = float((marginals * obeyed(DMV(TAGS), rule, SENTENCES)).sum()) / words
+    assert share == pytest.approx(0.9 * best, abs=1e-4)
+    with pytest.raises(pu.StructureError, match=rf"they can reach in these data is {best:.4f}"):
+        random_fit(pu.regularise(DMV(TAGS), c.at_least(rule, best + 0.01), bound=0), SENTENCES)
+    with pytest.raises(pu.StructureError, match=r"should be above 0 and at most 1, actual 1\.5"):
+        c.at_least(rule, 1.5)
