@@ -38,10 +38,12 @@ class Dependency(Structure):
     by child and head, the root being the first head (:func:`.arcs_of`).
 
     :param root: (*batch, K).
-    :param attach: (*batch, K, 2, K) axes (head, direction, child); directions are left, right.
+    :param attach: (*batch, K, 2, K) axes (head, direction, child); directions are left, right. With ``valence=2``
+        (*batch, K, 2, 2, K): axes (head, direction, adjacency, child).
     :param stop: (*batch, K, 2, 2, 2) axes (head, direction, adjacency, decision); adjacencies are adjacent, beyond;
         decisions are stop, continue.
     :param lengths: (B,) words in each sentence. A sentence of length 0 is skipped: probability 1, no counts.
+    :param valence: 2 if the child that a head draws first on a side, the nearest, is drawn from weights of its own.
 
     Example, all weights 1, so that p(x) counts trees::
 
@@ -61,16 +63,27 @@ class Dependency(Structure):
     """
 
     axes = {"root": "K", "attach": "K 2 K", "stop": "K 2 2 2"}  # noqa: RUF012
+    #: 2 if the first child of a head on a side has weights of its own, 1 if all children are alike.
+    valence = 1
     part = "arcs"
     kernel = "pyro_unsup.kernels.dependency"
     what = "tags"
 
     def __init__(
-        self, root: Tensor, attach: Tensor, stop: Tensor, lengths: Tensor, validate_args: bool | None = None
+        self,
+        root: Tensor,
+        attach: Tensor,
+        stop: Tensor,
+        lengths: Tensor,
+        valence: int = 1,
+        validate_args: bool | None = None,
     ) -> None:
-        lengths = check_sentences(lengths)
+        if valence not in (1, 2):
+            raise StructureError(f"valence should be 1 or 2, actual {valence!r:.40}")
+        lengths, self.valence = check_sentences(lengths), valence
         weights = {"root": root, "attach": attach, "stop": stop}
-        super().__init__(weights, lengths, Size([int(lengths.sum())]), validate_args=validate_args)
+        axes = {**self.axes, "attach": "K 2 2 K"} if valence > 1 else None
+        super().__init__(weights, lengths, Size([int(lengths.sum())]), axes=axes, validate_args=validate_args)
 
     @property
     def arc_cells(self) -> ArcCells:
@@ -78,21 +91,27 @@ class Dependency(Structure):
         return self.rows.known(ArcCells)
 
     def owner(self, group: str) -> Tensor:
-        return self.arc_cells.owner if group == "arcs" else self.rows.owner
+        return self.arc_cells.owner if group in ("arcs", "valences") else self.rows.owner
 
     def potentials(self, value: Tensor) -> Potentials:
-        """Arcs, and the decisions of each word, (*draws, tokens, 2, 2, 2)."""
+        """Arcs, and the decisions of each word, (*draws, tokens, 2, 2, 2). With two valences, the weights of ``attach``
+        are those of arcs by adjacency, (*draws, cells, 2), and arcs have only the root's."""
         device = value.device
         cells, tags = self.arc_cells, value.long()
         owner, head, child = (x.to(device) for x in (cells.owner, cells.head, cells.child))
         h, c = tags[cells.head_word.to(device)], tags[cells.child_word.to(device)]
-        attach = self.look_up(self.table("attach"), owner, h, (head < child).long(), c)
+        attach, direction = self.table("attach"), (head < child).long()
+        if self.valence > 1:  # (*draws, cells, 2)
+            attach = torch.stack([self.look_up(attach[..., v, :], owner, h, direction, c) for v in range(2)], -1)
+        else:
+            attach = self.look_up(attach, owner, h, direction, c)
         root = self.look_up(self.table("root"), owner, c)
+        found = {"decisions": self.look_up(self.table("stop"), self.rows.owner, tags)}
+        if self.valence > 1:
+            found["valences"] = torch.where((head > 0).unsqueeze(-1), attach, 0.0)
+            attach = torch.zeros_like(root)
         arcs = torch.where(head > 0, attach, root)
-        return {
-            "arcs": arcs.masked_fill(head == child, -torch.inf),
-            "decisions": self.look_up(self.table("stop"), self.rows.owner, tags),
-        }
+        return {"arcs": arcs.masked_fill(head == child, -torch.inf), **found}
 
     def total(self, potentials: Potentials, sum_: Sum) -> Tensor:
         """Heads are split: the words to the left of a head and those to the right of it are generated apart. A half of
@@ -106,11 +125,17 @@ class Dependency(Structure):
             sealed[i, j] = whole[i, j] + stop[i, beyond]   open[i, j] = whole[i, j] + continue[i, beyond]
             total        = sum_r  root[r] + left_sealed[0, r] + sealed[r, n - 1]
 
-        To the left it is the same with words counted from the end. So both directions are one axis of all tensors.
+        To the left it is the same with words counted from the end. So both directions are one axis of all tensors. With
+        two valences, an arc of the first child (k = i) has another weight than one of a later child.
         """
         arcs, decisions = self.charts(potentials)
+        by_valence = potentials.get("valences")  # (*draws, cells, 2)
         N = arcs.shape[-2]
         arc = torch.stack([arcs[..., 1:].flip(-2, -1), arcs[..., 1:]], -3)  # (*batch, 2, child, head)
+        valences = None  # (*batch, 2, child, head, 2)
+        if by_valence is not None:
+            by_valence = self.chart(by_valence, by_valence.dim() - 2)[..., 1:, :]
+            valences = torch.stack([by_valence.flip(-3, -2), by_valence], -4)
         decide = torch.stack([decisions[..., LEFT, :, :].flip(-3), decisions[..., RIGHT, :, :]], -4)
 
         # Halves of width w = j - i are (*batch, 2, N - w) by first word; charts have one more axis, of widths.
@@ -121,7 +146,11 @@ class Dependency(Structure):
         for w in range(1, N):
             i, j = slice(0, N - w), slice(w, N)
             facing = sealed_from.flip(-3, -2, -1)  # halves of the other direction, wide ones first
-            arced = arc.diagonal(-w, -2, -1) + sum_(open_from[..., i, :] + facing[..., j, :], -1)
+            ways = open_from[..., i, :] + facing[..., j, :]
+            if valences is not None:
+                first, later = valences.diagonal(-w, -3, -2).unbind(-2)
+                ways = ways + torch.stack([first, *[later] * (w - 1)], -1)
+            arced = arc.diagonal(-w, -2, -1) + sum_(ways, -1)
             arced_from = by_first(arced_from, arced, N)
             whole = sum_(arced_from[..., i, :] + sealed_to[..., j, :], -1)
             sealed, opened = whole + decide[..., i, BEYOND, STOP], whole + decide[..., i, BEYOND, CONTINUE]
@@ -136,10 +165,17 @@ class Dependency(Structure):
     def charts(self, potentials: Potentials) -> tuple[Tensor, Tensor]:  # (*draws, B, N, N + 1), (*draws, B, N, 2, 2, 2)
         """Arcs by child and head, and decisions by word, of sentences side by side."""
         arcs, decisions = potentials["arcs"], potentials["decisions"]
+        return self.chart(arcs, arcs.dim() - 1), self.rows.pad(decisions, decisions.dim() - 4)
+
+    def chart(self, cells: Tensor, dim: int) -> Tensor:  # (*draws, cells, ...) -> (*draws, B, N, N + 1, ...)
+        """Arcs by child and head, of sentences side by side.
+
+        :param dim: the axis of cells.
+        """
         B, N = len(self.rows), self.rows.longest
-        chart = arcs.new_full((*arcs.shape[:-1], B * N * (N + 1)), -torch.inf)
-        chart = chart.index_copy(-1, self.arc_cells.place.to(arcs.device), arcs).unflatten(-1, (B, N, N + 1))
-        return chart, self.rows.pad(decisions, decisions.dim() - 4)
+        shape = (*cells.shape[:dim], B * N * (N + 1), *cells.shape[dim + 1 :])
+        found = cells.new_full(shape, -torch.inf)
+        return found.index_copy(dim, self.arc_cells.place.to(cells.device), cells).unflatten(dim, (B, N, N + 1))
 
     def to_structure(self, parts: Tensor) -> Tensor:  # (*draws, cells) -> (*draws, tokens)
         head, child = self.arc_cells.head.to(parts.device), self.arc_cells.child_word.to(parts.device)

@@ -175,7 +175,8 @@ def outcome(
         "tolerance": tolerance,
     }
     flat = [row.flat() for row in rows]
-    return Fit(engine.model, report=report, rows=flat, seed=state.seed, config={**general, **config}, **saved)
+    every = {**general, **config}
+    return Fit(engine.model, report=report, rows=flat, seed=state.seed, config=every, **saved)  # type: ignore[arg-type]
 
 
 def best_of(engine: Engine, run: Run, data: Data, seed: int, restarts: int, processes: int | None) -> Fit:

@@ -27,10 +27,10 @@ class Sentences:
     """Log-weights as the passes want them, and the words that use them.
 
     :param root: (K,).
-    :param attach: (K, 2, K) axes (head, direction, child).
+    :param attach: (K, 2, V, K) axes (head, direction, valence, child).
     :param stop: (T, 2, 2, 2) axes (head, direction, adjacency, decision).
-    :param arcs: (cells,) more for each arc, or empty.
-    :param best: (cells,) the same and the better way to continue of its head, if ``attach`` is without it; or empty.
+    :param arcs: (cells, 1 or V) more for each arc, or no cells.
+    :param best: (cells, 1 or V) the same and the better way to continue of its head, if ``attach`` is without it; or empty.
     :param tags: (tokens,) among the K.
     :param types: (tokens,) among the T.
     :param lengths: (B,).
@@ -48,26 +48,30 @@ class Sentences:
     @staticmethod
     def of_weights(dist: Any, weights: Tables, value: Tensor) -> Sentences:
         root, attach, stop = (as_array(weights[name]) for name in ("root", "attach", "stop"))
-        arcs = as_array(weights["arcs"]) if "arcs" in weights else np.empty(0)
+        attach = attach if dist.valence > 1 else attach[:, :, None]
+        arcs = as_array(weights["arcs"])[:, None] if "arcs" in weights else np.empty((0, 1))
         tags = value.long().contiguous().numpy()
-        return Sentences(root, attach, stop, arcs, np.empty(0), tags, tags, dist.rows.lengths.numpy())
+        return Sentences(root, attach, stop, arcs, np.empty((0, 1)), tags, tags, dist.rows.lengths.numpy())
 
     @staticmethod
     def of_potentials(dist: Any, potentials: Tables) -> Sentences:
         """All words have one tag, without weights. Arcs have weights, and every word has its own row of decisions."""
-        arcs, cells, tokens = as_array(potentials["arcs"]), dist.arc_cells, dist.rows.size
+        arcs, cells, tokens = as_array(potentials["arcs"])[:, None], dist.arc_cells, dist.rows.size
+        if "valences" in potentials:
+            arcs = arcs + as_array(potentials["valences"])
+        nothing = np.zeros((1, 2, arcs.shape[1], 1))
         if "decisions" not in potentials:  # all of them are alike
             stop, types = np.zeros((1, 2, 2, 2)), np.zeros(tokens, np.int64)
-            return Sentences(
-                np.zeros(1), np.zeros((1, 2, 1)), stop, arcs, np.empty(0), types, types, dist.rows.lengths.numpy()
-            )
+            none = np.empty((0, 1))
+            return Sentences(np.zeros(1), nothing, stop, arcs, none, types, types, dist.rows.lengths.numpy())
         stop = as_array(potentials["decisions"])
         onward = stop.max(2)[..., 1]  # (tokens, 2) the better way to continue
         below = cells.head.numpy() > 0
         best = arcs.copy()
-        best[below] += onward[cells.head_word.numpy()[below], (cells.head < cells.child).long().numpy()[below]]
+        direction = (cells.head < cells.child).long().numpy()[below]
+        best[below] += onward[cells.head_word.numpy()[below], direction][:, None]
         tags, types = np.zeros(tokens, np.int64), np.arange(tokens)
-        return Sentences(np.zeros(1), np.zeros((1, 2, 1)), stop, arcs, best, tags, types, dist.rows.lengths.numpy())
+        return Sentences(np.zeros(1), nothing, stop, arcs, best, tags, types, dist.rows.lengths.numpy())
 
     @property
     def places(self) -> tuple[Array, Array]:
@@ -87,7 +91,7 @@ class DependencySums:
 
     :param log_z: (B,).
     :param counts: of root, attach and stop, each sentence weighed by its scale.
-    :param arcs: (cells,) posterior of each arc; empty if not wanted.
+    :param arcs: (cells, V) posterior of each arc, by valence of its head; no cells if not wanted.
     :param decisions: (tokens, 2, 2, 2) how often each word is expected to decide so; empty if not wanted.
     """
 
@@ -104,10 +108,12 @@ def sums(dist: Any, weights: Tables, value: Tensor, wanted: frozenset[str]) -> O
     def run(scale: Array | None, want: bool) -> tuple[Tensor, Tables]:
         found = dependency_pass(data, scale, want, "arcs" in wanted)
         counts = [torch.from_numpy(x).to(weights["root"].dtype) for x in found.counts]
+        counts[1] = counts[1] if dist.valence > 1 else counts[1].squeeze(2)
         tables = dict(zip(("root", "attach", "stop"), counts, strict=True))
         if "arcs" in wanted:
             lengths = data.lengths
-            arcs = found.arcs if scale is None else found.arcs * np.repeat(scale, lengths * (lengths + 1))
+            arcs = found.arcs.sum(1)
+            arcs = arcs if scale is None else arcs * np.repeat(scale, lengths * (lengths + 1))
             tables["arcs"] = torch.from_numpy(arcs)
         return torch.from_numpy(found.log_z), tables
 
@@ -117,14 +123,16 @@ def sums(dist: Any, weights: Tables, value: Tensor, wanted: frozenset[str]) -> O
 def solve(dist: Any, potentials: Tables, scale: Tensor | None) -> tuple[Tensor, Tables]:
     """log Z and marginals, from potentials."""
     found = dependency_pass(Sentences.of_potentials(dist, potentials), None, True, True)
-    parts = {"arcs": torch.from_numpy(found.arcs), "decisions": torch.from_numpy(found.decisions)}
+    parts = {"arcs": torch.from_numpy(found.arcs.sum(1)), "decisions": torch.from_numpy(found.decisions)}
+    if "valences" in potentials:
+        parts["valences"] = torch.from_numpy(found.arcs)
     return torch.from_numpy(found.log_z), parts
 
 
 def marginals(dist: Any, weights: Tables, value: Tensor) -> tuple[Tensor, Tensor]:
     """log Z and posteriors of arcs, from weights."""
     found = dependency_pass(Sentences.of_weights(dist, weights, value), None, True, True)
-    return torch.from_numpy(found.log_z), torch.from_numpy(found.arcs)
+    return torch.from_numpy(found.log_z), torch.from_numpy(found.arcs.sum(1))
 
 
 def decode(dist: Any, weights: Tables, value: Tensor, draw: bool, generator: torch.Generator | None) -> Tensor:
@@ -143,11 +151,11 @@ def dependency_pass(data: Sentences, scale: Array | None, want_counts: bool, wan
     B = len(data.lengths)
     weigh = np.empty(0) if not want_counts else np.ones(B) if scale is None else scale
     log_z, trouble = np.zeros(B), np.zeros(B, bool)
-    marginals = np.empty(corners[-1] if want_parts else 0)
+    marginals = np.empty((corners[-1] if want_parts else 0, data.attach.shape[2]))
     decisions = np.empty((len(data.tags) if want_parts else 0, 2, 2, 2))
     best, ends, stops = scaled_ends(data.stop)
     # Every arc but the root's goes with a decision to continue, whose better way is part of its weight.
-    onward = data.attach if len(data.best) else data.attach + best[:, :, 1, None]
+    onward = data.attach if len(data.best) else data.attach + best[:, :, 1, None, None]
     extra = data.best if len(data.best) else data.arcs
     limit = LIMIT[np.dtype(np.float64)]
     where = (data.tags, data.types, starts, corners)

@@ -25,10 +25,11 @@ def draw_sentences(weights: dict[str, Tensor], lengths: Array, uniforms: Array) 
     :param uniforms: (tokens, 2) float64 in [0, 1).
     """
     root, attach, stop = (as_array(weights[name]) for name in ("root", "attach", "stop"))
+    attach = attach[:, :, None] if attach.ndim == 3 else attach  # (K, 2, valences, K)
     longest = int(lengths.max()) if len(lengths) else 0
     sealed, opened, half = _charts(attach, stop, longest)
     tags = np.empty(int(lengths.sum()), np.int64)
-    bad = _draw(root, sealed, opened, half, lengths, uniforms, tags)
+    bad = _draw(root, attach, sealed, opened, half, lengths, uniforms, tags)
     if bad >= 0:
         raise StructureError(f"these weights allow no sentence of {bad} words: none can be drawn")
     return torch.from_numpy(tags)
@@ -49,8 +50,12 @@ def _charts(attach: Array, stop: Array, longest: int) -> tuple[Array, Array, Arr
                 sealed[side, 0], opened[side, 0] = stop[:, side, 0, 0], stop[:, side, 0, 1]
                 continue
             # The words between head and child: v below the head on this side, the others below the child on its other.
-            ways = [opened[side, v][:, None] + sealed[1 - side, w - 1 - v] for v in range(w)]
-            half[side, w] = attach[:, side] + np.logaddexp.reduce(ways, 0)
+            # Where none are below the head, the child is its first.
+            first, later = attach[:, side, 0], attach[:, side, -1]
+            ways = [
+                opened[side, v][:, None] + sealed[1 - side, w - 1 - v] + (later if v else first) for v in range(w)
+            ]
+            half[side, w] = np.logaddexp.reduce(ways, 0)
             ways = [np.logaddexp.reduce(half[side, v] + sealed[side, w - v], 1) for v in range(1, w + 1)]
             whole = np.logaddexp.reduce(ways, 0)
             sealed[side, w], opened[side, w] = whole + stop[:, side, 1, 0], whole + stop[:, side, 1, 1]
@@ -60,6 +65,7 @@ def _charts(attach: Array, stop: Array, longest: int) -> tuple[Array, Array, Arr
 @njit(cache=True, nogil=True)
 def _draw(
     root: Array,  # (K,)
+    attach: Array,  # (K, 2, valences, K)
     sealed: Array,  # (2, longest, K)
     opened: Array,  # (2, longest, K)
     half: Array,  # (2, longest, K, K)
@@ -101,7 +107,8 @@ def _draw(
             child = head + v if side == 1 else head - v
             tags[child] = tag
             for k in range(v):
-                ways[k] = opened[side, k, h] + sealed[1 - side, v - 1 - k, tag]
+                weight = attach[h, side, 0 if k == 0 else -1, tag]
+                ways[k] = opened[side, k, h] + sealed[1 - side, v - 1 - k, tag] + weight
             k = choose(LOG, ways[:v], uniforms[used, 1])
             todo[size, 0], todo[size, 1], todo[size, 2] = side, head, k
             todo[size + 1, 0], todo[size + 1, 1], todo[size + 1, 2] = 1 - side, child, v - 1 - k

@@ -1,6 +1,7 @@
 """Inside-outside over the dependency trees of a sentence, and decoding: one recursion, compiled for several semirings.
 
-The recursion is that of :class:`pyro_unsup.distributions.Dependency`. Charts that inner loops run through by the last
+The recursion is that of :class:`pyro_unsup.distributions.Dependency`. An arc has two weights: one where its child is
+the first of its head on that side, the nearest, and one where it is a later one. Charts that inner loops run through by the last
 word of a half are kept the other way round, as [last, first] (``_back``), so that all loops run along rows.
 
 ``scaled_pass`` works in real numbers that are scaled. Every word has one arc above it and stops twice, whatever the
@@ -45,35 +46,39 @@ ARC = 4 / 27
 def fill_arcs(
     mode: int,
     root: Array,  # (K,) log-weights
-    attach: Array,  # (K, 2, K)
-    extra: Array,  # (cells,) or empty
+    attach: Array,  # (K, 2, V, K)
+    extra: Array,  # (cells, 1 or V), or no cells
     tags: Array,  # (n,) of this sentence
     cell: int,  # its first cell
-    room: Array,  # (at least n (n + 1),)
-    arc: Array,  # (n, n + 1) out: by child and head, head 0 being the root
+    room: Array,  # (at least V n (n + 1),)
+    arc: Array,  # (V, n, n + 1) out: by child and head, head 0 being the root; as the first child, and as a later one
 ) -> float:
     """The weights of all arcs of a sentence: logs, or real numbers that are scaled.
 
     :return: the log of what real numbers were divided by; 0 in logs.
     """
-    n, shift = len(tags), 0.0
+    n, V, shift = len(tags), len(arc), 0.0
     flat = arc.reshape(arc.size)
     # Exponentials of all arcs at once, and not in place, are computed several at a time.
     logs = room[: arc.size] if mode == REAL else flat
     for c in range(n):
-        row = logs[c * (n + 1) : (c + 1) * (n + 1)]
-        row[0] = root[tags[c]]
-        for h in range(n):
-            row[h + 1] = -np.inf if h == c else attach[tags[h], int(h < c), tags[c]]
-        if len(extra) > 0:
-            for h in range(n + 1):
-                row[h] += extra[cell + c * (n + 1) + h]
-        if mode == REAL:
-            top = -np.inf
-            for h in range(n + 1):
-                top = max(top, row[h])
-            if top > -np.inf:
-                shift += top
+        top = -np.inf
+        for v in range(V):
+            row = logs[(v * n + c) * (n + 1) : (v * n + c + 1) * (n + 1)]
+            row[0] = root[tags[c]]
+            for h in range(n):
+                row[h + 1] = -np.inf if h == c else attach[tags[h], int(h < c), v, tags[c]]
+            if len(extra) > 0:
+                column = min(v, extra.shape[1] - 1)
+                for h in range(n + 1):
+                    row[h] += extra[cell + c * (n + 1) + h, column]
+            if mode == REAL:
+                for h in range(n + 1):
+                    top = max(top, row[h])
+        if mode == REAL and top > -np.inf:
+            shift += top
+            for v in range(V):
+                row = logs[(v * n + c) * (n + 1) : (v * n + c + 1) * (n + 1)]
                 for h in range(n + 1):
                     row[h] -= top
     if mode == REAL:
@@ -88,12 +93,13 @@ def fill_arcs(
 def inside(
     mode: int,
     n: int,
-    arc: Array,  # (n, n + 1) by child and head
+    arc: Array,  # (V, n, n + 1) by child and head
     ends: Array,  # (T, 2, 2, 2) by type, direction, adjacency, decision
     kinds: Array,  # (n,) the type of each word
     chart: Array,  # (8, N, N) out: sums over the ways to build each half
 ) -> float:
     """The sum over all trees."""
+    first, later, apart = arc[0], arc[-1], int(len(arc) > 1)
     right, right_back, right_open, right_half = chart[0], chart[1], chart[2], chart[3]
     left, left_back, left_open_back, left_half_back = chart[4], chart[5], chart[6], chart[7]
     for c in range(n):
@@ -106,11 +112,16 @@ def inside(
         for i in range(n - w):
             j = i + w
             to_right, to_left = NOTHING, NOTHING
-            for k in range(i, j):
+            for k in range(i + apart, j):
                 to_right = add(mode, *to_right, times(mode, right_open[i, k], left_back[j, k + 1]))
-                to_left = add(mode, *to_left, times(mode, right[i, k], left_open_back[j, k + 1]))
-            right_half[i, j] = times(mode, total(mode, *to_right), arc[j, i + 1])
-            left_half_back[j, i] = times(mode, total(mode, *to_left), arc[i, j + 1])
+                to_left = add(mode, *to_left, times(mode, right[i, k - apart], left_open_back[j, k + 1 - apart]))
+            right_half[i, j] = times(mode, total(mode, *to_right), later[j, i + 1])
+            left_half_back[j, i] = times(mode, total(mode, *to_left), later[i, j + 1])
+            if apart:  # a head that is open over itself alone has no child yet
+                alone = times(mode, times(mode, right_open[i, i], left_back[j, i + 1]), first[j, i + 1])
+                right_half[i, j] = plus(mode, right_half[i, j], alone)
+                alone = times(mode, times(mode, right[i, j - 1], left_open_back[j, j]), first[i, j + 1])
+                left_half_back[j, i] = plus(mode, left_half_back[j, i], alone)
             to_right, to_left = NOTHING, NOTHING
             for k in range(i, j):
                 to_right = add(mode, *to_right, times(mode, right_half[i, k + 1], right_back[j, k + 1]))
@@ -123,7 +134,7 @@ def inside(
             left_open_back[j, i] = times(mode, found, from_j[1])
     whole = NOTHING
     for r in range(n):
-        whole = add(mode, *whole, times(mode, arc[r, 0], times(mode, left[0, r], right_back[n - 1, r])))
+        whole = add(mode, *whole, times(mode, first[r, 0], times(mode, left[0, r], right_back[n - 1, r])))
     return float(total(mode, *whole))
 
 
@@ -131,7 +142,7 @@ def inside(
 def outside(
     mode: int,
     n: int,
-    arc: Array,  # (n, n + 1) weights by child and head; out: their posteriors
+    arc: Array,  # (V, n, n + 1) weights by child and head; out: their posteriors
     ends: Array,  # (T, 2, 2, 2)
     kinds: Array,  # (n,)
     whole: float,  # the sum over all trees
@@ -140,6 +151,7 @@ def outside(
     decided: Array,  # (n, 2, 2, 2) out: expected decisions
 ) -> float:
     """Posteriors of arcs and decisions; gives the largest outside sum."""
+    first, later, apart = arc[0], arc[-1], int(len(arc) > 1)
     right, right_back, right_open, right_half = chart[0], chart[1], chart[2], chart[3]
     left, left_back, left_open_back, left_half_back = chart[4], chart[5], chart[6], chart[7]
     o_right, o_right_back, o_right_open, o_right_half = outer[0], outer[1], outer[2], outer[3]
@@ -148,10 +160,11 @@ def outside(
     decided[:n] = 0.0
     worst = zero(mode)
     for r in range(n):
-        around = times(mode, arc[r, 0], inverse(mode, whole))
+        around = times(mode, first[r, 0], inverse(mode, whole))
         o_left[0, r] = times(mode, around, right_back[n - 1, r])
         o_right_back[n - 1, r] = times(mode, around, left[0, r])
-        arc[r, 0] = as_real(mode, times(mode, o_left[0, r], left[0, r]))
+        later[r, 0] = 0.0
+        first[r, 0] = as_real(mode, times(mode, o_left[0, r], left[0, r]))
     for w in range(n - 1, 0, -1):
         for i in range(n - w):
             j = i + w
@@ -173,17 +186,40 @@ def outside(
                 o_left_half_back[j, k] = plus(mode, o_left_half_back[j, k], times(mode, mass, left[i, k]))
                 o_left[i, k] = plus(mode, o_left[i, k], times(mode, mass, left_half_back[j, k]))
             worst = max(worst, o_right_half[i, j], o_left_half_back[j, i])
-            mass = times(mode, o_right_half[i, j], arc[j, i + 1])
-            other = times(mode, o_left_half_back[j, i], arc[i, j + 1])
-            for k in range(i, j):
-                o_right_open[i, k] = plus(mode, o_right_open[i, k], times(mode, mass, left_back[j, k + 1]))
+            mass, other = (
+                times(mode, o_right_half[i, j], later[j, i + 1]),
+                times(mode, o_left_half_back[j, i], later[i, j + 1]),
+            )
+            right_later, left_later = 0.0, 0.0
+            for k in range(i + apart, j):
+                away = times(mode, mass, left_back[j, k + 1])
+                o_right_open[i, k] = plus(mode, o_right_open[i, k], away)
                 o_left_back[j, k + 1] = plus(mode, o_left_back[j, k + 1], times(mode, mass, right_open[i, k]))
+                if apart:
+                    right_later += as_real(mode, times(mode, away, right_open[i, k]))
+            for k in range(i, j - apart):
+                away = times(mode, other, right[i, k])
                 o_right[i, k] = plus(mode, o_right[i, k], times(mode, other, left_open_back[j, k + 1]))
-                o_left_open_back[j, k + 1] = plus(mode, o_left_open_back[j, k + 1], times(mode, other, right[i, k]))
-            arc[j, i + 1] = as_real(mode, times(mode, o_right_half[i, j], right_half[i, j]))
-            arc[i, j + 1] = as_real(mode, times(mode, o_left_half_back[j, i], left_half_back[j, i]))
+                o_left_open_back[j, k + 1] = plus(mode, o_left_open_back[j, k + 1], away)
+                if apart:
+                    left_later += as_real(mode, times(mode, away, left_open_back[j, k + 1]))
+            if apart:
+                mass = times(mode, o_right_half[i, j], first[j, i + 1])
+                alone = times(mode, mass, left_back[j, i + 1])
+                o_right_open[i, i] = plus(mode, o_right_open[i, i], alone)
+                o_left_back[j, i + 1] = plus(mode, o_left_back[j, i + 1], times(mode, mass, right_open[i, i]))
+                first[j, i + 1] = as_real(mode, times(mode, alone, right_open[i, i]))
+                mass = times(mode, o_left_half_back[j, i], first[i, j + 1])
+                alone = times(mode, mass, right[i, j - 1])
+                o_left_open_back[j, j] = plus(mode, o_left_open_back[j, j], alone)
+                o_right[i, j - 1] = plus(mode, o_right[i, j - 1], times(mode, mass, left_open_back[j, j]))
+                first[i, j + 1] = as_real(mode, times(mode, alone, left_open_back[j, j]))
+                later[j, i + 1], later[i, j + 1] = right_later, left_later
+            else:
+                first[j, i + 1] = as_real(mode, times(mode, o_right_half[i, j], right_half[i, j]))
+                first[i, j + 1] = as_real(mode, times(mode, o_left_half_back[j, i], left_half_back[j, i]))
     for i in range(n):
-        arc[i, i + 1] = 0.0
+        later[i, i + 1] = first[i, i + 1] = 0.0
         sealed, opened = plus(mode, o_right[i, i], o_right_back[i, i]), o_right_open[i, i]
         decided[i, 1, 0, 0] = as_real(mode, times(mode, sealed, right[i, i]))
         decided[i, 1, 0, 1] = as_real(mode, times(mode, opened, right_open[i, i]))
@@ -197,10 +233,10 @@ def _both(mode: int) -> Any:
     @compiled
     def run(
         root: Array,  # (K,) log-weights
-        attach: Array,  # (K, 2, K) log-weights; in real numbers, the better way to continue is included
+        attach: Array,  # (K, 2, V, K) log-weights; in real numbers, the better way to continue is included
         ends: Array,  # (T, 2, 2, 2) by type, direction, adjacency, decision: logs, or shares of the better adjacency
         stops: Array,  # (T,) log-weights of the better ways to stop, left and right together; in real numbers only
-        extra: Array,  # (cells,) log-weights of arcs, or empty
+        extra: Array,  # (cells, 1 or V) log-weights of arcs, or no cells
         tags: Array,  # (tokens,)
         types: Array,  # (tokens,) the row of ``ends`` and ``stops`` that each word has
         offsets: Array,  # (B + 1,) of the tokens
@@ -211,14 +247,14 @@ def _both(mode: int) -> Any:
         log_z: Array,  # (B,) out
         trouble: Array,  # (B,) out: do this one again in logs
         n_root: Array,  # (K,) added to
-        n_attach: Array,  # (K, 2, K) added to
+        n_attach: Array,  # (K, 2, V, K) added to
         n_stop: Array,  # (T, 2, 2, 2) added to
-        marginals: Array,  # (cells,) out, or empty
+        marginals: Array,  # (cells, V) out, or no cells
         decisions: Array,  # (tokens, 2, 2, 2) out, or empty: how often each word is expected to decide so
     ) -> None:
         """log Z of some sentences, and what is expected of them."""
-        N = longest_of(offsets, todo)
-        cells, room, decided = np.empty(N * (N + 1)), np.empty(N * (N + 1)), np.empty((N, 2, 2, 2))
+        N, V = longest_of(offsets, todo), attach.shape[2]
+        cells, room, decided = np.empty(V * N * (N + 1)), np.empty(V * N * (N + 1)), np.empty((N, 2, 2, 2))
         chart, outer = np.empty((8, N, N)), np.empty((8, N, N))
         for b in todo:
             at, cell, n = offsets[b], corners[b], offsets[b + 1] - offsets[b]
@@ -226,7 +262,8 @@ def _both(mode: int) -> Any:
             trouble[b] = False
             if n == 0:
                 continue
-            words, kinds, arc = tags[at : at + n], types[at : at + n], cells[: n * (n + 1)].reshape(n, n + 1)
+            words, kinds = tags[at : at + n], types[at : at + n]
+            arc = cells[: V * n * (n + 1)].reshape(V, n, n + 1)
             shift = fill_arcs(mode, root, attach, extra, words, cell, room, arc)
             whole = inside(mode, n, arc, ends, kinds, chart)
             if mode == REAL:
@@ -261,30 +298,32 @@ def count(
     at: int,  # first token
     cell: int,  # first cell
     scale: float,
-    arc: Array,  # (n, n + 1) posteriors
+    arc: Array,  # (V, n, n + 1) posteriors
     decided: Array,  # (n, 2, 2, 2) expected decisions
     n_root: Array,  # (K,) added to
-    n_attach: Array,  # (K, 2, K) added to
+    n_attach: Array,  # (K, 2, V, K) added to
     n_stop: Array,  # (T, 2, 2, 2) added to
-    marginals: Array,  # (cells,) out, or empty
+    marginals: Array,  # (cells, V) out, or no cells
     decisions: Array,  # (tokens, 2, 2, 2) out, or empty
 ) -> None:
     """Put what is expected of one sentence where it belongs."""
     n = len(words)
     for c in range(n):
         tag = words[c]
-        n_root[tag] += scale * arc[c, 0]
-        for h in range(n):
-            if h != c:
-                n_attach[words[h], int(h < c), tag] += scale * arc[c, h + 1]
+        n_root[tag] += scale * arc[0, c, 0]
+        for v in range(len(arc)):
+            for h in range(n):
+                if h != c:
+                    n_attach[words[h], int(h < c), v, tag] += scale * arc[v, c, h + 1]
         for side in range(2):
             for adjacency in range(2):
                 for decision in range(2):
                     n_stop[kinds[c], side, adjacency, decision] += scale * decided[c, side, adjacency, decision]
     if len(marginals) > 0:
-        for c in range(n):
-            for h in range(n + 1):
-                marginals[cell + c * (n + 1) + h] = min(arc[c, h], 1.0)
+        for v in range(len(arc)):
+            for c in range(n):
+                for h in range(n + 1):
+                    marginals[cell + c * (n + 1) + h, v] = min(arc[v, c, h], 1.0)
         decisions[at : at + n] = decided[:n]
 
 
@@ -294,9 +333,9 @@ scaled_pass, log_pass = _both(REAL), _both(LOG)
 @compiled
 def decode_pass(
     root: Array,  # (K,) log-weights
-    attach: Array,  # (K, 2, K)
+    attach: Array,  # (K, 2, V, K)
     stop: Array,  # (T, 2, 2, 2)
-    extra: Array,  # (cells,) or empty
+    extra: Array,  # (cells, 1 or V), or no cells
     tags: Array,  # (tokens,)
     types: Array,  # (tokens,) the row of ``stop`` that each word has
     offsets: Array,  # (B + 1,) of the tokens
@@ -308,8 +347,8 @@ def decode_pass(
 ) -> None:
     """The best tree of every sentence (``uniforms`` empty), or a draw in proportion to the weight of trees."""
     draw = len(uniforms) > 0
-    N = longest_of(offsets, np.arange(first, last))
-    cells, ways, chart = np.empty(N * (N + 1)), np.empty(N), np.empty((8, N, N))
+    N, V = longest_of(offsets, np.arange(first, last)), attach.shape[2]
+    cells, ways, chart = np.empty(V * N * (N + 1)), np.empty(N), np.empty((8, N, N))
     right, right_back, right_open, right_half = chart[0], chart[1], chart[2], chart[3]
     left, left_back, left_open_back, left_half_back = chart[4], chart[5], chart[6], chart[7]
     todo = np.empty((2 * N + 2, 3), np.int64)  # halves with children: side, first word, last word
@@ -318,14 +357,14 @@ def decode_pass(
         at, n = offsets[b], offsets[b + 1] - offsets[b]
         if n == 0:
             continue
-        words, kinds, arc = tags[at : at + n], types[at : at + n], cells[: n * (n + 1)].reshape(n, n + 1)
+        words, kinds, arc = tags[at : at + n], types[at : at + n], cells[: V * n * (n + 1)].reshape(V, n, n + 1)
         fill_arcs(LOG, root, attach, extra, words, corners[b], cells, arc)
         whole = inside(LOG, n, arc, stop, kinds, chart) if draw else inside(MAX, n, arc, stop, kinds, chart)
         if whole == -np.inf:
             heads[at : at + n] = -1
             continue
         for r in range(n):
-            ways[r] = arc[r, 0] + left[0, r] + right_back[n - 1, r]
+            ways[r] = arc[0, r, 0] + left[0, r] + right_back[n - 1, r]
         used = at
         if draw:
             chance[:] = uniforms[used]
@@ -346,12 +385,16 @@ def decode_pass(
                 )
             c = i + side + choose(LOG if draw else MAX, ways[i:j], chance[0])
             a, z = (i, c) if side == 1 else (c, j)
+            head = i if side == 1 else j
             for k in range(a, z):
                 ways[k] = (
                     right_open[i, k] + left_back[c, k + 1] if side == 1 else right[c, k] + left_open_back[j, k + 1]
                 )
+                if V > 1:
+                    alone = k == i if side == 1 else k + 1 == j
+                    ways[k] += arc[0 if alone else 1, c, head + 1]
             k = a + choose(LOG if draw else MAX, ways[a:z], chance[1])
-            heads[at + c] = i + 1 if side == 1 else j + 1
+            heads[at + c] = head + 1
             if side == 0:
                 size = _push(todo, size, 0, i, c)
             size = _push(todo, size, 1, a, k)

@@ -100,6 +100,7 @@ class HeadedTrees:
         counts = in_shards(run, self._data.cost, self._data.tokens, shapes)
         arcs = found.arcs * np.repeat(scale, data.lengths * (data.lengths + 1))
         names = ("root", "attach", "stop", "arcs")
+        counts[1] = counts[1][:, :, 0]
         return {name: torch.from_numpy(x) for name, x in zip(names, (*counts, arcs), strict=True)}
 
 
@@ -150,7 +151,7 @@ def headed_pass(data: Headed, want_posteriors: bool) -> HeadedSums:
     sizes = (len(words.tags), words.places[1][-1], len(data.spans.spans)) if want_posteriors else (0, 0, 0)
     found = np.empty(sizes[1]), np.empty((sizes[0], 2, 2, 2)), np.empty(sizes[2])
     best, ends, stops = scaled_ends(words.stop)
-    onward = words.attach if len(words.best) else words.attach + best[:, :, 1, None]
+    onward = words.attach if len(words.best) else words.attach + best[:, :, 1, None, None]
     extra = words.best if len(words.best) else words.arcs
     scaled = words.root, onward, ends, stops, extra, *data.spans.tables
     limit = LIMIT[np.dtype(np.float64)]
@@ -227,12 +228,12 @@ def _count_pass(
     first: int,  # which sentences
     last: int,
     n_root: Array,  # (K,) added to
-    n_attach: Array,  # (K, 2, K) added to
+    n_attach: Array,  # (K, 2, 1, K) added to
     n_stop: Array,  # (K, 2, 2, 2) added to
 ) -> None:
-    none, nothing = np.empty(0), np.empty((0, 2, 2, 2))
+    none, nothing = np.empty((0, 1)), np.empty((0, 2, 2, 2))
     for b in range(first, last):
         at, end = starts[b], starts[b + 1]
-        arc = arcs[corners[b] : corners[b + 1]].reshape(end - at, end - at + 1)
+        arc = arcs[corners[b] : corners[b + 1]].reshape(1, end - at, end - at + 1)
         words = tags[at:end]
         count(words, words, 0, 0, scale[b], arc, decisions[at:end], n_root, n_attach, n_stop, none, nothing)

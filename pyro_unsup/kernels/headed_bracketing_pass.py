@@ -123,7 +123,7 @@ def prepare(
             shift += stops[kinds[c]]
     else:
         spread(logs, n, ratio)
-    shift += fill_arcs(mode, root, attach, extra, words, corners[b], cells[0], arc)
+    shift += fill_arcs(mode, root, attach, extra, words, corners[b], cells[0], arc.reshape(1, n, n + 1))
     for c in range(n):
         stop[c] = ends[kinds[c]]
     if mirror:

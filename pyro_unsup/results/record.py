@@ -95,7 +95,7 @@ def restore(record: Mapping[str, Any], tensors: Mapping[str, Tensor], model: Cal
         rows=_rows(record["rows"]),
         seed=int(record["seed"]),
         config={key: _NOT_FINITE.get(x, x) if isinstance(x, str) else x for key, x in record["config"].items()},
-        **groups,
+        **groups,  # type: ignore[arg-type]
         features=features,
         estimators=estimators,
         posteriors={name: TablePosterior(said) for name, said in record["posteriors"].items()},

@@ -8,14 +8,14 @@ from .alignment_case import ALIGNMENT
 from .alignment_hmm_case import ALIGNMENT_HMM
 from .bracketing_case import BRACKETING
 from .chain_case import CHAIN
-from .dependency_case import DEPENDENCY
+from .dependency_case import DEPENDENCY, VALENCE
 from .headed_bracketing_case import HEADED_BRACKETING
 from .mixture_case import MIXTURE
 from .pcfg_case import GRAMMAR
 from .segmentation_case import SEGMENTATION
 from .semimarkov_case import SEMIMARKOV
 
-CASES = [CHAIN, DEPENDENCY, BRACKETING, HEADED_BRACKETING, SEGMENTATION, MIXTURE, GRAMMAR, SEMIMARKOV]
+CASES = [CHAIN, DEPENDENCY, VALENCE, BRACKETING, HEADED_BRACKETING, SEGMENTATION, MIXTURE, GRAMMAR, SEMIMARKOV]
 CASES += [ALIGNMENT, ALIGNMENT_HMM]
 
 on_every_structure = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import pyro
@@ -46,14 +46,22 @@ def all_trees(n: int) -> list[Heads]:
     return trees
 
 
-def uses(heads: Heads, tags: list[int]) -> list[tuple[str, tuple[int, ...]]]:
+def later(heads: Heads, child: int) -> bool:
+    """Whether a word has a sister that is nearer to its head, on the same side."""
+    head = heads[child - 1]
+    between = range(min(head, child) + 1, max(head, child))
+    return any(heads[word - 1] == head for word in between)
+
+
+def uses(heads: Heads, tags: list[int], valence: int = 1) -> list[tuple[str, tuple[int, ...]]]:
     """The weights that a tree uses, by table and cell."""
     found: list[tuple[str, tuple[int, ...]]] = []
     for child, head in enumerate(heads, 1):
         if head == 0:
             found.append(("root", (tags[child - 1],)))
         else:
-            found.append(("attach", (tags[head - 1], int(head < child), tags[child - 1])))
+            which = (int(later(heads, child)),) if valence > 1 else ()
+            found.append(("attach", (tags[head - 1], int(head < child), *which, tags[child - 1])))
     for word, tag in enumerate(tags, 1):
         for side in range(2):
             children = sum(head == word and (child > word) == side for child, head in enumerate(heads, 1))
@@ -71,7 +79,7 @@ def enumerate_trees(dist: Dependency, tags: list[int]) -> Enumerated:
     found = Enumerated([], [], [], [])
     for t, heads in enumerate(trees):
         score = 0.0
-        for name, cell in uses(heads, tags):
+        for name, cell in uses(heads, tags, dist.valence):
             place = 0
             for size, index in zip(shapes[name], cell, strict=True):
                 place = place * size + index
@@ -86,7 +94,7 @@ def enumerate_trees(dist: Dependency, tags: list[int]) -> Enumerated:
 
 
 @st.composite
-def dependency_instances(draw: Any, spreads: tuple[float, ...]) -> Instance:
+def dependency_instances(draw: Any, spreads: tuple[float, ...], valence: int = 1) -> Instance:
     K = draw(st.integers(1, 2))
     lengths = draw(st.lists(st.integers(1, 3), min_size=1, max_size=2) | st.sampled_from([[4], [2, 4], [1, 2, 3]]))
     spread = draw(st.sampled_from(spreads))
@@ -98,7 +106,8 @@ def dependency_instances(draw: Any, spreads: tuple[float, ...]) -> Instance:
         return (spread * torch.randn(shape, generator=g, dtype=torch.float64)).masked_fill(holes, -torch.inf)
 
     value = torch.randint(K, (sum(lengths),), generator=g)
-    dist = Dependency(table(K), table(K, 2, K), table(K, 2, 2, 2), torch.tensor(lengths))
+    attach = table(K, 2, K) if valence == 1 else table(K, 2, 2, K)
+    dist = Dependency(table(K), attach, table(K, 2, 2, 2), torch.tensor(lengths), valence)
     return instance_of(dist, value)
 
 
@@ -115,7 +124,8 @@ def instance_of(dist: Dependency, value: Tensor) -> Instance:
 def trace_enum(instance: Instance) -> float:
     """One enumerated variable a sentence that lists its trees; then tags given heads, and all decisions on one side."""
     w = instance.dist.weights
-    rows = torch.cat([w["root"].unsqueeze(0), w["attach"].flatten(0, 1)])  # what a child is drawn from
+    valence = getattr(instance.dist, "valence", 1)
+    rows = torch.cat([w["root"].unsqueeze(0), w["attach"].flatten(0, -2)])  # what a child is drawn from
 
     def model() -> None:
         for b, (item, piece) in enumerate(zip(instance.items, instance.pieces, strict=True)):
@@ -124,7 +134,10 @@ def trace_enum(instance: Instance) -> float:
             tree = pyro.sample(f"tree_{b}", Categorical(torch.zeros(len(heads))), infer={"enumerate": "parallel"})
             for c, tag in enumerate(tags):
                 head = heads[:, c]
-                row = torch.where(head > 0, 1 + 2 * tags[head - 1] + (head < c + 1).long(), 0)
+                row = 2 * tags[head - 1] + (head < c + 1).long()
+                if valence > 1:
+                    row = 2 * row + torch.tensor([later(tree, c + 1) for tree in item.structures]).long()
+                row = torch.where(head > 0, 1 + row, 0)
                 pyro.sample(f"tag_{b}_{c}", Categorical(rows[row[tree]]), obs=tag)
                 for side in range(2):
                     at = torch.arange(1, len(tags) + 1)
@@ -144,14 +157,14 @@ def variants(instance: Instance) -> Iterator[tuple[str, Structure, Tensor, list[
     tables, backwards = (w["root"], w["attach"], w["stop"]), order[::-1]
     yield (
         "shuffled",
-        Dependency(*tables, dist.lengths.flip(0)),
+        Dependency(*tables, dist.lengths.flip(0), dist.valence),
         torch.cat([value[instance.pieces[i]] for i in backwards]),
         backwards,
     )
     p = torch.arange(K).roll(1)
     renumbered = {"root": w["root"][p], "attach": w["attach"][p][..., p], "stop": w["stop"][p]}
     yield "renumbered", dist.with_weights(renumbered), (value + 1) % K, order
-    more = torch.nn.functional.pad(w["attach"], (0, 2, 0, 0, 0, 2))
+    more = torch.nn.functional.pad(w["attach"], (0, 2, *(0, 0) * dist.valence, 0, 2))
     wider = {"root": torch.cat([w["root"], torch.randn(2)]), "attach": more}
     wider["stop"] = torch.cat([w["stop"], torch.randn(2, 2, 2, 2)])
     yield "with unused tags", dist.with_weights(wider), value, order
@@ -165,10 +178,11 @@ def variants(instance: Instance) -> Iterator[tuple[str, Structure, Tensor, list[
     yield "every arc allowed", dist.with_potentials(arcs=none == 0), value, order
 
 
-def long(copies: int, table: Table, kind: int) -> Instance:
+def long(copies: int, table: Table, kind: int, valence: int = 1) -> Instance:
     """Of four lengths."""
     K, n = 3, 9 + kind
-    dist = Dependency(table(K), table(K, 2, K), table(K, 2, 2, 2), torch.full((copies,), n))
+    attach = table(K, 2, K) if valence == 1 else table(K, 2, 2, K)
+    dist = Dependency(table(K), attach, table(K, 2, 2, 2), torch.full((copies,), n), valence)
     return Instance(dist, (torch.arange(n) * 5 % 7 % K).repeat(copies), [], [])
 
 
@@ -179,4 +193,13 @@ DEPENDENCY = Case(
     trace_enum,
     variants,
     long,
+)
+
+VALENCE = Case(
+    "dependency with two valences",
+    dependency_instances((0.0, 1.0, 3.0, 10.0), valence=2),
+    dependency_instances((100.0, 300.0), valence=2),
+    trace_enum,
+    variants,
+    partial(long, valence=2),
 )

@@ -14,7 +14,7 @@ from .alignment_case import ALIGNMENT
 from .alignment_hmm_case import ALIGNMENT_HMM
 from .bracketing_case import BRACKETING
 from .chain_case import CHAIN
-from .dependency_case import DEPENDENCY
+from .dependency_case import DEPENDENCY, VALENCE
 from .headed_bracketing_case import HEADED_BRACKETING
 from .mixture_case import MIXTURE
 from .pcfg_case import GRAMMAR
@@ -38,6 +38,10 @@ class TestChain(StructureContract):
 
 class TestDependency(StructureContract):
     case = DEPENDENCY
+
+
+class TestDependencyWithTwoValences(StructureContract):
+    case = VALENCE
 
 
 class TestBracketing(StructureContract):
