@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from .tables import table
     from .workflow import prior_predictive, recover, to_arviz
     from .workflow.checks import predictive_check
+    from .workflow.consensus import consensus
     from .workflow.evidence import evidence
     from .workflow.importance import importance
     from .workflow.k_fold import k_fold
@@ -120,6 +121,7 @@ __all__ = [
     "UnsupError",
     "compare_sizes",
     "components",
+    "consensus",
     "constrain",
     "data",
     "distributions",
@@ -195,8 +197,8 @@ _NAMES = {
     "results": "Fit Report Samples",
     "results.loading": "load",
     "tables": "table",
-    "workflow": "evidence importance k_fold leave_future_out predictive_check prior_predictive recover relabel sbc "
-    "to_arviz",
+    "workflow": "consensus evidence importance k_fold leave_future_out predictive_check prior_predictive recover "
+    "relabel sbc to_arviz",
 }
 _ROOM_OF = {name: room for room, names in _NAMES.items() for name in names.split()}
 

@@ -8,13 +8,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from ..errors import UnsupError
 from ..estimate import AddLambda, DirichletVB, EmpiricalDirichlet, LogisticNormal, LogLinear, Normalise
 from ..handlers import harden, prefer
 from ..infer import EM, Anneal, Gradient, MixtureEM, StepwiseEM
-from ..infer.init import from_weights, noise
+from ..infer.init import around, noise
 from ..infer.schedules import Loosen, fixed, geometric
 from ..infer.stepwise import check_power
 from ..tasks.option import Given, spelt
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
     from ..infer import Initial
     from ..infer.engine import Engine
     from ..infer.estimation import Estimate
-    from ..tables import Declaration
 
 FITTED = "fitted"
 #: Of preferences.
@@ -78,7 +75,7 @@ def weighing(given: Given) -> list[str]:
 def engine_of(task: Task, model: Any, plan: Plan, given: Given) -> Engine:
     """The engine that the options ask for."""
     scale = next((x for x in (given.noise, plan.noise, task.recipe.noise) if x is not None), None)
-    start = plan.start if scale is None or (plan.start is not None and not scale) else _noisy(plan.start, scale)
+    start = plan.start if scale is None or (plan.start is not None and not scale) else _near(plan.start, scale)
     if given.restarts > 1 and plan.start is not None and not scale and not given.stepwise:
         raise UnsupError(f"--restarts {given.restarts} would all start at the same place; give --noise 0.1 to set "
                          "them apart, or leave it out")  # fmt: skip
@@ -141,15 +138,9 @@ def _polytope(given: Given) -> Loosen:
         ) from None
 
 
-def _noisy(start: Initial | None, scale: float) -> Initial:
+def _near(start: Initial | None, scale: float) -> Initial:
     """A start with noise on it; without one, noise alone."""
-    if start is None:
-        return noise(scale)
-
-    def shaken(declarations: Mapping[str, Declaration], generator: torch.Generator) -> dict[str, torch.Tensor]:
-        return from_weights(start(declarations, generator), scale)(declarations, generator)
-
-    return shaken
+    return noise(scale) if start is None else around(start, scale)
 
 
 def _one_of(own: list[str], others: list[str], what: str) -> None:

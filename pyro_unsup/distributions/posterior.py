@@ -97,13 +97,16 @@ class Posterior:
         """The structure of highest posterior probability (Viterbi)."""
         return self.prior.shaped(self._decode(False, None), -1)
 
-    def mbr(self) -> Tensor:  # (*draws, rows, ...)
+    def mbr(self, marginals: Tensor | None = None) -> Tensor:  # (*draws, rows, ...)
         """The structure with the highest expected number of right parts (minimum Bayes risk).
 
         Only parts of some possible structure are used, so that what is forbidden stays so.
+
+        :param marginals: probabilities of the parts, such as the mean of several posteriors'; by default its own.
         """
         dist, kernel = self.prior, self._kernel
-        gain = self._marginals.masked_fill(self._marginals == 0, -torch.inf)
+        marginals = self._marginals if marginals is None else marginals.reshape(self._marginals.shape)
+        gain = marginals.masked_fill(marginals == 0, -torch.inf)
         found = dist.best_parts(gain)
         if found is None and by_potentials(dist, kernel, "pick"):
             with plain_torch():

@@ -87,6 +87,25 @@ def noise(scale: float = 1.0) -> Initial:
     return start
 
 
+def around(start: Initial, scale: float) -> Initial:
+    """A start with noise on it, so that several runs may begin near one place.
+
+    :param start: where the runs begin.
+    :param scale: the standard deviation of the noise on log-weights, before rows are normalised again.
+
+    >>> import torch, pyro_unsup as pu
+    >>> start = pu.init.around(pu.init.uniform(), 0.3)
+    >>> fits = [pu.EM(pu.models.Tagger(2, 2), init=start).run([[0, 1]], iterations=0, seed=s) for s in (0, 0, 1)]
+    >>> [torch.equal(fits[0].weights["emission"], fit.weights["emission"]) for fit in fits]
+    [True, True, False]
+    """
+
+    def shaken(declarations: Mapping[str, Declaration], generator: torch.Generator) -> dict[str, Tensor]:
+        return from_weights(start(declarations, generator), scale)(declarations, generator)
+
+    return shaken
+
+
 def perturbed(declaration: Declaration, w: Tensor, jitter: float, generator: torch.Generator) -> Tensor:
     """Log-weights with noise on top. Rows keep their sums: less than one, if they are those of variational Bayes."""
     w, layout = w.double(), declaration.layout

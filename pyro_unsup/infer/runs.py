@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -196,8 +197,10 @@ def best_of(engine: Engine, run: Run, data: Data, seed: int, restarts: int, proc
     )
     shown = run.progress and not rank_and_size()[0]
     fits: list[Fit] = list(tqdm(found, total=restarts, unit="restart", delay=SHOW_AFTER_SECONDS, disable=not shown))
-    best = max(fits, key=lambda fit: fit.objective)
-    best.model = engine.model
+    for fit in fits:
+        fit.model = engine.model
+    best = copy(max(fits, key=lambda fit: fit.objective))
+    best.runs = tuple(fits)
     best.report.restarts = [fit.objective for fit in fits]
     best.config["restarts"] = restarts
     return best

@@ -30,7 +30,8 @@ class Sentences:
     :param attach: (K, 2, V, K) axes (head, direction, valence, child).
     :param stop: (T, 2, 2, 2) axes (head, direction, adjacency, decision).
     :param arcs: (cells, 1 or V) more for each arc, or no cells.
-    :param best: (cells, 1 or V) the same and the better way to continue of its head, if ``attach`` is without it; or empty.
+    :param best: (cells, 1 or V) the same and the better way to continue of its head, if ``attach`` is without it; or no
+        cells.
     :param tags: (tokens,) among the K.
     :param types: (tokens,) among the T.
     :param lengths: (B,).

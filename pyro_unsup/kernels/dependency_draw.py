@@ -52,9 +52,7 @@ def _charts(attach: Array, stop: Array, longest: int) -> tuple[Array, Array, Arr
             # The words between head and child: v below the head on this side, the others below the child on its other.
             # Where none are below the head, the child is its first.
             first, later = attach[:, side, 0], attach[:, side, -1]
-            ways = [
-                opened[side, v][:, None] + sealed[1 - side, w - 1 - v] + (later if v else first) for v in range(w)
-            ]
+            ways = [opened[side, v][:, None] + sealed[1 - side, w - 1 - v] + (later if v else first) for v in range(w)]
             half[side, w] = np.logaddexp.reduce(ways, 0)
             ways = [np.logaddexp.reduce(half[side, v] + sealed[side, w - v], 1) for v in range(1, w + 1)]
             whole = np.logaddexp.reduce(ways, 0)

@@ -1,8 +1,8 @@
 """Inside-outside over the dependency trees of a sentence, and decoding: one recursion, compiled for several semirings.
 
-The recursion is that of :class:`pyro_unsup.distributions.Dependency`. An arc has two weights: one where its child is
-the first of its head on that side, the nearest, and one where it is a later one. Charts that inner loops run through by the last
-word of a half are kept the other way round, as [last, first] (``_back``), so that all loops run along rows.
+The recursion is that of :class:`pyro_unsup.distributions.Dependency`. An arc may have two weights: one where its child
+is the first of its head on that side, the nearest, and one where it is a later one. Charts that inner loops run through
+by the last word of a half are kept the other way round, as [last, first] (``_back``), so that all loops run along rows.
 
 ``scaled_pass`` works in real numbers that are scaled. Every word has one arc above it and stops twice, whatever the
 tree. So one factor a word and one a stop, chosen for each sentence, keep all numbers small: the best arc above a word

@@ -65,6 +65,8 @@ class Model:
     replayable = True
     #: Tables may have one more axis in front: a set of weights for every example.
     own_weights = True
+    #: States are but numbers: to exchange two of them changes nothing.
+    interchangeable = False
 
     _tables: dict[str, Declaration]
     _last: tuple[Any, Any] | None = None

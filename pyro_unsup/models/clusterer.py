@@ -55,6 +55,7 @@ class Clusterer(Model):
     """
 
     task = "clusterer"
+    interchangeable = True
 
     def __init__(self, clusters: int, vocab: int | Sized, prior: float | Mapping[str, float] = 1.0) -> None:
         if type(clusters) is not int or clusters < 1:

@@ -26,6 +26,7 @@ _AXES = {
     "attach": ("head", "direction", "child"),
     "stop": ("head", "direction", "adjacency", "decision"),
 }
+_BY_VALENCE = ("head", "direction", "adjacency", "child")
 _LABELS = {"direction": ("left", "right"), "adjacency": ("adjacent", "beyond"), "decision": ("stop", "continue")}
 
 
@@ -38,11 +39,14 @@ class DMV(Model):
 
     Tables: ``root`` (K,), ``attach`` (K, 2, K) with the axes ``head``, ``direction`` (left, right) and ``child``, and
     ``stop`` (K, 2, 2, 2) with the axes ``head``, ``direction``, ``adjacency`` (adjacent: no child yet; beyond) and
-    ``decision`` (stop, continue). Trees are projective and have one root.
+    ``decision`` (stop, continue). Trees are projective and have one root. With ``valence=2`` the first child of a head
+    on a side is drawn from a row of its own (Headden et al. 2009): ``attach`` is (K, 2, 2, K), with the axes ``head``,
+    ``direction``, ``adjacency`` and ``child``.
 
     :param tags: how many tags, or the tags themselves. Sentences are sequences of them, the words of a corpus after
         ``tags_as_words()``.
     :param prior: Dirichlet concentration, one for all tables or by name.
+    :param valence: 2 if the first child has a row of its own, 1 if not.
 
         >>> import pyro_unsup as pu
         >>> corpus = pu.data.short_tag_sequences(pu.data.toy.sentences(300, seed=1), max_length=8, drop=["PUNCT"])
@@ -52,23 +56,27 @@ class DMV(Model):
         (['PROPN', 'AUX', 'VERB', 'DET', 'NOUN'], [2, 3, 0, 3, 4])
 
     **References:** [1] D. Klein and C. D. Manning (2004) "Corpus-based induction of syntactic structure: models of
-    dependency and constituency".
+    dependency and constituency"; [2] W. P. Headden III, M. Johnson and D. McClosky (2009) "Improving unsupervised
+    dependency parsing with richer contexts and smoothing".
     """
 
     task = "dmv"
 
-    def __init__(self, tags: int | Sized, prior: float | Mapping[str, float] = 1.0) -> None:
-        self.tags = tags
+    def __init__(self, tags: int | Sized, prior: float | Mapping[str, float] = 1.0, valence: int = 1) -> None:
+        if valence not in (1, 2):
+            raise StructureError(f"valence should be 1 or 2, actual {valence!r:.40}")
+        self.tags, self.valence = tags, valence
         self.symbols = size_of(tags)
         labels: dict[str, int | Sized] = {"head": tags, "child": tags, **_LABELS}
-        axes = {name: {axis: labels[axis] for axis in names} for name, names in _AXES.items()}
+        names = {**_AXES, "attach": _BY_VALENCE} if valence > 1 else _AXES
+        axes = {name: {axis: labels[axis] for axis in each} for name, each in names.items()}
         # A tag that is always last never has children to its right, and the like.
         self._tables = dense_tables("a DMV", axes, prior, keep=["attach", "stop"])
 
     @classmethod
-    def of(cls, sentences: Any, prior: float | Mapping[str, float] = 1.0) -> DMV:
+    def of(cls, sentences: Any, prior: float | Mapping[str, float] = 1.0, valence: int = 1) -> DMV:
         """A model of the symbols of this corpus."""
-        return cls(vocab_of(sentences), prior)
+        return cls(vocab_of(sentences), prior, valence)
 
     @property
     def vocab(self) -> int | Sized:
@@ -84,7 +92,7 @@ class DMV(Model):
             tags, lengths = as_parsed(sentences, lengths, self.tags)
         root, attach, stop = (declare(table) for table in self._tables.values())
         with pyro.plate("sentences", len(lengths)):
-            drawn: Tensor = pyro.sample("tags", Dependency(root, attach, stop, lengths), obs=tags)
+            drawn: Tensor = pyro.sample("tags", Dependency(root, attach, stop, lengths, self.valence), obs=tags)
         return drawn
 
     def index(self, sentences: Any, lengths: Any = None) -> Any:
@@ -121,22 +129,24 @@ class DMV(Model):
         def start(declarations: Mapping[str, Declaration], generator: torch.Generator) -> dict[str, Tensor]:
             tags, sizes = as_parsed(sentences, lengths, self.tags)
             counts = READINGS[reading](tags.long(), sizes, self.symbols, **constants)
+            if self.valence > 1:  # first and later children begin alike
+                counts["attach"] = counts["attach"].unsqueeze(2).expand(-1, -1, 2, -1)
             return {name: _shares(table.layout, counts[name]) for name, table in self._tables.items()}
 
         return start
 
     def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """What it takes to build this model again: plain values, and tensors."""
-        return {"tags": plain_names(self.tags), "prior": self._priors()}, {}
+        return {"tags": plain_names(self.tags), "prior": self._priors(), "valence": self.valence}, {}
 
     @classmethod
     def from_settings(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> DMV:
         """Build a model from its :meth:`settings`."""
-        check_settings(plain, "tags", "prior")
-        return cls(plain["tags"], plain["prior"])
+        check_settings(plain, "tags", "prior", "valence")
+        return cls(plain["tags"], plain["prior"], plain["valence"])
 
     def __repr__(self) -> str:
-        return f"DMV(tags={self.symbols})"
+        return f"DMV(tags={self.symbols}{'' if self.valence == 1 else f', valence={self.valence}'})"
 
 
 def _shares(layout: Layout, counts: Tensor) -> Tensor:

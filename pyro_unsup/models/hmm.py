@@ -77,6 +77,7 @@ class HMM:
 
     #: The registered task: what its fits read, write and show.
     task = "hmm"
+    interchangeable = True
     #: Series are short and their figures are compared to many digits, so that training ends late.
     tolerance, iterations = 1e-9, 1000
     #: A run depends on the data and on settings that never change (:mod:`pyro_unsup.infer.replay`).

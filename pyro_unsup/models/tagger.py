@@ -126,6 +126,11 @@ class Tagger(Model):
 
         return TagState
 
+    @property
+    def interchangeable(self) -> bool:  # type: ignore[override]
+        """Without a dictionary, states are but numbers."""
+        return self._tables["emission"].layout.support is None
+
     def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """What it takes to build this model again: plain values, and tensors."""
         plain = {

@@ -50,6 +50,7 @@ class Fit:
     :param estimators: by table, how counts became weights. A fit from a folder has those that could be described.
     :param posteriors: by table, what its weights stand for; a table that is not named here is a point estimate.
     :param preferences: what the model preferred in training, of a fit that is :meth:`unhandled`. Decoding heeds it.
+    :param runs: of restarts, all of them, in the order of their seeds. They are not saved.
 
     >>> import tempfile, pyro_unsup as pu
     >>> corpus = pu.data.toy.sentences(50, seed=1)
@@ -81,6 +82,7 @@ class Fit:
     estimators: dict[str, Estimator | Parametric] = field(default_factory=dict)
     posteriors: dict[str, TablePosterior] = field(default_factory=dict)
     preferences: tuple[PreferMessenger, ...] = ()
+    runs: tuple[Fit, ...] = ()
 
     @property
     def objective(self) -> float:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
 import pyro_unsup as pu
 
@@ -217,6 +219,22 @@ class AlignerTask(Task):
 
     def write(self, fit: Fit, data: Bitext, decoded: Any, given: Given) -> None:
         pu.data.write_links(decoded.links, given.out, "wa" if given.output_format == "naacl" else "pharaoh")
+
+    def consensus(self, fit: Fit, data: Any, decoded: Any) -> Any:
+        """Links whose probability, the mean of all runs and of both directions, is at least one half."""
+        forward, backward = (
+            torch.stack([getattr(one, way) for one in decoded]).mean(0) for way in ("forward", "backward")
+        )
+        lengths = data.source.lengths, data.target.lengths
+        chosen = pu.evaluate.above_threshold(forward, backward, 0.5)
+        links = pu.data.Links(len(data), pu.evaluate.link_rows(chosen, *lengths))
+        together = replace(decoded[0], links=links, forward=forward, backward=backward)
+        return torch.stack([forward, backward], -1), [one.structure for one in decoded], together
+
+    def in_common(self, one: Any, other: Any) -> float:
+        """Links that both have, as a share of those that one of them has."""
+        mine, theirs = ({*map(tuple, x.tolist())} for x in (one, other))
+        return len(mine & theirs) / len(mine | theirs) if mine | theirs else 1.0
 
     def scores(self, fit: Fit, gold: Bitext, decoded: Any) -> dict[str, float]:
         """``aer``, ``precision``, ``recall`` (fractions of 1), and ``loglik_per_token``.

@@ -26,7 +26,7 @@ from .grammar import (
     Unparsed,
     templates_of,
 )
-from .option import ALGORITHM, TEXT, TRAINING, Given, choice, flag
+from .option import ALGORITHM, TEXT, TRAINING, Given, choice, flag, number
 from .shown import Shown, Table, likeliest, listed
 from .texts import format_option, how_option, top_option
 from .values import Baseline, Command, Plan, Score
@@ -116,6 +116,15 @@ class DMVTask(HeadsTask):
                     panel=ALGORITHM,
                 ),
                 *TEXT_OPTIONS,
+                number(
+                    "valence",
+                    "2: the first child of a head on a side has probabilities of its own. Try it with heads as in the "
+                    "Penn Treebank.",
+                    1,
+                    high=2,
+                    identity=True,
+                    panel=TRAINING,
+                ),
                 flag("keep_punctuation", "Keep all tags, those of punctuation too.", panel=TEXT),
                 CLASSES,
                 PREFER_ROOT,
@@ -145,7 +154,7 @@ class DMVTask(HeadsTask):
             raise UnsupError("--keep-punctuation and --drop contradict each other; give one of them")
 
     def build(self, data: Corpus, given: Given) -> DMV:
-        return pu.models.DMV.of(data)
+        return pu.models.DMV.of(data, valence=given.valence)
 
     def plan(self, model: DMV, data: Corpus, given: Given) -> Plan:
         start: Any = pu.init.uniform() if given.start == "uniform" else None
@@ -157,7 +166,7 @@ class DMVTask(HeadsTask):
             start,
             noise,
             pu.AddLambda(PREFERRING) if preferring and given.smooth is None else None,
-            templates=partial(templates_of, data, given.classes),
+            templates=partial(templates_of, data, given.classes, given.valence),
             toward=given.toward,
         )
 
@@ -185,6 +194,8 @@ class DMVTask(HeadsTask):
     def show(self, fit: Fit, top: int = 5) -> Shown:
         model: Any = fit.model
         names, attach = list(model.vocab), fit.weights["attach"]
+        if model.valence > 1:  # what a child is likely to be, be it the first or a later one
+            attach = attach.exp().mean(2).log()
         roots = likeliest(fit.weights["root"], names, top)
         below = {
             name: {side: likeliest(attach[k, d], names, top) for d, side in enumerate(("left", "right"))}

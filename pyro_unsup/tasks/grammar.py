@@ -217,7 +217,7 @@ def check_classes(given: Given) -> None:
         )
 
 
-def templates_of(text: Corpus, given: str | None) -> list[Template]:
+def templates_of(text: Corpus, given: str | None, valence: int = 1) -> list[Template]:
     """Features of dependencies, by the nouns and verbs of the tag set that a text most likely has."""
     counts: dict[str, int] = dict(
         zip(text.vocab, np.bincount(text.words, minlength=len(text.vocab)).tolist(), strict=True)
@@ -237,7 +237,7 @@ def templates_of(text: Corpus, given: str | None) -> list[Template]:
                          "tags are, by --classes NOUN,NOUN:VERB,VERB")  # fmt: skip
     say(f"features: nouns are {', '.join(tag for tag in counts if tag in sets[name][0])}; verbs are "
         f"{', '.join(tag for tag in counts if tag in sets[name][1])}")  # fmt: skip
-    return pu.templates.dependency(sets[name])
+    return pu.templates.dependency(sets[name], valence=valence)
 
 
 def likeliest_spans(model: Any, weights: Any, n: int) -> dict[str, Likely]:

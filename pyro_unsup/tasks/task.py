@@ -12,6 +12,7 @@ import pyro_unsup as pu
 
 from ..errors import InputError, UnsupError
 from . import frames
+from .agreement import mean_posterior
 from .option import ALGORITHM, BELIEFS, Given, Option
 from .shared_options import options_of
 from .shown import Shown, of_fit, of_samples
@@ -19,6 +20,8 @@ from .summaries import Statistic
 from .values import Baseline, Command, Plan, Recipe, Score, Stream
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from ..results import Fit
 
 
@@ -175,6 +178,18 @@ class Task:
             return found
         alone = function(replace(fit, preferences=()), data, **options)
         return replace(found, log_likelihood=alone.log_likelihood)
+
+    def consensus(self, fit: Fit, data: Any, decoded: Sequence[Any]) -> tuple[Tensor, list[Tensor], Any]:
+        """The mean of the posterior probabilities of several runs, the structure of each, and all together.
+
+        :param fit: of the first run.
+        :param decoded: of each run, the best first.
+        """
+        return mean_posterior(fit.model, decoded)
+
+    def in_common(self, one: Tensor, other: Tensor) -> float:
+        """The share of their structure that two runs have in common."""
+        return float((one == other).double().mean()) if len(one) else 1.0
 
     def decoding(self, given: Given) -> dict[str, Any]:
         """The options of :meth:`decode` among those of a command."""

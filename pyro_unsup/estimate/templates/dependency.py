@@ -20,7 +20,10 @@ TAG_CLASSES: dict[str, tuple[frozenset[str], frozenset[str]]] = {
 
 
 def dependency(
-    classes: str | tuple[Collection[Any], Collection[Any]] = "penn", back_off: bool = True, only_true: bool = False
+    classes: str | tuple[Collection[Any], Collection[Any]] = "penn",
+    back_off: bool = True,
+    only_true: bool = False,
+    valence: int = 1,
 ) -> list[Template]:
     """That tags are alike: nouns, verbs, and both together, as heads and as children.
 
@@ -33,6 +36,7 @@ def dependency(
     :param classes: the tag set, a name in ``TAG_CLASSES``, or (nouns, verbs).
     :param back_off: whether to back off.
     :param only_true: a feature fires where a tag is of a class, and none where it is not.
+    :param valence: of the model. With 2, features of ``attach`` know the adjacency too, and back off over it.
 
     >>> import pyro_unsup as pu
     >>> [template.name for template in pu.templates.dependency(back_off=False) if template.table == "stop"]
@@ -57,9 +61,12 @@ def dependency(
         kinds.append((f"{name} both", {"head": among, "child": among}))
         stops.append((f"stop {name}", among))
         roots.append((f"root {name}", among))
-    for without in ((), ("direction",)) if back_off else ((),):
+    by_valence: dict[str, Function] = {"adjacency": same} if valence > 1 else {}
+    fewer: list[tuple[str, ...]] = [("direction",)]
+    fewer += [("adjacency",), ("direction", "adjacency")] if valence > 1 else []
+    for less in [(), *fewer] if back_off else [()]:
         for name, functions in kinds:
-            add("attach", name, without, direction=same, **functions)
+            add("attach", name, less, direction=same, **by_valence, **functions)
     for without in ((), ("direction",), ("adjacency",)) if back_off else ((),):
         for name, head in stops:
             add("stop", name, without, head=head, direction=same, adjacency=same, decision=same)

@@ -44,7 +44,7 @@ def decode(fit: Fit, text: Corpus | Sentences, how: str = "mbr") -> Decoded:
         words, lengths = torch.from_numpy(numbers), torch.from_numpy(text.lengths)
         if numbers.max(initial=0) == model.symbols:
             names = model.symbols + 1 if isinstance(model.tags, int) else [*model.tags, NEW]  # type: ignore[misc]
-            model, weights = DMV(names), with_unknown(weights)
+            model, weights = DMV(names, valence=model.valence), with_unknown(weights)
     site = traced(fit, model, weights, words, lengths).nodes["tags"]
     return Decoded(**find(site["fn"], site["value"], how), unseen=unseen, lengths=lengths)
 

@@ -1,0 +1,43 @@
+"""What the posteriors of several runs say together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def mean_posterior(model: Any, decoded: Sequence[Any]) -> tuple[Tensor, list[Tensor], Any]:
+    """The mean of the posterior probabilities of several runs, the structure of each, and all together.
+
+    :param decoded: of each run, the best first. Where states are but numbers, those of the others are numbered anew.
+    """
+    first, structures = decoded[0], [decoded[0].structure]
+    marginals = first.posterior.marginals
+    each = [marginals]
+    for one in decoded[1:]:
+        own, structure = one.posterior.marginals, one.structure
+        if model.interchangeable:
+            order = matched(marginals.reshape(-1, marginals.shape[-1]), own.reshape(-1, own.shape[-1]))
+            own, structure = own[..., order], order.argsort()[structure.long()]
+        each.append(own)
+        structures.append(structure)
+    mean = torch.stack([one.double() for one in each]).mean(0)
+    return mean, structures, replace(first, structure=first.posterior.mbr(mean))
+
+
+def matched(reference: Tensor, other: Tensor) -> Tensor:  # (rows, K) each -> (K,)
+    """By state of a reference, the state of another posterior that goes with it: those that share the most mass.
+
+    >>> import torch
+    >>> from pyro_unsup.tasks.agreement import matched
+    >>> matched(torch.eye(3), torch.eye(3)[[2, 0, 1]])
+    tensor([2, 0, 1])
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    _, columns = linear_sum_assignment((reference.double().T @ other.double()).numpy(), maximize=True)
+    return torch.from_numpy(columns)

@@ -1,0 +1,91 @@
+"""What several runs agree on: the best structure under the mean of their posteriors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from ..errors import UnsupError
+from ..results import Fit
+from ..results.evaluation import task_of
+
+
+@dataclass(frozen=True)
+class Consensus:
+    """What several runs agree on.
+
+    :param fits: the runs, that with the best objective first.
+    :param decoded: as :meth:`.Fit.decode` gives it, of all runs together: ``decoded.structure`` has the most expected
+        right parts under the mean of the runs' posteriors. Its posterior and log-likelihood are those of the first run.
+    :param marginals: the mean of the runs' posterior probabilities of every part.
+    :param between: (runs, runs) the share of the structure that two runs have in common.
+    """
+
+    fits: tuple[Fit, ...]
+    decoded: Any
+    marginals: Tensor
+    between: np.ndarray[Any, Any]
+
+    @property
+    def structure(self) -> Tensor:
+        """Of all runs together."""
+        found: Tensor = self.decoded.structure
+        return found
+
+    @property
+    def agreement(self) -> float:
+        """The share of the structure that two runs have in common, on average: a sign of trust that needs no labels."""
+        pairs = [self.between[i, j] for i, j in combinations(range(len(self.fits)), 2)]
+        return float(np.mean(pairs)) if pairs else 1.0
+
+    @property
+    def central(self) -> Fit:
+        """The run that agrees most with the others."""
+        return self.fits[int(self.between.sum(1).argmax())]
+
+    def evaluate(self, gold: Any) -> dict[str, float]:
+        """Scores against gold structure, as :meth:`.Fit.evaluate` gives them."""
+        fit = self.fits[0].unhandled()
+        found: dict[str, float] = task_of(fit.model).scores(fit, gold, self.decoded)
+        return found
+
+    def __repr__(self) -> str:
+        return f"Consensus of {len(self.fits)} runs: two of them have {100 * self.agreement:.1f} % in common"
+
+
+def consensus(fits: Fit | Sequence[Fit], data: Any, **options: Any) -> Consensus:
+    """The structure that several runs agree on: minimum Bayes risk under the mean of their posteriors.
+
+    States that are but numbers (those of a tagger without a dictionary, or clusters) are matched first: each run's
+    states are numbered as those of the best run that they share the most words with.
+
+    :param fits: several runs of one model; or the fit of a run with restarts, which has them all (``fit.runs``).
+    :param data: what is to be decoded, by any vocabulary.
+    :param options: for decoding.
+
+    >>> import pyro_unsup as pu
+    >>> corpus = pu.data.short_tag_sequences(pu.data.toy.sentences(60, seed=1), max_length=8, drop=["PUNCT"])
+    >>> model = pu.models.DMV.of(corpus)
+    >>> start = pu.init.around(model.harmonic_start(corpus), 0.3)
+    >>> fit = pu.EM(model, pu.AddLambda(0.1), init=start).run(corpus, iterations=10, restarts=3, processes=1)
+    >>> found = pu.consensus(fit, corpus)
+    >>> len(found.structure) == corpus.tokens, 0 < found.agreement <= 1
+    (True, True)
+    """
+    runs = list(fits.runs or [fits]) if isinstance(fits, Fit) else list(fits)
+    if not runs or not all(isinstance(one, Fit) for one in runs):
+        raise UnsupError(f"consensus takes fits of one model, or one with restarts, actual {fits!r:.80}")
+    if len({type(one.unhandled().model) for one in runs}) > 1:
+        names = sorted({type(one.unhandled().model).__name__ for one in runs})
+        raise UnsupError(f"consensus takes fits of one model, actual those of {' and '.join(names)}")
+    runs.sort(key=lambda one: -one.objective)
+    task = task_of(runs[0].unhandled().model)
+    decoded = [one.decode(data, **options) for one in runs]
+    marginals, structures, together = task.consensus(runs[0].unhandled(), data, decoded)
+    between = np.array([[task.in_common(a, b) for b in structures] for a in structures])
+    return Consensus(tuple(runs), together, marginals, between)
