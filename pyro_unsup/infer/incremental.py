@@ -100,8 +100,7 @@ class IncrementalEM(Online):
 
     def memory(self, *args: Any, **kwargs: Any) -> int:
         """About how many bytes the counts of all mini-batches of these data will take."""
-        state: IncrementalState = self.init(*args, **kwargs)
-        return self._memory(state)
+        return self._memory(self.start((args, kwargs), seed=0))
 
     def e_step(self, state: IncrementalState) -> tuple[Info, None]:
         """The bound of the current weights. At the start it is the log-likelihood."""
@@ -137,7 +136,7 @@ class IncrementalEM(Online):
             state.by_batch.put(batch, rest, fresh, state.tables)
             change = {name: (at, new - old[name][1] if old else new) for name, (at, new) in fresh.items()}
             state.statistics.shift(change)
-            if state.unconstrained and state.kept.by_formula:
+            if state.kept is not None and state.kept.by_formula:
                 self._learn_parameters(state, found)
         return found.log_marginal
 
@@ -153,7 +152,7 @@ class IncrementalEM(Online):
 
         Parameters that are not tables are learned from all that is kept, too.
         """
-        if state.unconstrained:
+        if state.kept is not None:
             state.kept.drop_start()
             self._learn_parameters(state, self._under_parameters(state))
         with plain_torch():
@@ -219,12 +218,14 @@ class IncrementalEM(Online):
         if not state.unconstrained:
             return 0.0
         self._begin_to_keep(state)
+        assert state.kept is not None
         marginal = state.problem.marginal
         prior = log_prior_of_points(marginal)  # it counts once, not with every mini-batch
         return prior + state.kept.put(batch, found, marginal, *self._source(state)(batch))
 
     def _learn_parameters(self, state: IncrementalState, found: Expectation) -> None:
         """The M step of all parameters. In place."""
+        assert state.kept is not None
         marginal, source = state.problem.marginal, self._source(state)
         with at_iteration(state.iteration, has_parameters=True):
             state.unconstrained = state.kept.new_values(
@@ -233,7 +234,7 @@ class IncrementalEM(Online):
 
     def _expected_of_parameters(self, state: IncrementalState) -> float:
         """What parameters add to the bound, the log prior of latent variables included."""
-        if not state.unconstrained or not state.kept:
+        if state.kept is None:
             return 0.0
         marginal, found = state.problem.marginal, self._under_parameters(state)
         prior = log_prior_of_points(marginal)
@@ -261,7 +262,7 @@ class IncrementalEM(Online):
         found = [declared(self.model, *self._batch(examples, i * total // some)).values() for i in range(some)]
         counts = sum(CountsByBatch.size(d, self.dtype) for tables in found for d in tables) * total // some
         whole = self._begin_to_keep(state)
-        return counts if whole is None else counts + state.kept.size(whole, total)
+        return counts if whole is None or state.kept is None else counts + state.kept.size(whole, total)
 
     # -- what there is to know, and to keep
 
@@ -293,10 +294,10 @@ class IncrementalState(OnlineState):
     """
 
     by_batch: CountsByBatch = field(default_factory=CountsByBatch)
-    kept: Kept = None  # type: ignore[assignment]
+    kept: Kept | None = None
 
     def copy(self) -> Self:
-        kept: Any = None if self.kept is None else self.kept.copy()
+        kept = None if self.kept is None else self.kept.copy()
         return replace(super().copy(), by_batch=self.by_batch.copy(), kept=kept)
 
     def own(self) -> dict[str, Tensor]:

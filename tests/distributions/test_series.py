@@ -17,6 +17,7 @@ from torch import Tensor
 import pyro_unsup as pu
 from pyro_unsup import Chain
 from pyro_unsup.distributions.ragged import pad
+from pyro_unsup.distributions.series import ChainPosterior
 from pyro_unsup.errors import StructureError
 
 from .series_oracle import KINDS, Enumerated, Kind
@@ -181,8 +182,7 @@ def test_stop_events_second_order_and_any_weights(second: bool, holes: bool) -> 
             torch.testing.assert_close(posterior.smoothed[part], one.smoothed, **close)
             torch.testing.assert_close(posterior.entropy[b], one.entropy, **close)
             assert torch.equal(posterior.mode()[part], one.mode)
-            if not second:
-                torch.testing.assert_close(posterior.pairwise[part], one.pairwise, **close)
+            torch.testing.assert_close(posterior.pairwise[part], one.pairwise, **close)
         else:
             assert (posterior.mode()[part] == -1).all()
         begin += n
@@ -195,9 +195,55 @@ def test_second_order_filtered() -> None:
     one = Enumerated(start, first.expand(4, K, K), dist.Normal(loc, 1.0).log_prob(x[:, None]), second=later)
     torch.testing.assert_close(posterior.filtered, one.filtered, **close)
     torch.testing.assert_close(posterior.step_log_likelihood, one.step_log_likelihood, **close)
-    for ask in (lambda: posterior.pairwise, lambda: posterior.predicted, lambda: posterior.forecast(1)):
-        with pytest.raises(StructureError, match="first-order"):
-            ask()
+    torch.testing.assert_close(posterior.pairwise, one.pairwise, **close)
+
+
+def test_second_order_predicted_forecast_and_residuals() -> None:
+    """What comes next is a chain that goes on, with nothing observed there."""
+    start, first, later, loc = distributions(K), distributions(K, K), distributions(K, K, K), torch.randn(K)
+    x, normal, lengths = torch.randn(5), dist.Normal(loc, 1.0), [4, 1]
+    posterior = Chain(start, later, normal, torch.tensor(lengths), first, flat=True).posterior(x)
+    states, begin = posterior.forecast(3).states, 0
+    for b, n in enumerate(lengths):
+        density = torch.cat([normal.log_prob(x[begin : begin + n, None]), torch.zeros(3, K)])
+        for t in range(n + 3):  # with t observations before
+            known = torch.cat([density[: min(t, n)], torch.zeros(max(t - n, 0) + 1, K)])
+            expected = Enumerated(start, first.expand(t + 1, K, K), known, second=later).filtered[-1]
+            if t < n:
+                torch.testing.assert_close(posterior.predicted[begin + t], expected, **close)
+                below = (expected * normal.cdf(x[begin + t])).sum()
+                residual = dist.Normal(0.0, 1.0).icdf(below)
+                torch.testing.assert_close(posterior.residuals()[begin + t], residual, **close)
+            else:
+                torch.testing.assert_close(states[b, t - n], expected, **close)
+                mean = (expected * loc).sum()
+                torch.testing.assert_close(posterior.forecast(3).mean[b, t - n], mean, **close)
+        begin += n
+    with pytest.raises(StructureError, match="transitions of a second-order chain do not vary by step: leave"):
+        posterior.forecast(1, transition=first.unsqueeze(0))
+
+
+def test_second_order_queries_of_several_series_draws_and_constraints() -> None:
+    draws, start, first, later = 2, distributions(2, 1, K), distributions(2, 1, K, K), distributions(2, 1, K, K, K)
+    loc, x = torch.randn(K), torch.randn(2, 3)
+    x[0, 1] = torch.nan
+    wide = Chain(start, later, dist.Normal(loc, 1.0), torch.tensor([3, 2]), first).posterior(x)
+    for draw in range(draws):
+        one = Chain(start[draw, 0], later[draw, 0], dist.Normal(loc, 1.0), torch.tensor([3, 2]), first[draw, 0])
+        found = one.posterior(x)
+        for name in ("predicted", "pairwise", "filtered"):
+            torch.testing.assert_close(getattr(wide, name)[draw], getattr(found, name), **close)
+        torch.testing.assert_close(wide.forecast(2).states[draw], found.forecast(2).states, **close)
+    # A constraint on a state is a density of zero elsewhere.
+    flat = Chain(start[0, 0], later[0, 0], dist.Normal(loc, 1.0), torch.tensor([3]), first[0, 0], flat=True)
+    never = torch.zeros(3, K).index_put((torch.tensor([1]), torch.tensor([0])), torch.tensor(-torch.inf))
+    values = torch.tensor([0.1, -0.3, 0.8])
+    density = dist.Normal(loc, 1.0).log_prob(values[:, None]) + never
+    known = Enumerated(start[0, 0], first[0, 0].expand(3, K, K), density, second=later[0, 0])
+    bound, places = flat.laid_flat(values)
+    found = ChainPosterior(bound.with_potentials(states=never), places)
+    torch.testing.assert_close(found.pairwise, known.pairwise, **close)
+    torch.testing.assert_close(found.filtered, known.filtered, **close)
 
 
 def test_paths_are_drawn_by_their_probability() -> None:
