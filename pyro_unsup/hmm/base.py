@@ -86,6 +86,7 @@ class Base(ABC):
     startprob_: Array
     transmat_: Array
     fit_: Fit
+    n_features: int | None
 
     def __init__(
         self,
@@ -217,7 +218,7 @@ class Base(ABC):
         """The model, for these data, and where its parameters start."""
 
     @abstractmethod
-    def _learned(self, params: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> None:
+    def _learned(self, params: Mapping[str, Tensor], weights: Mapping[str, Array]) -> None:
         """Take over what was learned, under hmmlearn's names."""
 
     @abstractmethod
@@ -237,8 +238,8 @@ class Base(ABC):
         series = self._series(X, lengths)
         start = torch.as_tensor(self.startprob_, dtype=torch.float64).log()
         transition = torch.as_tensor(self.transmat_, dtype=torch.float64).log()
-        chain = Chain(start, transition, self._emission(), series.lengths, flat=True)
-        return chain.posterior(self._values(series))
+        emission, values = self._bound(series)
+        return Chain(start, transition, emission, series.lengths, flat=True).posterior(values)
 
     def score(self, X: Any, lengths: Any = None) -> float:
         """log p(X)."""
@@ -321,5 +322,6 @@ class Base(ABC):
         """Whether observations are numbers, not vectors."""
         return columns == 1
 
-    def _values(self, series: Series) -> Tensor:
-        return series.values
+    def _bound(self, series: Series) -> tuple[Any, Tensor]:
+        """The emission, and the observations as it takes them."""
+        return self._emission(), series.values

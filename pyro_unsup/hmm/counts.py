@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..array import Array
 from ..errors import StructureError
-from ..models.hmm import HMM, as_categories
+from ..models.hmm import HMM, categories
 from ..models.series import Series
 from .base import Base
 from .steps import Seen, normalised
@@ -174,5 +174,5 @@ class CategoricalHMM(Base):
     def _emission(self) -> Any:
         return torch.as_tensor(np.asarray(self.emissionprob_), dtype=torch.float64).log()
 
-    def _values(self, series: Series) -> Tensor:
-        return as_categories(series.values)
+    def _bound(self, series: Series) -> tuple[Any, Tensor]:
+        return categories(self._emission(), series.values)

@@ -210,19 +210,19 @@ class GMMHMM(Base):
             free = np.broadcast_to(-(D + 2.0) if times is None else times, (K, M))
             above = prior + weight[:, :, None, None] * moved[..., :, None] * moved[..., None, :]
             above = above + np.einsum("nkm,nkmi,nkmj->kmij", w, away, away, optimize=True)
-            return above / (n + free + D + 2)[:, :, None, None]
+            return np.asarray(above / (n + free + D + 2)[:, :, None, None])
         if kind == "tied":
             prior = np.broadcast_to(0.0 if given is None else given, (K, D, D))
             free = np.broadcast_to(-(M + D + 1.0) if times is None else times, (K,))
             above = prior + np.einsum("km,kmi,kmj->kij", weight, moved, moved)
             above = above + np.einsum("nkm,nkmi,nkmj->kij", w, away, away, optimize=True)
-            return above / (n.sum(1) + M + free + D + 1)[:, None, None]
+            return np.asarray(above / (n.sum(1) + M + free + D + 1)[:, None, None])
         if kind == "diag":
             shape = np.broadcast_to(-1.5 if given is None else given, (K, M, D))
             scale = np.broadcast_to(0.0 if times is None else times, (K, M, D))
             above = weight[:, :, None] * moved**2 + 2 * scale + np.einsum("nkm,nkmd->kmd", w, away**2)
-            return above / (n[:, :, None] + 1 + 2 * (shape + 1))
+            return np.asarray(above / (n[:, :, None] + 1 + 2 * (shape + 1)))
         shape = np.broadcast_to(-(M + 2.0) / 2 if given is None else given, (K, M))
         scale = np.broadcast_to(0.0 if times is None else times, (K, M))
         above = weight * (moved**2).sum(-1) + 2 * scale + np.einsum("nkm,nkmd->km", w, away**2)
-        return above / (D * (n + 1) + 2 * (shape + 1))
+        return np.asarray(above / (D * (n + 1) + 2 * (shape + 1)))

@@ -11,7 +11,7 @@ import numpy as np
 import pyro.distributions as dist
 import pytest
 import torch
-from scipy import integrate, stats
+from scipy import integrate, special, stats
 from torch import Tensor
 
 import pyro_unsup as pu
@@ -396,6 +396,11 @@ def test_residuals(kind: str) -> None:
         assert not torch.equal(posterior.residuals(randomise=True), posterior.residuals())
 
 
+def exponential(minus_log: float) -> float:
+    """The standard normal's quantile that so little probability lies above."""
+    return -float(special.ndtri_exp(-minus_log))
+
+
 @pytest.mark.parametrize(
     ("emission", "far", "expected"),
     [
@@ -404,6 +409,18 @@ def test_residuals(kind: str) -> None:
         (dist.Poisson(torch.ones(2).double()), 200.0, None),
         (dist.StudentT(torch.full((2,), 5.0).double()), 1e6, None),
         (dist.Gamma(torch.ones(2).double(), 1.0), 500.0, None),
+        (dist.Gamma(torch.ones(2).double(), 1.0), 5000.0, exponential(5000.0)),
+        (dist.Laplace(torch.zeros(2).double(), 1.0), 2000.0, exponential(2000.0 + math.log(2))),
+        (dist.Laplace(torch.zeros(2).double(), 1.0), -2000.0, -exponential(2000.0 + math.log(2))),
+        (dist.Gumbel(torch.zeros(2).double(), 1.0), 1000.0, exponential(1000.0)),
+        (dist.Gumbel(torch.zeros(2).double(), 1.0), -5.0, -exponential(math.exp(5.0))),
+        (dist.Logistic(torch.zeros(2).double(), 1.0), 900.0, exponential(900.0)),
+        (dist.SoftLaplace(torch.zeros(2).double(), 1.0), 900.0, exponential(900.0 + math.log(math.pi / 2))),
+        (
+            dist.MixtureSameFamily(dist.Categorical(torch.ones(2, 2)), dist.Gumbel(torch.zeros(2, 2).double(), 1.0)),
+            1000.0,
+            exponential(1000.0),
+        ),
     ],
 )
 def test_residuals_far_out_are_finite(emission: Any, far: float, expected: float | None) -> None:
@@ -413,6 +430,20 @@ def test_residuals_far_out_are_finite(emission: Any, far: float, expected: float
     assert abs(float(found)) > 3
     if expected is not None:
         torch.testing.assert_close(found, torch.tensor([expected]).double(), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("emission", "far", "expected"),
+    [
+        (dist.HalfNormal(torch.ones(2).double()), 60.0, exponential(-math.log(2) - stats.norm.logsf(60.0))),
+        (dist.InverseGamma(torch.ones(2).double(), 1.0), 1e-4, -exponential(1e4)),
+    ],
+)
+def test_residuals_farther_out_than_numbers_go(emission: Any, far: float, expected: float) -> None:
+    """Tails that bend are known by their first term, to about one part in the square of how far out they are."""
+    start, steps = torch.zeros(2).double(), torch.zeros(2, 2).double()
+    found = Chain(start, steps, emission, 1).posterior(torch.tensor([far]).double()).residuals()
+    torch.testing.assert_close(found, torch.tensor([expected]).double(), rtol=1e-6, atol=0.0)
 
 
 def test_residuals_of_numbers_and_counts_side_by_side() -> None:
@@ -480,6 +511,25 @@ def test_a_state_that_nothing_can_follow_is_an_error() -> None:
     steps = torch.tensor([[0.0, 0.0], [-torch.inf, -torch.inf]])
     with pytest.raises(StructureError, match="nothing can follow state 1: row 1 of transition is -inf everywhere"):
         Chain(torch.zeros(2), steps, dist.Normal(torch.zeros(2), 1.0), 5).log_prob(torch.randn(5))
+
+
+def test_a_step_or_a_pair_that_nothing_can_follow_is_an_error() -> None:
+    start, normal = torch.zeros(2), dist.Normal(torch.zeros(2), 1.0)
+    steps = torch.zeros(4, 2, 2)
+    steps[2, 1] = -torch.inf
+    with pytest.raises(StructureError, match=r"nothing can follow state 1 at step 2: row 1 of transition\[2\] is -inf"):
+        Chain(start, steps, normal, 4, by_step=True).log_prob(torch.zeros(4))
+    flat = torch.cat([torch.zeros(1, 2, 2), steps])
+    with pytest.raises(StructureError, match="nothing can follow state 1 at step 3"):
+        Chain(start, flat, normal, torch.tensor([1, 4]), flat=True, by_step=True).log_prob(torch.zeros(5))
+    unused = torch.zeros(4, 2, 2)
+    unused[0] = -torch.inf  # no step leads to a first position
+    assert Chain(start, unused, normal, 4, by_step=True).log_prob(torch.zeros(4)).isfinite()
+    assert Chain(start, unused, normal, torch.tensor([4]), flat=True, by_step=True).log_prob(torch.zeros(4)).isfinite()
+    later = torch.zeros(2, 2, 2)
+    later[1, 0] = -torch.inf
+    with pytest.raises(StructureError, match="nothing can follow state 0 after state 1"):
+        Chain(start, later, normal, 4, torch.zeros(2, 2)).log_prob(torch.zeros(4))
 
 
 def test_transitions_by_step_may_be_as_wide_as_the_padding() -> None:
