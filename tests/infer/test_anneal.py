@@ -251,8 +251,12 @@ def test_components_that_learn_their_own_scales_part_at_the_last_beta() -> None:
     assert [row["objective"] for row in again.rows] == [row["objective"] for row in whole.rows]
 
 
-def test_states_that_are_alike_in_the_end_are_told() -> None:
-    x = torch.randn(60).double()  # one normal distribution, in which two have nothing to do
-    model = pu.models.HMM(2, init={"loc": [-0.01, 0.01], "scale": [1.0, 1.01]}, start="uniform")
-    with pytest.warns(pu.infer.AlikeStates, match="elements of 'loc', 'scale' have become alike, .* try other starts"):
-        pu.Anneal(model, schedule=[0.1], jitter=0.0).run(x, progress=False)
+def test_components_that_are_alike_in_the_end_are_told() -> None:
+    def mixture(x: Tensor) -> None:
+        share, centre = pu.table("share", 2), pyro.param("centre", lambda: torch.tensor([-1.0, 1.0]).double())
+        with pyro.plate("data", len(x)):
+            k = pyro.sample("k", pu.Categorical(share))
+            pyro.sample("x", dist.Normal(centre[k], 1.0), obs=x)
+
+    with pytest.warns(pu.infer.AlikeStates, match=r"elements of 'centre' have become alike, .* try other starts"):
+        pu.Anneal(mixture, schedule=[0.5, 1.0]).run(torch.zeros(20).double(), progress=False)
