@@ -54,7 +54,7 @@ ONE_BY_ONE = Refusal(
 )
 
 #: Models that have parameters besides their tables.
-PARAMETERS = ["HMM, Poisson", "HMM, normal", "own, Gaussian"]
+PARAMETERS = ["HMM, Poisson", "HMM, normal", "HMM, vectors", "own, Gaussian"]
 OWN = [name for name, model in MODELS.items() if model.hidden]
 SAMPLED = ["bigram tagger", "trigram tagger", "segmenter", "clusterer"]
 #: By model and algorithm.
