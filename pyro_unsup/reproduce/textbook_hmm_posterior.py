@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import pyro
 import pyro.distributions as dist
 import torch
-from arviz import mcse
+from arviz import ess
 from pyro.infer import MCMC, NUTS
 from pyro.infer.autoguide.initialization import init_to_value
+from torch import Tensor
 
 import pyro_unsup as pu
 
@@ -42,9 +45,14 @@ def posterior(corpora: Corpora, seed: int, small: bool) -> Found:
         for k, one in enumerate(x.unbind(-1), 1):
             key = f"{name}{k}" if name == "lambda" else f"{name}{k}{k}"
             numbers[key], numbers[f"{key}_sd"] = float(one.mean()), float(one.std())
-            for what, method in ((key, "mean"), (f"{key}_sd", "sd")):
-                numbers[f"{what}_error"] = float(mcse(one.numpy()[None], method=method))
+            numbers[f"{key}_error"] = _error(one)
+            numbers[f"{key}_sd_error"] = _error((one - one.mean()) ** 2) / (2 * float(one.std()))  # of a square root
     return numbers
+
+
+def _error(draws: Tensor) -> float:
+    """Of the mean of draws that are not independent."""
+    return float(draws.std()) / math.sqrt(float(ess(draws.numpy()[None])))
 
 
 PUBLISHED = {
