@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import torch
@@ -41,7 +42,7 @@ def cdf(fn: Any, value: Tensor) -> Tensor:  # (*batch, *event) -> (*batch, *even
     low, high = (getattr(fn.support, f"{side}_bound", None) for side in ("lower", "upper"))
     inside = fn.support.check(value)
     try:  # outside of the support any value inside of it will do
-        found: Tensor = fn.cdf(value if bool(inside.all()) else torch.where(inside, value, _some_value(fn)))
+        found: Tensor = unchecked(fn).cdf(value if bool(inside.all()) else torch.where(inside, value, _some_value(fn)))
     except NotImplementedError:
         raise StructureError(
             f"a {type(fn).__name__} has no distribution function: give its class a method cdf(value)"
@@ -50,6 +51,15 @@ def cdf(fn: Any, value: Tensor) -> Tensor:  # (*batch, *event) -> (*batch, *even
         found = torch.where(~inside & (value <= low), 0.0, found)
     if high is not None:
         found = torch.where(~inside & (value >= high), 1.0, found)
+    return found
+
+
+def unchecked(fn: Any) -> Any:
+    """The same distribution, which takes any value. Inside of a transformed one, rounding makes values impossible."""
+    found = copy(fn)
+    found._validate_args = False
+    if hasattr(found, "base_dist"):
+        found.base_dist = unchecked(found.base_dist)
     return found
 
 

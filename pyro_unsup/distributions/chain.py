@@ -113,10 +113,27 @@ class Chain(Sequences):
 
     def check_weights(self) -> None:
         super().check_weights()
-        if self.density is None or self.second_order or self.by_step or self.event_shape[0] < 2:
+        if self.density is None or self.event_shape[0] < 2:
             return
         # A table of words may have states that only end a sentence. In a series that is a mistake, and hard to find.
         dead = (self.weights["transition"].detach() == -torch.inf).all(-1)
+        if self.by_step:  # of padded series, positions behind the end may hold anything, and first ones are not used
+            position = self.rows.position if self.is_flat else torch.arange(dead.shape[-2])
+            ahead = self.rows.lengths.max() if not self.is_flat and self.rows.lengths.numel() else position.max() + 1
+            dead = dead & ((position > 0) & (position < ahead)).to(dead.device).unsqueeze(-1)
+        if bool(dead.any()) and self.by_step:
+            *_, step, state = dead.nonzero()[0].tolist()
+            raise StructureError(
+                f"nothing can follow state {state} at step {step}: row {state} of transition[{step}] is -inf "
+                "everywhere. Expected at least one weight above zero in each row of each step; is a covariate missing "
+                "or infinite?"
+            )
+        if bool(dead.any()) and self.second_order:
+            *_, older, state = dead.nonzero()[0].tolist()
+            raise StructureError(
+                f"nothing can follow state {state} after state {older}: transition[{older}, {state}] is -inf "
+                "everywhere. Expected at least one weight above zero in each row"
+            )
         if bool(dead.any()):
             *_, state = dead.nonzero()[0].tolist()
             raise StructureError(

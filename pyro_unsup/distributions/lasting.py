@@ -46,13 +46,52 @@ class SemiMarkovPosterior(SeriesPosterior):
     @cached_property
     def smoothed(self) -> Tensor:  # (*draws, rows, K)
         """P(state | all observations)."""
+        return self.prior.padded(self._covers, len(self.prior.draws), 0.0)
+
+    @cached_property
+    def pairwise(self) -> Tensor:  # (*draws, rows, K, K)
+        """P(state before, state | all observations); zeros at the first position of a sequence.
+
+        Two neighbours are of one stretch, or one stretch ends and the next begins. Given that one begins, the state
+        before it depends on the past alone.
+        """
+        dist, parts, lead = self.prior, self._marginals, len(self.prior.draws)  # (*draws, rows, D, K)
+        K, D = dist.sizes["K"], dist.sizes["D"]
+        begins = torch.zeros_like(parts[..., 0, :])
+        for d in range(min(D, dist.rows.longest)):  # of stretches that end d later
+            begins = begins + pad(parts[..., d:, d, :], (0, 0, 0, d))
+        covers = self._covers
+        owner = dist.rows.owner.to(covers.device)
+        ages = self._ages._forward[1].unflatten(-1, (K, D))
+        ended = (ages * dist.spread(self._leave, owner).exp()).sum(-1)  # (*draws, rows, K)
+        ended = ended.roll(1, lead).unsqueeze(-1)
+        steps = dist.spread(dist.table("transition"), owner)
+        came = ended * (steps - steps.amax((-1, -2), keepdim=True)).exp()  # (*draws, rows, K before, K)
+        came = came / came.sum(-2, keepdim=True).clamp(min=torch.finfo(came.dtype).tiny)
+        found = came * begins.unsqueeze(-2) + torch.diag_embed(covers - begins)
+        first = (dist.rows.position == 0).to(found.device)[:, None, None]
+        return dist.padded(torch.where(first, 0.0, found), lead, 0.0)
+
+    # -- how it is found
+
+    @cached_property
+    def _covers(self) -> Tensor:  # (*draws, rows, K)
         dist, parts = self.prior, self._marginals  # (*draws, rows, D, K)
         covers = torch.zeros_like(parts[..., 0, :])
         for d in range(min(dist.sizes["D"], dist.rows.longest)):  # of stretches that end d later, and last for more
             covers = covers + pad(parts[..., d:, d:, :].sum(-2), (0, 0, 0, d))
-        return dist.padded(covers, len(dist.draws), 0.0)
+        return covers
 
-    # -- how it is found
+    @cached_property
+    def _lasts(self) -> Tensor:  # (*draws, 1 or B, K, D)
+        """log S(a): of lasting for at least so long."""
+        dist = self.prior
+        return dist.table("last") if dist.censored else survivor(dist.table("duration"))
+
+    @cached_property
+    def _leave(self) -> Tensor:  # (*draws, 1 or B, K, D)
+        """log w(a) / S(a): of being left at this age."""
+        return _less(self.prior.table("duration"), self._lasts)
 
     @cached_property
     def _ages(self) -> ChainPosterior:
@@ -72,9 +111,8 @@ class SemiMarkovPosterior(SeriesPosterior):
         K, D = dist.sizes["K"], dist.sizes["D"]
         tables = {name: dist.table(name) for name in dist.weights}  # (*draws, 1 or B, ...)
         start, steps, duration, emission = (tables[name] for name in ("start", "transition", "duration", "emission"))
-        lasts = tables["last"] if dist.censored else survivor(duration)  # (..., K, D) log S
+        lasts, leave = self._lasts, self._leave  # (..., K, D)
         older = _less(lasts[..., 1:], lasts[..., :-1])  # (..., K, D - 1)
-        leave = _less(duration, lasts)  # (..., K, D)
         batch = torch.broadcast_shapes(start.shape[:-1], steps.shape[:-2], duration.shape[:-2])
         moves = start.new_full((*batch, K, D, K, D), -torch.inf)
         begin = lasts[..., 0].unsqueeze(-2).unsqueeze(-2)  # (..., 1, 1, K): S(1) is 1, if durations sum to one

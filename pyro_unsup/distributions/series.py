@@ -23,6 +23,7 @@ from .tails import log_tails, quantile_of_log
 
 if TYPE_CHECKING:
     from .chain import Chain
+    from .pairs import Pairs
     from .semimarkov import SemiMarkov
 
 
@@ -40,6 +41,11 @@ class SeriesPosterior(Posterior, ABC):
     @abstractmethod
     def smoothed(self) -> Tensor:  # (*draws, rows, K)
         """P(state | all observations)."""
+
+    @property
+    @abstractmethod
+    def pairwise(self) -> Tensor:  # (*draws, rows, K, K)
+        """P(state before, state | all observations); zeros at the first position of a sequence."""
 
     @cached_property
     def filtered(self) -> Tensor:  # (*draws, rows, K)
@@ -184,7 +190,7 @@ class ChainPosterior(SeriesPosterior):
         """P(state before, state | all observations); zeros at the first position of a sequence."""
         dist = self.prior
         if dist.second_order:
-            raise StructureError("pairwise probabilities are those of a first-order chain")
+            return dist.padded(self._pairs.before_and_now, len(dist.draws), 0.0)
         found = Posterior(_by_step(dist), self.value).expected["steps"].squeeze(-3)
         return dist.padded(found, len(dist.draws), 0.0)
 
@@ -198,7 +204,9 @@ class ChainPosterior(SeriesPosterior):
         if dist.by_step and transition is None:
             raise StructureError("transitions vary by step: give forecast those of the steps to come, transition=")
         if dist.second_order:
-            raise StructureError("forecasts are those of a first-order chain")
+            if transition is not None:
+                raise StructureError("transitions of a second-order chain do not vary by step: leave transition out")
+            return self._pairs.states_to_come(steps)
         K = dist.sizes["K"]
         empty = (dist.rows.lengths == 0).unsqueeze(-1)  # (B, 1)
         now = self._last_filtered  # (*draws, B, K)
@@ -233,11 +241,18 @@ class ChainPosterior(SeriesPosterior):
         return found
 
     @cached_property
+    def _pairs(self) -> Pairs:
+        """The same states of a second-order chain, two at a time."""
+        from .pairs import Pairs  # which is made of chains
+
+        return Pairs(self)
+
+    @cached_property
     def _predicted(self) -> Tensor:  # (*draws, rows, K)
         dist, K, lead = self.prior, self.prior.sizes["K"], len(self.prior.draws)
-        before = self._forward[1].roll(1, lead)  # the state before, whatever stands there at first positions
         if dist.second_order:
-            raise StructureError("predicted probabilities are those of a first-order chain")
+            return self._pairs.predicted
+        before = self._forward[1].roll(1, lead)  # the state before, whatever stands there at first positions
         owner = dist.rows.owner.to(before.device)
         moves = dist.steps_by_row() if dist.by_step else dist.spread(dist.table("transition"), owner)[..., :K]
         after = moved(before, moves)

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from pyro.distributions import Logistic
 from scipy import special, stats
 from torch import Tensor
 
-from .cdf import cdf
+from .cdf import cdf, unchecked
 from .emission import Joint
 
 Tails = tuple[Tensor, Tensor]
@@ -53,7 +54,7 @@ def log_tails(fn: Any, value: Tensor, part: Tensor) -> Tails:  # (*batch, *event
                 np.logaddexp(frozen.logcdf(x - 1), np.log(share) + own),
                 np.logaddexp(above, np.log1p(-share) + own),
             )
-    return torch.as_tensor(below).to(value), torch.as_tensor(above).to(value)
+    return _farther(fn, value, torch.as_tensor(below).to(value), torch.as_tensor(above).to(value))
 
 
 def quantile_of_log(log_p: Tensor) -> Tensor:
@@ -77,7 +78,27 @@ def _by_cdf(fn: Any, value: Tensor, part: Tensor) -> Tails:
         if fn.support.is_discrete:
             before = cdf(fn, value - 1)
             p = before + part * (p - before)
-    return p.log(), torch.log1p(-p)
+    return _farther(fn, value, p.log(), torch.log1p(-p))
+
+
+def _farther(fn: Any, value: Tensor, below: Tensor, above: Tensor) -> Tails:
+    """The same, also where a tail is too small for a number.
+
+    So far out, a tail falls like its density f, and is f / |d log f / dx|: of an exponential exactly, and nearly so
+    wherever tails are that thin.
+    """
+    lost = (below == -torch.inf) | (above == -torch.inf)
+    if fn.support.is_discrete or not bool(lost.any()):
+        return below, above
+    with torch.enable_grad():
+        x = value.detach().expand(below.shape).clone().requires_grad_()
+        log_f = unchecked(fn).log_prob(x)
+        slope = torch.autograd.grad(log_f.sum(), x)[0]
+    tail = log_f.detach() - slope.abs().log()
+    there = tail.isfinite()
+    below = torch.where((below == -torch.inf) & there & (slope > 0), tail, below)
+    above = torch.where((above == -torch.inf) & there & (slope < 0), tail, above)
+    return below, above
 
 
 def _frozen(name: str, **arguments: Callable[[Any], Tensor]) -> Callable[[Any], Any]:
@@ -98,6 +119,12 @@ _BY_SCIPY: dict[type, Callable[[Any], Any]] = {
     _FAMILIES.Exponential: _frozen("expon", scale=lambda d: 1 / d.rate),
     _FAMILIES.Beta: _frozen("beta", a=lambda d: d.concentration1, b=lambda d: d.concentration0),
     _FAMILIES.Weibull: _frozen("weibull_min", c=lambda d: d.concentration, scale=lambda d: d.scale),
+    _FAMILIES.Gumbel: _frozen("gumbel_r", loc=lambda d: d.loc, scale=lambda d: d.scale),
+    _FAMILIES.HalfNormal: _frozen("halfnorm", scale=lambda d: d.scale),
+    _FAMILIES.HalfCauchy: _frozen("halfcauchy", scale=lambda d: d.scale),
+    _FAMILIES.Cauchy: _frozen("cauchy", loc=lambda d: d.loc, scale=lambda d: d.scale),
+    _FAMILIES.InverseGamma: _frozen("invgamma", a=lambda d: d.concentration, scale=lambda d: d.rate),
+    Logistic: _frozen("logistic", loc=lambda d: d.loc, scale=lambda d: d.scale),
     _FAMILIES.Poisson: _frozen("poisson", mu=lambda d: d.rate),
     _FAMILIES.Bernoulli: _frozen("bernoulli", p=lambda d: d.probs),
     _FAMILIES.Binomial: _frozen("binom", n=lambda d: d.total_count, p=lambda d: d.probs),

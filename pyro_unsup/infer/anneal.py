@@ -105,7 +105,7 @@ class Anneal(EM):
     def begin(self, state: State) -> AnnealState:
         """The state at the first beta."""
         spread = {name: float(x.std()) for name, x in state.unconstrained.items() if x.numel() > 1}
-        return AnnealState(**vars(state), spread=spread)
+        return AnnealState(**vars(state), spread=spread, start=dict(state.unconstrained))
 
     def e_step(self, state: AnnealState) -> tuple[Info, Expectation]:  # type: ignore[override]
         """The E step at the current beta."""
@@ -151,6 +151,10 @@ class Anneal(EM):
         for name, spread in state.spread.items():
             x = moved[name]
             moved[name] = x + self.jitter * spread * torch.randn(x.shape, generator=generator, dtype=x.dtype)
+        if not self.has_next_stage(raised) and alike(state.unconstrained, state.start):
+            # Components that learn their own scales are alike at every beta below 1, and noise does not grow from
+            # there. So the last beta begins with the parameters of the start.
+            moved = dict(state.start)
         tables: dict[str, Any] = {**weights, **problem.estimation.tables(memory, self.dtype)}
         return replace(raised, tables=tables, memory=memory, unconstrained=moved)
 
@@ -164,15 +168,15 @@ class Anneal(EM):
                 UnfinishedSchedule,
                 stacklevel=2,
             )
-        spread = fit.config.get("spread", {})
-        for name, x in fit.params.items():
-            if x.dim() and len(x) > 1 and float(fit.unconstrained[name].std()) <= ALIKE * spread.get(name, 0.0):
-                warnings.warn(
-                    f"all elements of parameter '{name}' have become alike, so that its states or components are one. "
-                    "Start at a higher beta (schedule=pu.schedules.geometric(0.3, 1.5)), or with more noise (jitter=1)",
-                    AlikeStates,
-                    stacklevel=2,
-                )
+        apart: Mapping[str, float] = fit.config.get("apart", {})
+        if apart and all(_apart(fit.unconstrained[name]) <= ALIKE * one for name, one in apart.items()):
+            names = ", ".join(f"'{name}'" for name in apart)
+            warnings.warn(
+                f"the elements of {names} have become alike, so that all states or components are one. Start them "
+                "further apart, try other starts (restarts=10), or use fewer of them",
+                AlikeStates,
+                stacklevel=2,
+            )
         return fit
 
     run.__doc__ = EM.run.__doc__
@@ -181,8 +185,9 @@ class Anneal(EM):
         toward = {} if self.toward is None else {"toward": self.toward if isinstance(self.toward, str) else "weights"}
         early = {} if self.early is None else {"early": self.early if not callable(self.early) else "a function"}
         steps = {} if self.steps is None else {"steps": self.steps}
-        spread = {"spread": state.spread} if state.spread else {}
-        return {"schedule": self.schedule, "jitter": self.jitter, **toward, **early, **steps, **spread}
+        far = far_apart(state.start)
+        apart = {"apart": far} if far else {}
+        return {"schedule": self.schedule, "jitter": self.jitter, **toward, **early, **steps, **apart}
 
     def wrapped_model(self) -> Handled:
         return Handled(self.model, self._handler())
@@ -224,10 +229,28 @@ class AnnealState(State):
 
     :param log_reference: of the data, under the weights skewed toward. It is computed when it is needed first.
     :param spread: by parameter, the standard deviation of its elements at the start.
+    :param start: the parameters at the start, unconstrained.
     """
 
     log_reference: float | None = None
     spread: dict[str, float] = field(default_factory=dict)
+    start: dict[str, Tensor] = field(default_factory=dict)
+
+
+def _apart(x: Tensor) -> float:
+    """How far the elements along the first axis, those of states or components, lie apart."""
+    return float((x - x.mean(0, keepdim=True)).square().mean().sqrt()) if x.dim() and len(x) > 1 else 0.0
+
+
+def far_apart(start: Mapping[str, Tensor]) -> dict[str, float]:
+    """By parameter whose elements differ at the start, how far they lie apart."""
+    return {name: far for name, x in start.items() if (far := _apart(x)) > 0}
+
+
+def alike(now: Mapping[str, Tensor], start: Mapping[str, Tensor]) -> bool:
+    """Whether all parameters that told states apart at the start tell them apart no more."""
+    far = far_apart(start)
+    return bool(far) and all(_apart(now[name]) <= ALIKE * one for name, one in far.items())
 
 
 class AlikeStates(UserWarning):

@@ -56,6 +56,9 @@ class Expectation:
     plan: Plan | None = None  # parameters that have a closed form,
     leaves: list[Leaf] = field(default_factory=list)  # the observations that it takes,
     values: dict[str, Tensor] = field(default_factory=dict)  # and the values that these parameters have
+    slopes: dict[str, Tensor] = field(
+        default_factory=dict
+    )  # the gradient in unconstrained parameters, if it was wanted
     full: set[str] = field(default_factory=set)  # tables all of whose counts are above zero, once they are checked
 
     def check(self, iteration: int) -> None:
@@ -162,6 +165,20 @@ class Marginal:
                 result.values = {name: self._sum.trace.nodes[name]["value"].detach() for name in result.plan.names}
                 if result.plan.names == self.parameters.leaves.keys() and not self.parameters.points.transforms:
                     self._recorder.see(args, kwargs, self._sum.trace, counting, result.plan)
+        return result
+
+    def slopes(self, weights: Mapping[str, Tensor | LazyTable], args: Any, kwargs: Any) -> Expectation:
+        """log p(data), counts, and its gradient in the unconstrained parameters (``slopes``)."""
+        self._sum.forget()
+        with Counting(weights) as counting:
+            log_marginal = self._log_marginal(args, kwargs)
+        leaves = {name: x for name, x in self.parameters.leaves.items() if x.requires_grad}
+        both = [*counting.leaves.values(), *leaves.values()]
+        grads = torch.autograd.grad(log_marginal, both, allow_unused=True, materialize_grads=True)
+        counts = dict(zip(counting.leaves, grads, strict=False))
+        result = self._found(float(log_marginal.detach()), counts, counting.found, whole=True)
+        result.slopes = dict(zip(leaves, grads[len(counts) :], strict=True))
+        result.trouble = "" if math.isfinite(result.log_marginal) else self.trouble()
         return result
 
     @property

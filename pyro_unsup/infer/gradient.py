@@ -19,6 +19,7 @@ from ..kernels.threads import plain_torch
 from ..results import Fit
 from .engine import Engine
 from .estimation import Estimate
+from .expectation import Expectation, at_iteration
 from .init import Initial
 from .loop import Info
 from .shares import Data, same_data
@@ -31,6 +32,7 @@ class Evaluated(Point):
 
     memory: dict[str, Tensor]
     weights: dict[str, Tensor]
+    unconstrained: dict[str, Tensor]
     log_marginal: float
 
 
@@ -40,6 +42,9 @@ class Gradient(Engine):
     An evaluation is one E step, as EM has it, and a product with the feature matrix:
 
         gradient = F' (expected counts - row totals * theta) - 2 kappa w
+
+    Parameters that are not tables (means, rates, networks) climb along with the weights, in the unconstrained space
+    that Pyro has for them; their gradient is that of the log-likelihood.
 
     EM climbs a bound that it moves after every M step; the direct gradient climbs the same function without one, by
     steps that know of its curvature. With features it tends to end at better structure [1], and is more fragile: starts
@@ -95,9 +100,9 @@ class Gradient(Engine):
     def e_step(self, state: GradientState) -> tuple[Info, Evaluated]:
         """The objective here. After a step it is known, for the step evaluated it."""
         if state.here is None:
-            here = self._evaluate(state, self._flat(state, state.memory))
+            here = self._evaluate(state, self._here(state))
             if not math.isfinite(here.value):
-                checked(state.problem.expect(state.tables, {}, state.iteration), state.iteration)
+                checked(state.problem.expect(state.tables, state.unconstrained, state.iteration), state.iteration)
                 raise FitError(f"iteration {state.iteration}: the objective is {here.value}")
             state.here = here
         here = state.here
@@ -114,7 +119,9 @@ class Gradient(Engine):
             return replace(moved, stuck=True)
         assert isinstance(there, Evaluated)
         self._check(state, there)
-        return replace(moved, here=there, memory=there.memory, tables={**there.weights})
+        return replace(
+            moved, here=there, memory=there.memory, tables={**there.weights}, unconstrained=there.unconstrained
+        )
 
     def converged(self, state: GradientState, rows: Sequence[Info], tolerance: float) -> bool:
         return state.stuck or super().converged(state, rows, tolerance)
@@ -124,20 +131,25 @@ class Gradient(Engine):
         return {"history": self.history, "evaluations": state.evaluations}
 
     def gradient(self, state: GradientState) -> dict[str, Tensor]:
-        """The gradient of the objective where the weights are now, by their names in the memory."""
-        here = self._evaluate(state, self._flat(state, state.memory))
-        return self._split(state, torch.from_numpy(here.gradient))
+        """The gradient of the objective where the weights are now, by their names in the memory.
+
+        Parameters that are not tables have their own names, and their gradient is that in unconstrained space.
+        """
+        here = self._evaluate(state, self._here(state))
+        weights, others = self._split(state, torch.from_numpy(here.gradient))
+        return {**weights, **others}
 
     # -- one evaluation
 
     def _evaluate(self, state: GradientState, x: Array) -> Evaluated:
-        estimation, memory = state.problem.estimation, self._split(state, torch.from_numpy(x))
+        estimation, (memory, others) = state.problem.estimation, self._split(state, torch.from_numpy(x))
         with plain_torch():
             weights = estimation.tables(memory, self.dtype)
-        found = state.problem.expect(weights, {}, state.iteration)
+        found = self._looked(state, weights, others)
         state.evaluations += 1
-        if not math.isfinite(found.log_marginal):  # a step too far
-            return Evaluated(x, -math.inf, np.full_like(x, np.nan), memory, weights, found.log_marginal)
+        nowhere = Evaluated(x, -math.inf, np.full_like(x, np.nan), memory, weights, others, -math.inf)
+        if found is None or not math.isfinite(found.log_marginal):  # a step too far
+            return nowhere
         gradient: dict[str, Tensor] = {}
         with plain_torch():
             for group in estimation.groups:
@@ -145,7 +157,26 @@ class Gradient(Engine):
                 own = (group.counts(found.counts), group.counts(weights), group.of(memory))
                 gradient |= group.named(group.how.gradient(group.declarations, *own))
             value = found.log_marginal + estimation.log_prior(weights, memory)
-        return Evaluated(x, value, self._flat(state, gradient), memory, weights, found.log_marginal)
+        slope = self._flat(state, gradient, found.slopes)
+        if not np.isfinite(slope).all():
+            return nowhere
+        return Evaluated(x, value, slope, memory, weights, others, found.log_marginal)
+
+    def _looked(
+        self, state: GradientState, weights: dict[str, Tensor], others: dict[str, Tensor]
+    ) -> Expectation | None:
+        """An E step, with slopes of parameters if there are any; None where parameters are impossible."""
+        problem = state.problem
+        if not others:
+            return problem.expect(weights, {}, state.iteration)
+        problem.parameters.write(others)
+        try:
+            with at_iteration(state.iteration, has_parameters=True), problem.threads():
+                return problem.marginal.slopes(weights, *problem.data)
+        except FitError:
+            if state.evaluations == 0:  # not a step too far, but the start itself
+                raise
+            return None
 
     def _check(self, state: GradientState, there: Evaluated) -> None:
         """Raise if weights run away."""
@@ -156,25 +187,32 @@ class Gradient(Engine):
             except TableError as error:
                 raise FitError(f"iteration {state.iteration}: {error}") from None
 
-    def _flat(self, state: GradientState, memory: Mapping[str, Tensor]) -> Array:
+    def _here(self, state: GradientState) -> Array:
+        return self._flat(state, state.memory, state.unconstrained)
+
+    def _flat(self, state: GradientState, memory: Mapping[str, Tensor], others: Mapping[str, Tensor]) -> Array:
+        """Weights, and parameters that are not tables, end to end. One that is fixed has no slope."""
         parts = [memory[key].double().reshape(-1) for key in state.memory]
+        parts += [
+            (others[key] if key in others else torch.zeros_like(x)).double().reshape(-1)
+            for key, x in state.unconstrained.items()
+        ]
         found: Array = (parts[0] if len(parts) == 1 else torch.cat(parts)).numpy()
         return found
 
-    def _split(self, state: GradientState, x: Tensor) -> dict[str, Tensor]:
-        shapes = {key: now.shape for key, now in state.memory.items()}
-        parts = x.split([shape.numel() for shape in shapes.values()])
-        return {key: part.reshape(shape) for (key, shape), part in zip(shapes.items(), parts, strict=True)}
+    def _split(self, state: GradientState, x: Tensor) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """The way back."""
+        every = [*state.memory.values(), *state.unconstrained.values()]
+        parts = [
+            part.reshape(now.shape).to(now.dtype)
+            for now, part in zip(every, x.split([now.numel() for now in every]), strict=True)
+        ]
+        many = len(state.memory)
+        memory = dict(zip(state.memory, parts[:many], strict=True))
+        return memory, dict(zip(state.unconstrained, parts[many:], strict=True))
 
     def _refuse(self, problem: Problem) -> None:
         """Raise if this is no model for it."""
-        others = [f"parameter '{name}'" for name in problem.parameters.names]
-        others += [f"latent variable '{name}'" for name in problem.parameters.points.unconstrained]
-        if others:
-            raise FitError(
-                f"Gradient learns tables only, and the model also has {', '.join(others)}: train it with EM, or with "
-                "pyro.infer.SVI"
-            )
         estimation = problem.estimation
         wrong = {name: repr(how) for name, how in estimation.plain.items()}
         wrong |= {n: repr(g.how) for g in estimation.groups if not isinstance(g.how, Differentiable)
@@ -197,7 +235,7 @@ class Gradient(Engine):
         loaded: GradientState = super().load_state(state, fit)
         numbers = {int(key.split(".")[1]) for key in fit.state if key.startswith("history.")}
         pairs = [[fit.state[f"history.{i}.{what}"].numpy() for what in ("moved", "lost")] for i in sorted(numbers)]
-        if any(x.shape != self._flat(loaded, loaded.memory).shape for pair in pairs for x in pair):
+        if any(x.shape != self._here(loaded).shape for pair in pairs for x in pair):
             raise FitError("the fit to go on from remembers steps of other weights: resume with its own templates")
         loaded.steps = [(moved, lost) for moved, lost in pairs][-self.history :]
         # Where it ended is evaluated again, and counted once.

@@ -23,7 +23,9 @@ from ..results import Fit
 from ..tables import Declaration
 from .engine import Engine
 from .examples import Examples
+from .expectation import Expectation, at_iteration
 from .init import Initial, noise
+from .kept import Kept, log_prior_of_points
 from .loop import Info
 from .own_weights import OwnExpectation
 from .shares import Data, same_data
@@ -51,6 +53,9 @@ class HierarchicalEM(Engine):
     decoded with them. ``fit.guide()`` and ``fit.to_arviz(draws=...)`` draw the tables of a new example, softmax(eta)
     with eta ~ N(mu, Sigma). ``fit.memory`` has mu and Sigma of all rows that have a choice, ``<table>.mean`` and
     ``<table>.covariance``; ``fit.state`` the posteriors of the examples, to go on from.
+
+    Parameters that are not tables (means, rates) are shared by all examples. They are point estimates, re-estimated
+    from the posteriors of all examples at the end of every iteration, in closed form or by L-BFGS (:mod:`.kept`).
 
     Examples are told apart as for mini-batches (a model's ``index``). Which rows one can use is found by an E step
     under uniform weights, once: rows without counts meet no data, and are left out. A model with ``own_weights = True``
@@ -117,8 +122,6 @@ class HierarchicalEM(Engine):
         """Find out which rows every example uses, and begin with posteriors at the prior."""
         problem = state.problem
         examples = Examples.of(self.model, *problem.data)
-        if others := sorted(state.unconstrained):
-            raise FitError(f"examples cannot each have their own {others}, only tables: train the model with EM")
         tables = {
             name: rows
             for name, d in problem.declarations.items()
@@ -144,6 +147,9 @@ class HierarchicalEM(Engine):
             )
         pairs = {name: Pairs.of(tables[name], *both, examples.size) for name, both in found.items()}
         begun = HierarchicalState(**{**vars(state), "unvisited": unvisited}, rows=tables, pairs=pairs, expect=expect)
+        if state.unconstrained:
+            every = problem.expect(state.tables, state.unconstrained, 0)
+            begun.by_formula = Kept.of(every, state.unconstrained).by_formula
         begun.posteriors = {name: at_prior(prior.of_pairs(pairs[name].rows)) for name, prior in begun.priors().items()}
         return begun
 
@@ -153,6 +159,10 @@ class HierarchicalEM(Engine):
         """mu at the initial weights."""
         init = noise(self.NOISE) if self.initial is None else self.initial
         declarations = problem.declarations
+        if not declarations:
+            raise FitError(
+                "HierarchicalEM gives every example tables of its own, and the model has no tables: train it with EM"
+            )
         found = init(declarations, generator)
         know_some_label("HierarchicalEM", self.covariance, declarations)
         if not any(self._suits(declaration) for declaration in declarations.values()):
@@ -177,27 +187,28 @@ class HierarchicalEM(Engine):
 
     # -- an iteration
 
-    def e_step(self, state: HierarchicalState) -> tuple[Info, dict[str, Array]]:
+    def e_step(self, state: HierarchicalState) -> tuple[Info, Found]:
         """The E step of every example: the bound, and the expected counts of every cell of every pair."""
-        found, counts = self._expectations(state, state.posteriors)
+        found, seen = self._expectations(state, state.posteriors)
         with plain_torch():
             bound = found
             for name, prior in state.priors().items():
                 rows = state.pairs[name].rows
                 bound -= float(divergence(prior.of_pairs(rows), state.posteriors[name]).sum())
                 bound += prior.log_prior(rows)
-        return Info(state.iteration, bound, found), counts
+        return Info(state.iteration, bound, found), seen
 
-    def m_step(self, state: HierarchicalState, found: dict[str, Array]) -> HierarchicalState:
-        """The posteriors of all pairs, and then mu and Sigma."""
-        posteriors, priors, counts = state.posteriors, state.priors(), found
+    def m_step(self, state: HierarchicalState, found: Found) -> HierarchicalState:
+        """The posteriors of all pairs, then mu and Sigma, and parameters that all examples share."""
+        posteriors, priors = state.posteriors, state.priors()
         for round_ in range(self.rounds):
             if round_:
-                _, counts = self._expectations(state, posteriors)
+                _, found = self._expectations(state, posteriors)
+            before = posteriors  # what the structures were weighed by
             with plain_torch():
                 posteriors = {
                     name: expected(
-                        counts[name], state.pairs[name].rows, prior, posteriors[name], strict=self.strict
+                        found.counts[name], state.pairs[name].rows, prior, posteriors[name], strict=self.strict
                     ).posterior
                     for name, prior in priors.items()
                 }
@@ -205,33 +216,66 @@ class HierarchicalEM(Engine):
             new = {name: reestimated(prior, state.pairs[name].rows, posteriors[name]) for name, prior in priors.items()}
             tables = tables_at(state.problem, new)
         return replace(
-            state, tables={**tables}, memory=remembered(new), posteriors=posteriors, iteration=state.iteration + 1
+            state,
+            tables={**tables},
+            memory=remembered(new),
+            posteriors=posteriors,
+            unconstrained=self._shared(state, found, before),
+            iteration=state.iteration + 1,
         )
+
+    def _shared(self, state: HierarchicalState, found: Found, posteriors: Mapping[str, Posterior]) -> dict[str, Tensor]:
+        """New values of parameters that all examples share."""
+        if found.last is None:
+            return state.unconstrained
+        weights, expect = self._weights(state, posteriors), state.expect
+
+        def source(group: int) -> Any:
+            first, last, data = expect.groups[group]
+            return expect.tables(weights, first, last), (data, {})
+
+        with at_iteration(state.iteration, has_parameters=True):
+            how = (found.last, expect.marginal, source, state.unconstrained, self.lbfgs_iterations)
+            return found.kept.new_values(*how)
 
     def loss(self, state: HierarchicalState) -> float:
         """Minus the bound."""
         return -self.e_step(state)[0].objective
 
-    def _expectations(
-        self, state: HierarchicalState, posteriors: Mapping[str, Posterior]
-    ) -> tuple[float, dict[str, Array]]:
+    def _expectations(self, state: HierarchicalState, posteriors: Mapping[str, Posterior]) -> tuple[float, Found]:
         """The sum of log Z, and the expected counts of every cell of every pair."""
+        pairs, marginal, others = state.pairs, state.expect.marginal, bool(state.unconstrained)
+        weights = self._weights(state, posteriors)
+        result = Found({name: np.zeros(len(pair.places)) for name, pair in pairs.items()}, Kept(state.by_formula))
+        total = prior = 0.0
+        if others:
+            marginal.parameters.write(state.unconstrained)
+        for group, (first, last, found) in enumerate(state.expect(weights, state.iteration, others)):
+            total += found.log_marginal
+            for name, each in pairs.items():
+                mine, heard = each.gather(found.counts[name], first, last)
+                result.counts[name][mine] = heard.clip(min=0)  # what rounding leaves below zero is zero
+            if others:
+                prior = log_prior_of_points(marginal)  # which counts once, not with every example
+                total -= prior
+                data = state.expect.groups[group][2]
+                result.kept.put(group, found, marginal, state.expect.tables(weights, first, last), (data, {}))
+                result.last = found
+        return total + prior, result
+
+    def _weights(
+        self, state: HierarchicalState, posteriors: Mapping[str, Posterior]
+    ) -> Callable[[int, int], dict[str, Tensor]]:
+        """From the first and last of some examples to their tables."""
         pairs, shared = state.pairs, state.weights
         psi = {name: q.log_weights(pairs[name].offsets) for name, q in posteriors.items()}
-        counts: dict[str, Array] = {name: np.zeros(len(x)) for name, x in psi.items()}
 
         def weights(first: int, last: int) -> dict[str, Tensor]:
             others = {name: w.expand(last - first, *w.shape) for name, w in shared.items() if name not in psi}
             own = (pairs[name].tables(x, shared[name], first, last) for name, x in psi.items())
             return others | dict(zip(psi, own, strict=True))
 
-        total = 0.0
-        for first, last, found in state.expect(weights, state.iteration):
-            total += found.log_marginal
-            for name, each in pairs.items():
-                mine, heard = each.gather(found.counts[name], first, last)
-                counts[name][mine] = heard.clip(min=0)  # what rounding leaves below zero is zero
-        return total, counts
+        return weights
 
     # -- what there is to know, and to keep
 
@@ -270,6 +314,20 @@ class HierarchicalEM(Engine):
 
 
 @dataclass
+class Found:
+    """What the E steps of all examples found.
+
+    :param counts: by table, the expected counts of every cell of every pair.
+    :param kept: what parameters that all examples share are learned from.
+    :param last: the last E step, if there are such parameters.
+    """
+
+    counts: dict[str, Array]
+    kept: Kept
+    last: Expectation | None = None
+
+
+@dataclass
 class HierarchicalState(State):
     """Where empirical Bayes is. ``memory`` has mu and Sigma.
 
@@ -277,12 +335,14 @@ class HierarchicalState(State):
     :param pairs: of an example and a row that it uses, by table.
     :param expect: E steps in which every example has its own weights.
     :param posteriors: the Gaussian of every pair, by table.
+    :param by_formula: whether all parameters that are not tables have a formula.
     """
 
     rows: dict[str, TableRows] = field(default_factory=dict)
     pairs: dict[str, Pairs] = field(default_factory=dict)
     expect: OwnExpectation = None  # type: ignore[assignment]
     posteriors: dict[str, Posterior] = field(default_factory=dict)
+    by_formula: bool = True
 
     def priors(self) -> dict[str, RowPriors]:
         """mu and Sigma by table."""

@@ -17,11 +17,13 @@ from ..results import Fit
 from .counts_by_batch import CountsByBatch, product
 from .estimation import Estimate
 from .examples import Examples
+from .expectation import Expectation, at_iteration
 from .init import Initial
+from .kept import Kept, log_prior_of_points
 from .loop import Info
 from .online import Online, OnlineState
 from .shares import Data, same_data
-from .state import State
+from .state import Problem, State
 from .statistics import BatchCounts, expect_batch
 
 #: Mini-batches that the estimate of memory looks at.
@@ -39,6 +41,10 @@ class IncrementalEM(Online):
 
     Each update raises a lower bound of the log-likelihood (plus the log prior), the negative free energy of Neal and
     Hinton: sum_i [s_i . log theta + entropy of the posterior behind s_i]. It is the objective, and never falls.
+
+    Parameters that are not tables, such as the means and scales of an HMM of measurements, move with them: after every
+    mini-batch, where all of them have a formula (:mod:`pyro_unsup.estimate.closed_forms`), or at the end of every pass,
+    by L-BFGS (:mod:`.kept`).
 
     Nothing is forgotten, so the counts of every mini-batch are kept: :meth:`memory` says how much that is before any
     of it is needed, and a run that would take more than ``max_gib`` is refused. They are part of a saved fit.
@@ -94,13 +100,14 @@ class IncrementalEM(Online):
 
     def memory(self, *args: Any, **kwargs: Any) -> int:
         """About how many bytes the counts of all mini-batches of these data will take."""
-        return self._memory(Examples.of(self.model, args, kwargs))
+        return self._memory(self.start((args, kwargs), seed=0))
 
     def e_step(self, state: IncrementalState) -> tuple[Info, None]:
         """The bound of the current weights. At the start it is the log-likelihood."""
         if state.iteration == 0:
             self._count(state)
-            if self.from_zero:
+            if self.from_zero or state.unconstrained:
+                state.problem.parameters.write(state.unconstrained)
                 found = state.problem.marginal.log_marginal(state.tables, *state.problem.data)
             else:
                 found = state.by_batch.bound(state.tables)
@@ -125,19 +132,29 @@ class IncrementalEM(Online):
         found, fresh = self._look_at(state, batch)
         old = state.by_batch.parts(batch)
         with plain_torch():
-            state.by_batch.put(batch, found, fresh, state.tables)
+            rest = found.log_marginal - self._keep(state, batch, found)
+            state.by_batch.put(batch, rest, fresh, state.tables)
             change = {name: (at, new - old[name][1] if old else new) for name, (at, new) in fresh.items()}
             state.statistics.shift(change)
-        return found
+            if state.kept is not None and state.kept.by_formula:
+                self._learn_parameters(state, found)
+        return found.log_marginal
 
     def bound(self, state: IncrementalState) -> float:
         """The lower bound of the log-likelihood that every update raises, log priors included."""
         with plain_torch():
             counts = {name: (None, table.counts()) for name, table in state.statistics.tables.items()}
-            return state.by_batch.rest() + product(counts, state.weights) + state.log_prior()
+            tables = state.by_batch.rest() + product(counts, state.weights) + state.log_prior()
+        return tables + self._expected_of_parameters(state)
 
     def add_up(self, state: IncrementalState) -> None:
-        """Make the weights those of all counts that are kept, added up anew: rounding must not gather."""
+        """Make the weights those of all counts that are kept, added up anew: rounding must not gather.
+
+        Parameters that are not tables are learned from all that is kept, too.
+        """
+        if state.kept is not None:
+            state.kept.drop_start()
+            self._learn_parameters(state, self._under_parameters(state))
         with plain_torch():
             state.statistics.fill(state.by_batch.totals(state.problem.declarations, self.dtype))
 
@@ -150,17 +167,18 @@ class IncrementalEM(Online):
         if len(state.by_batch):
             return
         examples = self.examples_of(state)
-        need, batches = self._memory(examples), self._batches(examples)
+        need, batches = self._memory(state), self._batches(examples)
         if need > self.max_gib * 2**30:
             raise FitError(
                 f"the counts of {batches} mini-batches would take about {need / 2**30:.3g} GiB, more than "
                 f"max_gib = {self.max_gib:g}: take larger mini-batches (batch_size), raise max_gib, or use StepwiseEM, "
                 "which keeps none"
             )
-        found = CountsByBatch()
+        counted = CountsByBatch()
         for i in () if self.from_zero else range(batches):
-            found.put(i, *self._look_at(state, i), state.tables)
-        state.by_batch = found  # all of it or, after an interrupt, nothing
+            found, fresh = self._look_at(state, i)
+            counted.put(i, found.log_marginal - self._keep(state, i, found), fresh, state.tables)
+        state.by_batch = counted  # all of it or, after an interrupt, nothing
 
     def _take_data(self, state: IncrementalState) -> None:
         assert state.examples is not None
@@ -172,10 +190,63 @@ class IncrementalEM(Online):
             raise FitError(OTHER_DATA)
         return state
 
-    def _look_at(self, state: IncrementalState, batch: int) -> tuple[float, BatchCounts]:
-        data = self._batch(self.examples_of(state), batch)
-        found, counts = expect_batch(state.problem.marginal, state.tables, data, {}, state.iteration)
-        return found.log_marginal, counts
+    def _look_at(self, state: IncrementalState, batch: int) -> tuple[Expectation, BatchCounts]:
+        data, others = self._batch(self.examples_of(state), batch), bool(state.unconstrained)
+        if others:
+            state.problem.parameters.write(state.unconstrained)
+        return expect_batch(state.problem.marginal, state.tables, data, {}, state.iteration, others)
+
+    # -- parameters that are not tables
+
+    def _check_parameters(self, problem: Problem) -> None:
+        """All parameters are learned, by formula or by climbing."""
+
+    def _begin_to_keep(self, state: IncrementalState) -> Expectation | None:
+        """Find out, from an E step of all data, what has to be kept of mini-batches for parameters."""
+        if not state.unconstrained or state.kept is not None:
+            return None
+        problem = state.problem
+        problem.parameters.write(state.unconstrained)
+        found, _ = expect_batch(problem.marginal, state.tables, *problem.data, state.iteration, others=True)
+        state.kept = Kept.of(found, state.unconstrained)
+        if self.from_zero:
+            state.kept.put_start(found, self._mass)
+        return found
+
+    def _keep(self, state: IncrementalState, batch: int, found: Expectation) -> float:
+        """Keep the posteriors of a mini-batch. Returns what of its log marginal depends on the parameters directly."""
+        if not state.unconstrained:
+            return 0.0
+        self._begin_to_keep(state)
+        assert state.kept is not None
+        marginal = state.problem.marginal
+        prior = log_prior_of_points(marginal)  # it counts once, not with every mini-batch
+        return prior + state.kept.put(batch, found, marginal, *self._source(state)(batch))
+
+    def _learn_parameters(self, state: IncrementalState, found: Expectation) -> None:
+        """The M step of all parameters. In place."""
+        assert state.kept is not None
+        marginal, source = state.problem.marginal, self._source(state)
+        with at_iteration(state.iteration, has_parameters=True):
+            state.unconstrained = state.kept.new_values(
+                found, marginal, source, state.unconstrained, self.lbfgs_iterations
+            )
+
+    def _expected_of_parameters(self, state: IncrementalState) -> float:
+        """What parameters add to the bound, the log prior of latent variables included."""
+        if state.kept is None:
+            return 0.0
+        marginal, found = state.problem.marginal, self._under_parameters(state)
+        prior = log_prior_of_points(marginal)
+        return prior + state.kept.expected(found, marginal, self._source(state))
+
+    def _under_parameters(self, state: IncrementalState) -> Expectation:
+        """The distributions that the parameters make now: an E step of the first mini-batch has them."""
+        return self._look_at(state, 0)[0]
+
+    def _source(self, state: IncrementalState) -> Any:
+        """From the number of a mini-batch to the tables and its data."""
+        return lambda batch: (state.tables, (self._batch(self.examples_of(state), batch), {}))
 
     def _batches(self, examples: Examples) -> int:
         return -(-examples.size // self.batch_size)
@@ -184,11 +255,14 @@ class IncrementalEM(Online):
         first = number * self.batch_size
         return examples.select(np.arange(first, min(first + self.batch_size, examples.size)))
 
-    def _memory(self, examples: Examples) -> int:
+    def _memory(self, state: IncrementalState) -> int:
+        examples = self.examples_of(state)
         total = self._batches(examples)
         some = min(SAMPLED, total)
         found = [declared(self.model, *self._batch(examples, i * total // some)).values() for i in range(some)]
-        return sum(CountsByBatch.size(d, self.dtype) for tables in found for d in tables) * total // some
+        counts = sum(CountsByBatch.size(d, self.dtype) for tables in found for d in tables) * total // some
+        whole = self._begin_to_keep(state)
+        return counts if whole is None or state.kept is None else counts + state.kept.size(whole, total)
 
     # -- what there is to know, and to keep
 
@@ -203,6 +277,7 @@ class IncrementalEM(Online):
     def load_state(self, state: IncrementalState, fit: Fit) -> IncrementalState:
         loaded: IncrementalState = self._with_counts(super().load_state(state, fit))
         loaded.by_batch = CountsByBatch()
+        loaded.kept = Kept.from_tensors(fit.state) if "kept.order" in fit.state else None
         if "store.batches" in fit.state:
             loaded.by_batch.restore(fit.state, loaded.problem.declarations)
             if loaded.iteration > 0:
@@ -215,12 +290,16 @@ class IncrementalState(OnlineState):
     """Where incremental EM is.
 
     :param by_batch: the counts of every mini-batch. Within a pass they change in place.
+    :param kept: what parameters that are not tables are learned from; None before anything was looked at.
     """
 
     by_batch: CountsByBatch = field(default_factory=CountsByBatch)
+    kept: Kept | None = None
 
     def copy(self) -> Self:
-        return replace(super().copy(), by_batch=self.by_batch.copy())
+        kept = None if self.kept is None else self.kept.copy()
+        return replace(super().copy(), by_batch=self.by_batch.copy(), kept=kept)
 
     def own(self) -> dict[str, Tensor]:
-        return {**super().own(), **self.by_batch.tensors()}
+        kept = {} if self.kept is None else self.kept.tensors()
+        return {**super().own(), **self.by_batch.tensors(), **kept}

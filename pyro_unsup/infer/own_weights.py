@@ -56,31 +56,36 @@ class OwnExpectation:
     ) -> None:
         self.size, self.together = examples.size, bool(getattr(model, "own_weights", False))
         self._tables = OwnTables()
-        self._marginal = Marginal(Handled(model, self._tables) if self.together else model, parameters, dtype, plates)
+        self.marginal = Marginal(Handled(model, self._tables) if self.together else model, parameters, dtype, plates)
         step = max(1, min(TOGETHER, CELLS // cells)) if self.together else 1
         cuts = [*range(0, self.size, step), self.size]
-        self._groups = [(first, last, examples.select(np.arange(first, last))) for first, last in pairwise(cuts)]
+        #: First and last example of every group, and the model's arguments for it.
+        self.groups = [(first, last, examples.select(np.arange(first, last))) for first, last in pairwise(cuts)]
 
     def __call__(
-        self, weights: Callable[[int, int], dict[str, Tensor]], iteration: int
+        self, weights: Callable[[int, int], dict[str, Tensor]], iteration: int, others: bool = False
     ) -> Iterator[tuple[int, int, Expectation]]:
         """What E steps find, and for which examples: from the first to before the last.
 
         :param weights: from two such numbers to log-weights by table, (examples, *layout.shape); counts are shaped so.
+        :param others: whether there are parameters besides tables.
         """
-        for first, last, data in self._groups:
-            self._tables.size, tables = last - first, weights(first, last)
+        for first, last, data in self.groups:
+            tables = self.tables(weights, first, last)
             # The small things that torch does for one example need no threads.
-            with at_iteration(iteration), nullcontext() if self.together else plain_torch():
-                if self.together:
-                    found = self._marginal.expect(tables, data, {})
-                else:
-                    found = self._marginal.expect({name: w[0] for name, w in tables.items()}, data, {})
+            with at_iteration(iteration, others), nullcontext() if self.together else plain_torch():
+                found = self.marginal.expect(tables, data, {}, others=others)
+                if not self.together:
                     found.counts = {name: counts[None] for name, counts in found.counts.items()}
             if not np.isfinite(found.log_marginal):
                 raise FitError(
-                    f"iteration {iteration}: in examples {first} to {last - 1}, {self._marginal.trouble()}: widen the "
+                    f"iteration {iteration}: in examples {first} to {last - 1}, {self.marginal.trouble()}: widen the "
                     "support that forbids it"
                 )
             found.check(iteration)
             yield first, last, found
+
+    def tables(self, weights: Callable[[int, int], dict[str, Tensor]], first: int, last: int) -> dict[str, Tensor]:
+        """The tables of some examples, as the model takes them."""
+        self._tables.size, tables = last - first, weights(first, last)
+        return tables if self.together else {name: w[0] for name, w in tables.items()}

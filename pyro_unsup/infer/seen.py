@@ -32,8 +32,8 @@ class Seen:
         :param leaves: the distributions of a mini-batch, with their observations.
         :param mass: what the initial distributions weigh, if nothing was seen yet.
         """
-        leaves = [_by_rows(leaf) for leaf in leaves]
-        summaries = [_summary(leaf) for leaf in leaves]
+        leaves = [by_rows(leaf) for leaf in leaves]
+        summaries = [summary(leaf) for leaf in leaves]
         before = self.points or tuple(
             (x.detach(), mass * w.detach())
             for x, w in (how.of_distribution(leaf.dist) for how, leaf in zip(summaries, leaves, strict=True))
@@ -65,7 +65,7 @@ class Seen:
 PARTS = ("values", "weights")
 
 
-def _by_rows(leaf: Leaf) -> Leaf:
+def by_rows(leaf: Leaf) -> Leaf:
     """The same observations with an axis of rows first, and after it the cells that have parameters of their own.
 
     A chain has these (rows, K) from the beginning. Data of an enumerated variable lie (K, rows) in a plate.
@@ -75,12 +75,14 @@ def _by_rows(leaf: Leaf) -> Leaf:
     found, given = Leaf(leaf.dist, value, leaf.weight), dict(arguments_of(leaf.dist))
     if all(x.dim() <= len(leaf.dist.batch_shape) for x in given.values()):  # else a parameter has axes of its own
         own = [any(_varies(x, axis - len(shape)) for x in given.values()) for axis in range(len(shape))]
+        single = not any(own) and shape[-1:] == (1,)  # one state, whose axis is still its own
+        own[-1:] = [single or own[-1]] if own else []
         rows = [axis for axis, varies in enumerate(own) if not varies]
         order = [*rows, *(axis for axis, varies in enumerate(own) if varies)]
         # Axes that do not vary become the rows. In their old places stays a 1, unless they come before all others.
         cells = [size if varies else 1 for size, varies in zip(shape, own, strict=True)]
         cells = cells[next((axis for axis, varies in enumerate(own) if varies), len(own)) :]
-        new = {name: _first(x) for name, x in given.items()}
+        new = {name: _first(x).reshape(1) if single else _first(x) for name, x in given.items()}
         flat = [x.permute(order).reshape(-1, *cells) for x in (value, leaf.weight)]
         found = Leaf(type(leaf.dist)(**new, validate_args=False), flat[0], flat[1]) if rows else found
     if found.dist.batch_shape != found.weight.shape[1:]:
@@ -103,7 +105,8 @@ def _first(x: Tensor) -> Tensor:
     return x[tuple(slice(None) if _varies(x, axis - x.dim()) else slice(0, 1) for axis in range(x.dim()))]
 
 
-def _summary(leaf: Leaf) -> Summary:
+def summary(leaf: Leaf) -> Summary:
+    """How the observations of a distribution are summed up."""
     kind: Any = type(leaf.dist)
     how = summary_of(kind)
     if how is None:

@@ -16,6 +16,7 @@ from ..distributions.markov import stationary
 from ..distributions.ragged import Rows
 from ..errors import NotDescribable, StructureError
 from ..tables import Axis, Declaration, Layout, declare
+from ..tables.derived import derived
 from ..tables.op import sample_for_plates
 from .emissions import COVARIANCES, FAMILIES, groups, start_of
 from .series import Series
@@ -173,10 +174,10 @@ class HMM:
         if self.independent:  # each observation is a series of its own
             sizes = torch.ones(int(sizes.sum()), dtype=torch.long)
         start, transition = self._chain()
-        chain = Chain(start, transition, self._emission(data), sizes, flat=True)
-        value = None if data is None else data.values
-        if value is not None and self.emission == "categorical":
-            value = as_categories(value)
+        emission, value = self._emission(data), None if data is None else data.values
+        if value is not None and isinstance(emission, Tensor):
+            emission, value = categories(emission, value)
+        chain = Chain(start, transition, emission, sizes, flat=True)
         with pyro.plate("series", len(sizes)):
             drawn: Tensor = pyro.sample("x", chain, obs=value)
         return drawn
@@ -373,16 +374,27 @@ class _Once:
         return self._found  # type: ignore[return-value]
 
 
-def as_categories(values: Tensor) -> Tensor:  # (N,)
-    """Observations that are numbers of categories, as integers. Raises if they are not whole, or missing."""
-    if bool(values.isnan().any()):
+def categories(table: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:  # (*draws, K, V), (N,)
+    """Categories as words of a table. A missing one is a word more, which every state emits with probability 1.
+
+    :raises StructureError: if a value is not the number of a category.
+    """
+    missing, many = values.isnan(), table.shape[-1]
+    wrong = ~missing & ((values != values.round()) | (values < 0) | (values >= many))
+    if bool(wrong.any()):
+        place = int(wrong.nonzero()[0])
         raise StructureError(
-            "a categorical emission cannot have missing values: leave NaN out, or cut the series there"
+            f"categories are whole numbers from 0 to {many - 1}, actual {float(values[place]):g} at observation "
+            f"{place}: number them from 0, or raise categories"
         )
-    if bool((values != values.round()).any()):
-        bad = float(values[values != values.round()][0])
-        raise StructureError(f"categories are whole numbers from 0, actual {bad:g}")
-    return values.long()
+    if not bool(missing.any()):
+        return table, values.long()
+    wide: Tensor = derived(_with_blank, table)
+    return wide, torch.where(missing, float(many), values).long()
+
+
+def _with_blank(table: Tensor) -> Tensor:
+    return torch.cat([table, torch.zeros_like(table[..., :1])], -1)
 
 
 def _support(support: str | Tensor, states: int) -> Tensor | None:  # (K, K) bool

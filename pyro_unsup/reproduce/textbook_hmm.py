@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import textbook_hmm_counts, textbook_hmm_measures_tables, textbook_hmm_switching
+from . import textbook_hmm_counts, textbook_hmm_measures_tables, textbook_hmm_posterior, textbook_hmm_switching
 from .experiment import Paper
 
 ABOUT = (
@@ -13,6 +13,11 @@ ABOUT = (
 PAPER = Paper(
     "textbook-hmm",
     "Worked examples of hidden Markov models: Zucchini & MacDonald, Hamilton, depmixS4, statsmodels, hmmlearn",
-    (*textbook_hmm_counts.TABLES, *textbook_hmm_measures_tables.TABLES, *textbook_hmm_switching.TABLES),
+    (
+        *textbook_hmm_counts.TABLES,
+        *textbook_hmm_posterior.TABLES,
+        *textbook_hmm_measures_tables.TABLES,
+        *textbook_hmm_switching.TABLES,
+    ),
     about=ABOUT,
 )

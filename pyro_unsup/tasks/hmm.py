@@ -145,9 +145,9 @@ class HMMTask(Task):
     def build(self, data: Rows, given: Given) -> HMM:
         vectors = len(data.names) > 1
         if given.emission == "categorical":
-            values = data.series.values
-            if vectors or bool((values != values.round()).any()) or float(values.min()) < 0:
-                raise InputError("categories are whole numbers from 0, in one column, without gaps", given.file)
+            values = data.series.values[data.series.observed]  # others are missing
+            if vectors or not len(values) or bool((values != values.round()).any()) or float(values.min()) < 0:
+                raise InputError("categories are whole numbers from 0, in one column", given.file)
             return pu.models.HMM(given.states, "categorical", categories=int(values.max()) + 1, start=given.start,
                                  support=given.support)  # fmt: skip
         emission = "multivariate_normal" if vectors and given.emission == "normal" else given.emission

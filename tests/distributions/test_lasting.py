@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pyro.distributions as dist
@@ -66,6 +67,44 @@ def test_smoothed_probabilities_are_those_of_drawn_states(censored: bool) -> Non
     states = found.sample((4000,))[..., 0]
     shares = torch.stack([(states == k).double().mean(0) for k in range(K)], -1)
     assert float((shares - found.smoothed).abs().max()) < 0.05
+
+
+def stretches(n: int) -> Any:
+    """All ways to cut n positions into stretches of at most D."""
+    if n == 0:
+        yield ()
+    for d in range(1, min(D, n) + 1):
+        yield from ((d, *rest) for rest in stretches(n - d))
+
+
+@pytest.mark.parametrize("normalised", [True, False])
+@pytest.mark.parametrize("censored", [True, False])
+def test_pairwise_probabilities_by_enumeration(censored: bool, normalised: bool) -> None:
+    start, steps, lasts, normal = tables(seed=2, normalised=normalised)
+    x, lengths = torch.randn(7).double(), [5, 2]
+    x[2] = torch.nan
+    found = SemiMarkov(start, steps, lasts, normal, torch.tensor(lengths), censored=censored).posterior(x)
+    at_least = lasts.flip(-1).logcumsumexp(-1).flip(-1)
+    density, begin = torch.where(x.isnan()[:, None], 0.0, normal.log_prob(x.nan_to_num(0.0)[:, None])), 0
+    for n in lengths:
+        scores, pairs = [], []
+        for lengths_ in stretches(n):
+            for states in itertools.product(range(K), repeat=len(lengths_)):
+                path = [k for k, d in zip(states, lengths_, strict=True) for _ in range(d)]
+                score = start[states[0]] + sum(steps[a, b] for a, b in itertools.pairwise(states))
+                score = score + sum(density[begin + t, k] for t, k in enumerate(path))
+                for i, (k, d) in enumerate(zip(states, lengths_, strict=True)):
+                    last = censored and i == len(states) - 1
+                    score = score + (at_least if last else lasts)[k, d - 1]
+                each = torch.zeros(n, K, K).double()
+                for t, (a, b) in enumerate(itertools.pairwise(path), 1):
+                    each[t, a, b] = 1.0
+                scores.append(score)
+                pairs.append(each)
+        weights = torch.stack(scores).softmax(0)
+        expected = (weights[:, None, None, None] * torch.stack(pairs)).sum(0)
+        torch.testing.assert_close(found.pairwise[begin : begin + n], expected, rtol=1e-10, atol=1e-11)
+        begin += n
 
 
 @pytest.mark.parametrize("normalised", [True, False])

@@ -11,12 +11,13 @@ import numpy as np
 import pyro.distributions as dist
 import pytest
 import torch
-from scipy import integrate, stats
+from scipy import integrate, special, stats
 from torch import Tensor
 
 import pyro_unsup as pu
 from pyro_unsup import Chain
 from pyro_unsup.distributions.ragged import pad
+from pyro_unsup.distributions.series import ChainPosterior
 from pyro_unsup.errors import StructureError
 
 from .series_oracle import KINDS, Enumerated, Kind
@@ -181,8 +182,7 @@ def test_stop_events_second_order_and_any_weights(second: bool, holes: bool) -> 
             torch.testing.assert_close(posterior.smoothed[part], one.smoothed, **close)
             torch.testing.assert_close(posterior.entropy[b], one.entropy, **close)
             assert torch.equal(posterior.mode()[part], one.mode)
-            if not second:
-                torch.testing.assert_close(posterior.pairwise[part], one.pairwise, **close)
+            torch.testing.assert_close(posterior.pairwise[part], one.pairwise, **close)
         else:
             assert (posterior.mode()[part] == -1).all()
         begin += n
@@ -195,9 +195,55 @@ def test_second_order_filtered() -> None:
     one = Enumerated(start, first.expand(4, K, K), dist.Normal(loc, 1.0).log_prob(x[:, None]), second=later)
     torch.testing.assert_close(posterior.filtered, one.filtered, **close)
     torch.testing.assert_close(posterior.step_log_likelihood, one.step_log_likelihood, **close)
-    for ask in (lambda: posterior.pairwise, lambda: posterior.predicted, lambda: posterior.forecast(1)):
-        with pytest.raises(StructureError, match="first-order"):
-            ask()
+    torch.testing.assert_close(posterior.pairwise, one.pairwise, **close)
+
+
+def test_second_order_predicted_forecast_and_residuals() -> None:
+    """What comes next is a chain that goes on, with nothing observed there."""
+    start, first, later, loc = distributions(K), distributions(K, K), distributions(K, K, K), torch.randn(K)
+    x, normal, lengths = torch.randn(5), dist.Normal(loc, 1.0), [4, 1]
+    posterior = Chain(start, later, normal, torch.tensor(lengths), first, flat=True).posterior(x)
+    states, begin = posterior.forecast(3).states, 0
+    for b, n in enumerate(lengths):
+        density = torch.cat([normal.log_prob(x[begin : begin + n, None]), torch.zeros(3, K)])
+        for t in range(n + 3):  # with t observations before
+            known = torch.cat([density[: min(t, n)], torch.zeros(max(t - n, 0) + 1, K)])
+            expected = Enumerated(start, first.expand(t + 1, K, K), known, second=later).filtered[-1]
+            if t < n:
+                torch.testing.assert_close(posterior.predicted[begin + t], expected, **close)
+                below = (expected * normal.cdf(x[begin + t])).sum()
+                residual = dist.Normal(0.0, 1.0).icdf(below)
+                torch.testing.assert_close(posterior.residuals()[begin + t], residual, **close)
+            else:
+                torch.testing.assert_close(states[b, t - n], expected, **close)
+                mean = (expected * loc).sum()
+                torch.testing.assert_close(posterior.forecast(3).mean[b, t - n], mean, **close)
+        begin += n
+    with pytest.raises(StructureError, match="transitions of a second-order chain do not vary by step: leave"):
+        posterior.forecast(1, transition=first.unsqueeze(0))
+
+
+def test_second_order_queries_of_several_series_draws_and_constraints() -> None:
+    draws, start, first, later = 2, distributions(2, 1, K), distributions(2, 1, K, K), distributions(2, 1, K, K, K)
+    loc, x = torch.randn(K), torch.randn(2, 3)
+    x[0, 1] = torch.nan
+    wide = Chain(start, later, dist.Normal(loc, 1.0), torch.tensor([3, 2]), first).posterior(x)
+    for draw in range(draws):
+        one = Chain(start[draw, 0], later[draw, 0], dist.Normal(loc, 1.0), torch.tensor([3, 2]), first[draw, 0])
+        found = one.posterior(x)
+        for name in ("predicted", "pairwise", "filtered"):
+            torch.testing.assert_close(getattr(wide, name)[draw], getattr(found, name), **close)
+        torch.testing.assert_close(wide.forecast(2).states[draw], found.forecast(2).states, **close)
+    # A constraint on a state is a density of zero elsewhere.
+    flat = Chain(start[0, 0], later[0, 0], dist.Normal(loc, 1.0), torch.tensor([3]), first[0, 0], flat=True)
+    never = torch.zeros(3, K).index_put((torch.tensor([1]), torch.tensor([0])), torch.tensor(-torch.inf))
+    values = torch.tensor([0.1, -0.3, 0.8])
+    density = dist.Normal(loc, 1.0).log_prob(values[:, None]) + never
+    known = Enumerated(start[0, 0], first[0, 0].expand(3, K, K), density, second=later[0, 0])
+    bound, places = flat.laid_flat(values)
+    found = ChainPosterior(bound.with_potentials(states=never), places)
+    torch.testing.assert_close(found.pairwise, known.pairwise, **close)
+    torch.testing.assert_close(found.filtered, known.filtered, **close)
 
 
 def test_paths_are_drawn_by_their_probability() -> None:
@@ -350,6 +396,11 @@ def test_residuals(kind: str) -> None:
         assert not torch.equal(posterior.residuals(randomise=True), posterior.residuals())
 
 
+def exponential(minus_log: float) -> float:
+    """The standard normal's quantile that so little probability lies above."""
+    return -float(special.ndtri_exp(-minus_log))
+
+
 @pytest.mark.parametrize(
     ("emission", "far", "expected"),
     [
@@ -358,6 +409,18 @@ def test_residuals(kind: str) -> None:
         (dist.Poisson(torch.ones(2).double()), 200.0, None),
         (dist.StudentT(torch.full((2,), 5.0).double()), 1e6, None),
         (dist.Gamma(torch.ones(2).double(), 1.0), 500.0, None),
+        (dist.Gamma(torch.ones(2).double(), 1.0), 5000.0, exponential(5000.0)),
+        (dist.Laplace(torch.zeros(2).double(), 1.0), 2000.0, exponential(2000.0 + math.log(2))),
+        (dist.Laplace(torch.zeros(2).double(), 1.0), -2000.0, -exponential(2000.0 + math.log(2))),
+        (dist.Gumbel(torch.zeros(2).double(), 1.0), 1000.0, exponential(1000.0)),
+        (dist.Gumbel(torch.zeros(2).double(), 1.0), -5.0, -exponential(math.exp(5.0))),
+        (dist.Logistic(torch.zeros(2).double(), 1.0), 900.0, exponential(900.0)),
+        (dist.SoftLaplace(torch.zeros(2).double(), 1.0), 900.0, exponential(900.0 + math.log(math.pi / 2))),
+        (
+            dist.MixtureSameFamily(dist.Categorical(torch.ones(2, 2)), dist.Gumbel(torch.zeros(2, 2).double(), 1.0)),
+            1000.0,
+            exponential(1000.0),
+        ),
     ],
 )
 def test_residuals_far_out_are_finite(emission: Any, far: float, expected: float | None) -> None:
@@ -367,6 +430,20 @@ def test_residuals_far_out_are_finite(emission: Any, far: float, expected: float
     assert abs(float(found)) > 3
     if expected is not None:
         torch.testing.assert_close(found, torch.tensor([expected]).double(), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("emission", "far", "expected"),
+    [
+        (dist.HalfNormal(torch.ones(2).double()), 60.0, exponential(-math.log(2) - stats.norm.logsf(60.0))),
+        (dist.InverseGamma(torch.ones(2).double(), 1.0), 1e-4, -exponential(1e4)),
+    ],
+)
+def test_residuals_farther_out_than_numbers_go(emission: Any, far: float, expected: float) -> None:
+    """Tails that bend are known by their first term, to about one part in the square of how far out they are."""
+    start, steps = torch.zeros(2).double(), torch.zeros(2, 2).double()
+    found = Chain(start, steps, emission, 1).posterior(torch.tensor([far]).double()).residuals()
+    torch.testing.assert_close(found, torch.tensor([expected]).double(), rtol=1e-6, atol=0.0)
 
 
 def test_residuals_of_numbers_and_counts_side_by_side() -> None:
@@ -434,6 +511,25 @@ def test_a_state_that_nothing_can_follow_is_an_error() -> None:
     steps = torch.tensor([[0.0, 0.0], [-torch.inf, -torch.inf]])
     with pytest.raises(StructureError, match="nothing can follow state 1: row 1 of transition is -inf everywhere"):
         Chain(torch.zeros(2), steps, dist.Normal(torch.zeros(2), 1.0), 5).log_prob(torch.randn(5))
+
+
+def test_a_step_or_a_pair_that_nothing_can_follow_is_an_error() -> None:
+    start, normal = torch.zeros(2), dist.Normal(torch.zeros(2), 1.0)
+    steps = torch.zeros(4, 2, 2)
+    steps[2, 1] = -torch.inf
+    with pytest.raises(StructureError, match=r"nothing can follow state 1 at step 2: row 1 of transition\[2\] is -inf"):
+        Chain(start, steps, normal, 4, by_step=True).log_prob(torch.zeros(4))
+    flat = torch.cat([torch.zeros(1, 2, 2), steps])
+    with pytest.raises(StructureError, match="nothing can follow state 1 at step 3"):
+        Chain(start, flat, normal, torch.tensor([1, 4]), flat=True, by_step=True).log_prob(torch.zeros(5))
+    unused = torch.zeros(4, 2, 2)
+    unused[0] = -torch.inf  # no step leads to a first position
+    assert Chain(start, unused, normal, 4, by_step=True).log_prob(torch.zeros(4)).isfinite()
+    assert Chain(start, unused, normal, torch.tensor([4]), flat=True, by_step=True).log_prob(torch.zeros(4)).isfinite()
+    later = torch.zeros(2, 2, 2)
+    later[1, 0] = -torch.inf
+    with pytest.raises(StructureError, match="nothing can follow state 0 after state 1"):
+        Chain(start, later, normal, 4, torch.zeros(2, 2)).log_prob(torch.zeros(4))
 
 
 def test_transitions_by_step_may_be_as_wide_as_the_padding() -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pyro
+import pyro.distributions as dist
 import pytest
 import torch
+from pyro.distributions import constraints
 from torch import Tensor
 
 import pyro_unsup as pu
@@ -222,3 +225,38 @@ def test_quenching_leaves_the_reference_behind() -> None:
         for toward in (None, other)
     ]
     assert fits[0].objective == pytest.approx(fits[1].objective, rel=1e-12)
+
+
+def test_components_that_learn_their_own_scales_part_at_the_last_beta() -> None:
+    """Below beta = 1 all of them fit all of the data, and noise does not grow from there."""
+
+    def mixture(x: Tensor) -> None:
+        share = pu.table("share", 2)
+        centre = pyro.param("centre", lambda: torch.tensor([-1.0, 1.0]).double())
+        scale = pyro.param("scale", lambda: torch.ones(2).double(), constraint=constraints.positive)
+        with pyro.plate("data", len(x)):
+            k = pyro.sample("k", pu.Categorical(share))
+            pyro.sample("x", dist.Normal(centre[k], scale[k]), obs=x)
+
+    x = torch.cat([torch.randn(40) - 4, torch.randn(40) + 4]).double()
+    plain = pu.EM(mixture).run(x, progress=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pu.infer.AlikeStates)
+        fit = pu.Anneal(mixture, schedule=[0.3, 0.6, 1.0]).run(x, progress=False)
+    assert fit.objective == pytest.approx(plain.objective, rel=1e-4)
+    engine = pu.Anneal(mixture, schedule=[0.3, 0.6, 1.0], steps=10)
+    whole = engine.run(x, progress=False, iterations=30, tolerance=0.0)
+    half = engine.run(x, progress=False, iterations=25, tolerance=0.0)
+    again = engine.run(x, progress=False, iterations=30, tolerance=0.0, resume=half)
+    assert [row["objective"] for row in again.rows] == [row["objective"] for row in whole.rows]
+
+
+def test_components_that_are_alike_in_the_end_are_told() -> None:
+    def mixture(x: Tensor) -> None:
+        share, centre = pu.table("share", 2), pyro.param("centre", lambda: torch.tensor([-1.0, 1.0]).double())
+        with pyro.plate("data", len(x)):
+            k = pyro.sample("k", pu.Categorical(share))
+            pyro.sample("x", dist.Normal(centre[k], 1.0), obs=x)
+
+    with pytest.warns(pu.infer.AlikeStates, match=r"elements of 'centre' have become alike, .* try other starts"):
+        pu.Anneal(mixture, schedule=[0.5, 1.0]).run(torch.zeros(20).double(), progress=False)

@@ -384,3 +384,11 @@ def test_a_parameter_may_end_at_the_edge_of_an_interval() -> None:
 
     fit = pu.EM(model).run(two_levels(), progress=False)
     assert fit.params["loc"].tolist() == pytest.approx([-0.5, 0.5], abs=1e-3)
+
+
+def test_degrees_of_freedom_that_went_further_by_another_way_do_not_fall() -> None:
+    """Data without tails want as many as there can be. The formula stops at some, but never goes back."""
+    x = torch.linspace(-1.0, 1.0, 50, dtype=torch.float64)
+    init = {"df": [1e6], "loc": [0.1], "scale": [0.5]}
+    fit = pu.EM(pu.models.HMM(1, "student_t", init=init)).run(x, iterations=3, tolerance=0.0, progress=False)
+    assert float(fit.params["df"]) == pytest.approx(1e6)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pyro
-import pyro.distributions as dist
 import pytest
 import torch
 from torch import Tensor
@@ -176,14 +175,6 @@ def test_tempered_models_and_single_precision() -> None:
     assert found.objective == pytest.approx(double.objective, rel=1e-4)
 
 
-def with_param(x: Tensor) -> None:
-    share = pu.table("share", 2)
-    mean = pyro.param("mean", lambda: torch.tensor([0.0, 1.0]))
-    with pyro.plate("data", len(x)):
-        z = pyro.sample("z", pu.Categorical(share))
-        pyro.sample("x", dist.Normal(mean[z], 1.0), obs=x)
-
-
 def test_enumerated_models_of_ones_own() -> None:
     def mixture(x: Tensor) -> None:
         share = pu.table("share", 2, axes={"kind": 2})
@@ -201,7 +192,6 @@ def test_enumerated_models_of_ones_own() -> None:
 @pytest.mark.parametrize(
     ("engine", "message"),
     [
-        (lambda: Gradient(with_param), "Gradient learns tables only, and the model also has parameter 'mean'"),
         (lambda: Gradient(Tagger(2, 3), pu.AddLambda(0.1)), "Gradient climbs in the weights of LogLinear tables"),
         (lambda: Gradient(Tagger(2, 3), {"emission": pu.AddLambda(0.1)}), "table 'emission' has AddLambda.*: use EM"),
         (lambda: Gradient(Tagger(2, 3), {"emit": LogLinear()}), "estimate names tables that the model does not have"),
@@ -209,9 +199,8 @@ def test_enumerated_models_of_ones_own() -> None:
     ],
 )
 def test_models_and_settings_that_it_is_not_for(engine: Any, message: str) -> None:
-    data = torch.zeros(3) if "parameter" in message else [[0, 1, 2]]
     with pytest.raises(FitError, match=message):
-        engine().run(data, progress=False)
+        engine().run([[0, 1, 2]], progress=False)
 
 
 def test_other_refusals() -> None:

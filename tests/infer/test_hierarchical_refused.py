@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 import pyro
-import pyro.distributions as dist
 import pytest
 import torch
 from torch import Tensor
 
 import pyro_unsup as pu
 from pyro_unsup import FitError, HierarchicalEM, TableError
-from pyro_unsup.models import DMV, Clusterer, Tagger
+from pyro_unsup.models import DMV, HMM, Clusterer, Tagger
 
 from .hierarchical_cases import SENTENCES, clusters, run
 
@@ -61,17 +60,9 @@ def test_models_that_do_not_tell_examples_apart() -> None:
         run(model, {"words": torch.tensor([0, 1])})
 
 
-def test_models_that_have_more_than_tables() -> None:
-    def model(x: Tensor) -> None:
-        share, mean = pu.table("share", 2), pyro.param("mean", torch.tensor([-1.0, 1.0]))
-        with pyro.plate("data", len(x)):
-            z = pyro.sample("z", pu.Categorical(share))
-            pyro.sample("x", dist.Normal(mean[z], 1.0), obs=x)
-
-    engine = HierarchicalEM(model)
-    for _ in range(2):  # it is no better the second time
-        with pytest.raises(FitError, match=r"examples cannot each have their own \['mean'\], only tables"):
-            engine.run(torch.randn(4), progress=False)
+def test_models_that_have_no_tables() -> None:
+    with pytest.raises(FitError, match="gives every example tables of its own, and the model has no tables: train it"):
+        run(HMM(2, start="stationary"), torch.randn(9))
 
 
 def test_initial_weights_with_zeros() -> None:

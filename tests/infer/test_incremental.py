@@ -230,12 +230,3 @@ def test_counts_that_are_missing_from_a_fit_are_an_error() -> None:
     del fit.state["store.start.counts"]
     with pytest.raises(FitError, match="the fit to go on from does not hold the counts of its mini-batches"):
         IncrementalEM(Tagger(3, 4)).run(corpus(), resume=fit, progress=False)
-
-
-def test_parameters_are_refused_by_name() -> None:
-    def model(x: Tensor) -> None:
-        pu.table("share", 2)
-        pyro.param("mean", torch.zeros(2))
-
-    with pytest.raises(FitError, match="IncrementalEM learns tables only, and the model also has parameter 'mean'"):
-        IncrementalEM(model).run(torch.zeros(3), progress=False)

@@ -32,11 +32,6 @@ class Refusal:
     reason: str
 
 
-OTHERS = Refusal(
-    pu.FitError,
-    r"(learns tables only, .* (latent variable|parameter) '\w+'|each have their own \[.*\], only tables): train",
-    "learns tables only, and means and rates are not tables. Use `EM`, `StepwiseEM` or SVI",
-)
 NO_REFERENCE = Refusal(
     pu.UnsupError,
     r"'\w+' is a parameter but not a table: skew knows how to go between tables of weights only\. Use temper",
@@ -59,16 +54,11 @@ ONE_BY_ONE = Refusal(
 )
 
 #: Models that have parameters besides their tables.
-PARAMETERS = ["HMM, Poisson", "HMM, normal", "own, Gaussian"]
+PARAMETERS = ["HMM, Poisson", "HMM, normal", "HMM, vectors", "own, Gaussian"]
 OWN = [name for name, model in MODELS.items() if model.hidden]
 SAMPLED = ["bigram tagger", "trigram tagger", "segmenter", "clusterer"]
 #: By model and algorithm.
 REFUSED: dict[tuple[str, str], Refusal] = {
-    **{
-        (model, name): OTHERS
-        for model in PARAMETERS
-        for name in ("incremental EM", "features by gradient", "hierarchical EM")
-    },
     **{(model, "skewed annealing"): NO_REFERENCE for model in PARAMETERS},
     **{(own, name): NO_PARTS for own in OWN for name in ("constrained mixture", "posterior regularisation")},
     **{

@@ -81,6 +81,12 @@ COLOUR = torch.tensor([0, 0, 1, 0, 2, 2, 1, 2])
 SIZE = torch.tensor([-2.1, -1.7, -1.2, -2.4, 1.9, 2.2, 1.1, 1.6], dtype=torch.float64)
 ANSWERS = torch.tensor([[0, 1], [1, 1], [0, 1], [2, 0], [2, 0], [1, 0], [2, 0], [0, 1]])
 COUNTS = Series.of([[2, 1, 3, 2, 9, 8, 11], [10, 7, 9, 1, 2], [3, 2, 8, 12, 10, 9], [1, 2, 2]])
+PLACES = Series.of([
+    [[-2.1, 1.2], [-1.7, 0.8], [-1.2, 1.9], [1.9, -0.7], [2.2, -1.4]],
+    [[1.1, -1.1], [1.6, -0.2], [2.4, -1.3], [-1.5, 0.4]],
+    [[-2.4, 1.1], [-1.9, 0.3], [2.0, -0.9], [1.7, -1.8], [1.2, -0.4], [-1.8, 1.5]],
+    [[1.4, -1.0], [2.1, -0.6]],
+])  # fmt: skip
 LEVELS = Series.of([[-2.1, -1.7, -1.2, 1.9, 2.2], [1.1, 1.6, 2.4, -1.5], [-2.4, -1.9, 2.0, 1.7, 1.2, -1.8], [1.4, 2.1]])
 
 
@@ -166,7 +172,14 @@ def low_first(parts: States, level: float) -> Tensor:
     return (parts.words.unsqueeze(-1) >= level) | (parts.state == 0)
 
 
+@component
+def left_first(parts: States, level: float) -> Tensor:
+    """Vectors whose first coordinate is below a level come from the first state."""
+    return (parts.words[..., :1] >= level) | (parts.state == 0)
+
+
 pu.registry.register("components", "low_first", low_first)
+pu.registry.register("components", "left_first", left_first)
 
 MODELS = {
     model.name: model
@@ -238,6 +251,14 @@ MODELS = {
             labels(len(LEVELS.values), 2),
             [Template("transition", "move", state=same, next=same)],
             low_first(-1.6),
+        ),
+        Model(
+            "HMM, vectors",
+            lambda: HMM(2, "multivariate_normal", dim=2),
+            (PLACES,),
+            labels(len(PLACES.values), 2),
+            [Template("transition", "move", state=same, next=same)],
+            left_first(-1.6),
         ),
         Model(
             "own, tables only",

@@ -28,12 +28,12 @@ ENGINES: dict[str, Callable[[Model], Any]] = {
 }
 
 
-@cells("HMM, Poisson", "HMM, normal")
+@cells("HMM, Poisson", "HMM, normal", "HMM, vectors")
 def test_cell(model: str, algorithm: str, tmp_path: Path) -> None:
     check(model, algorithm, tmp_path / "cell")
 
 
-@pytest.mark.parametrize("name", ["HMM, Poisson", "HMM, normal"])
+@pytest.mark.parametrize("name", ["HMM, Poisson", "HMM, normal", "HMM, vectors"])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_replayed_steps_move_parameters_as_others_do(engine: str, name: str) -> None:
     model = MODELS[name]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pyro_unsup.reproduce import Corpora, Found, paper
+from pyro_unsup.reproduce import Corpora, Found, paper, textbook_hmm_posterior
 from pyro_unsup.reproduce.textbook_hmm import PAPER
 
 #: Rows whose numbers must be the published ones to the last digit, by table.
@@ -73,3 +73,10 @@ def test_long_ones_run_in_small(real_data: Path, table: str, row: str) -> None:
         assert (found["train"], found["test"]) == pytest.approx((-11.0932, -11.0595), abs=0.2)
     else:
         assert all(isinstance(x, float | str) for x in found.values())
+
+
+@pytest.mark.deep
+def test_the_posterior_of_earthquakes_is_the_published_one(real_data: Path) -> None:
+    found = run("earthquakes-posterior", "NUTS", real_data, small=False)
+    for name, figure in textbook_hmm_posterior.PUBLISHED.items():  # which have an error of their own, too
+        assert abs(float(found[name]) - figure) < 5 * float(found[f"{name}_error"])

@@ -113,6 +113,10 @@ def gamma(cells: Cells, wanted: Set[str]) -> dict[str, Tensor]:
     return new
 
 
+#: Degrees of freedom after which a Student t is normal for all purposes.
+MANY = 1e4
+
+
 @register(torch.distributions.StudentT)
 def student_t(cells: Cells, wanted: Set[str]) -> dict[str, Tensor]:
     """A normal distribution whose precision varies: an EM step of its own, that averages over the precisions.
@@ -140,7 +144,10 @@ def student_t(cells: Cells, wanted: Set[str]) -> dict[str, Tensor]:
             return found
 
         level = ratio(cells.total("df", known), cells.total("df", weights_of))
-        new["df"] = _root(lambda df: (df / 2).log() - torch.digamma(df / 2) + level, level, 0.05, 1e4)
+        found = _root(lambda df: (df / 2).log() - torch.digamma(df / 2) + level, level, 0.05, MANY)
+        # Without heavy tails more is always better. Then it ends here, unless it has come further by another way.
+        old = ratio(cells.total("df", lambda x, w, d: w * d.df), cells.total("df", weights_of), 0.0)
+        new["df"] = torch.where(found > 0.999 * MANY, torch.maximum(found, old), found)
     return new
 
 
