@@ -206,6 +206,11 @@ class CollapsedGibbs(MCMCKernel):
             },
         )
 
+    def concentrations(self, state: Any) -> tuple[Array, Array]:  # (kinds of rows,), (K,)
+        """alpha and beta that chains start with, and keep unless they are learned."""
+        hyper = self._hyperparameters(*state.concentrations)
+        return hyper.alpha, hyper.beta
+
     def settings(self) -> dict[str, Any]:
         """How it samples, in plain values.
 

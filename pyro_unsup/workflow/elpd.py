@@ -15,7 +15,7 @@ from ..errors import UnsupError
 from ..results import Fit
 from ..results.fit import with_params
 from .densities import Densities
-from .posterior_draws import draws_of, flat
+from .parameters import flat, parameters_of
 
 if TYPE_CHECKING:
     import pandas
@@ -70,7 +70,7 @@ class Predictive:
 
     def __init__(self, model: Any, result: Any, args: Sequence[Any], draws: int, seed: int) -> None:
         self.model = with_params(model, result.params) if isinstance(result, Fit) and result.params else model
-        found = draws_of(result, args, number=draws, seed=seed)
+        found = parameters_of(result, args, number=draws, seed=seed)
         self.draws: Mapping[str, Tensor] = flat(found) if found else {}
         if self.draws and isinstance(result, Fit) and all(bool((x == x[:1]).all()) for x in self.draws.values()):
             self.draws = {name: x[:1] for name, x in self.draws.items()}  # a point

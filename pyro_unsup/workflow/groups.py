@@ -11,11 +11,12 @@ from torch import Tensor
 
 from ..distributions import Mixture, Structure
 from ..errors import UnsupError
-from ..results.arviz import dataset, table_dims
+from ..results.arviz import dataset, named_dims
 from .draws import Draws, Values
 from .pointwise import Pointwise, Stepwise
 from .predictive import Drawing, observed_values, smallest
 from .running import Program
+from .seeds import stream
 
 if TYPE_CHECKING:
     import xarray
@@ -88,10 +89,9 @@ def check_rooms(program: Program, wanted: Sequence[str], steps: bool, priors: in
 def posterior(draws: Draws, extra: xarray.Dataset | None, limit: float) -> xarray.Dataset:
     """Tables as probabilities, and all other sites; what is known besides; parameters, the same in every draw."""
     check_room("posterior", draws.total * draws.numbers, 8, limit)
-    names = table_dims(draws.tables)
     params = {name: x.detach().expand(draws.total, *x.shape) for name, x in draws.params.items()}
     found = {name: draws.by_chain(x.detach()) for name, x in {**draws.take(0, draws.total), **params}.items()}
-    own = dataset(found, *names)
+    own = dataset(found, *named_dims(draws.model, draws.tables, found))
     return own if extra is None else own.merge(extra.drop_vars([n for n in extra.data_vars if n in own]))
 
 
@@ -113,7 +113,7 @@ def predictive(program: Program, group: str, progress: bool, seed: int) -> xarra
     pieces: dict[str, list[Array]] = {name: [] for name in draw.names}
     rows = sum(x.size for x in seen.values()) + hidden_numbers(program)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.manual_seed(stream(seed, group))
         for _, _, values in Walk(draws, rows, group.replace("_", " "), progress):
             for name, x in draw(values).items():
                 pieces[name].append(_like(x, seen[name]))

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
-from pyro import poutine
-from pyro.poutine.messenger import Messenger
-from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 
 from ..distributions import Mixture, Structure
 from ..errors import UnsupError
 from ..handlers import bare
-from ..results.table_posterior import to_table
-from .draws import Draws, Values, tables_of
+from .draws import Values
 from .running import Program
 
 Array = np.ndarray[Any, Any]
@@ -110,42 +105,3 @@ def smallest(values: Array) -> Array:
     low, high = int(values.min()), int(values.max())
     kind = next(k for k in (np.int8, np.int16, np.int32, np.int64) if np.iinfo(k).min <= low <= high <= np.iinfo(k).max)
     return values.astype(kind)
-
-
-def prior_draws(model: Callable[..., Any], args: tuple[Any, ...], draws: int, seed: int) -> Draws:
-    """Draws from the prior of a model: its tables and all other continuous sites.
-
-    :param args: its data, which tell how much there is to draw.
-    :raises UnsupError: if a parameter has no prior.
-    """
-    program, tables = bare(model), tables_of(model, args)
-    values: dict[str, list[Tensor]] = {}
-    with torch.random.fork_rng(devices=[]), torch.no_grad(), poutine.block():
-        with _NoParameters():
-            program(*args)
-        torch.manual_seed(seed)
-        for _ in range(draws):
-            trace = poutine.trace(program).get_trace(*args)
-            for name in trace.stochastic_nodes:
-                site = trace.nodes[name]
-                if not (site_is_subsample(site) or site["fn"].has_enumerate_support):
-                    value = to_table(tables[name].layout, site["value"]) if name in tables else site["value"]
-                    values.setdefault(name, []).append(value)
-    if not values:
-        raise UnsupError("nothing in the model has a prior, so that nothing can be drawn from it")
-    found = {name: torch.stack(each) for name, each in values.items()}
-
-    def take(first: int, last: int) -> Values:
-        return {name: x[first:last] for name, x in found.items()}
-
-    return Draws(program, args, 1, draws, tables, take, numbers=sum(x[0].numel() for x in found.values()))
-
-
-class _NoParameters(Messenger):
-    """Refuses a parameter: it has no prior to draw it from."""
-
-    def _pyro_param(self, msg: Any) -> None:
-        raise UnsupError(
-            f"the parameter '{msg['name']}' has no prior to draw it from: give it a distribution, as in "
-            "HMM(prior={'loc': dist.Normal(0.0, 1.0)})"
-        )

@@ -82,6 +82,10 @@ class Site:
         self._units: Array = np.zeros(0, np.int64)
         if "co_assignment" in wanted:
             self._prepare_pairs(fn, int(np.prod(shape)), units, own[-1])
+        #: Of results whose values are states, how many states there are.
+        self.states = {}
+        if fn.part in ("states", "clusters", "stretches"):
+            self.states = {f"{start}{way}": int(fn.sizes["K"]) for way in wanted if way in STRUCTURES}
         #: How many numbers are held for a draw.
         self.numbers = 4 * int(np.prod(shape)) + 3 * int(np.prod(parts))
         if {"log_prob", "entropy"} & set(wanted):  # which go by the potentials of all parts

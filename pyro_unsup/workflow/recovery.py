@@ -14,7 +14,9 @@ from .draws import draws_of
 from .enumerated import Enumerated
 from .groups import Walk, hidden_numbers
 from .recovered import WAYS, Site
+from .relabelled_groups import STATES
 from .running import Program
+from .seeds import generator, stream
 
 
 @torch.random.fork_rng(devices=[])
@@ -97,6 +99,8 @@ def recover(
         dims |= site.dims
         coords |= site.coords
     groups = {"recovered": dataset(each, dims, coords)} if each else {}
+    for name, states in ((n, k) for site in sites for n, k in getattr(site, "states", {}).items()):
+        groups["recovered"][name].attrs[STATES] = states  # so that relabel knows which values are names of states
     if mean:
         groups["recovered_mean"] = dataset(mean, dims, coords, lead=())
     return as_arviz(groups)
@@ -107,18 +111,18 @@ def _structures(
 ) -> list[Site]:
     several = len(program.structured) > 1
     sites = [Site(program, name, wanted, units, f"{name}_" if several else "", limit) for name in program.structured]
-    generators = [torch.Generator().manual_seed(seed + i) for i, _ in enumerate(sites)]
+    generators = [generator(seed, f"recover {site.name}") for site in sites]
     numbers = hidden_numbers(program) + sum(site.numbers for site in sites)
     for first, _, values in Walk(program.draws, numbers, "recover", progress):
         for start, end, trace in program.runs(values):
-            for site, generator in zip(sites, generators, strict=True):
-                site.add(trace.nodes[site.name], first + start, first + end, generator)
+            for site, source in zip(sites, generators, strict=True):
+                site.add(trace.nodes[site.name], first + start, first + end, source)
     return sites
 
 
 def _enumerated(program: Program, wanted: Sequence[str], seed: int, limit: float, progress: bool) -> Enumerated:
     found = Enumerated(program, wanted, limit)
-    torch.manual_seed(seed)
+    torch.manual_seed(stream(seed, "recover"))
     for first, last, values in Walk(program.draws, 0, "recover", progress):
         for i in range(last - first):
             found.add({name: x[i : i + 1] for name, x in values.items()}, first + i)

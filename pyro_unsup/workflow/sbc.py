@@ -22,8 +22,10 @@ from .arviz_tools import by_arviz
 from .calibration import Calibration
 from .densities import Densities
 from .engines import Engine, infer
+from .guides import GuideDraws
 from .parallel import in_order
-from .posterior_draws import GuideDraws, draws_of, flat
+from .parameters import flat, parameters_of
+from .seeds import stream
 from .simulate import simulate
 from .states import as_axes, invariant, state_axes, states_of
 
@@ -130,8 +132,9 @@ class _Simulation:
         with torch.random.fork_rng(devices=[]), one_thread():
             pyro.set_rng_seed(seed)
             truth, args, kwargs = simulate(self.model, self.args, self.kwargs)
-            result = infer(self.engine, self.model, args, seed, self.run, kwargs, self.draws)
-            known = draws_of(result, args, kwargs, self.draws, seed)
+            # The truth was drawn by this seed: an engine with the same one would draw numbers that go with the truth.
+            result = infer(self.engine, self.model, args, stream(seed, "engine") % 2**31, self.run, kwargs, self.draws)
+            known = parameters_of(result, args, kwargs, self.draws, stream(seed, "draws"))
             right = {name: x[None, None] for name, x in truth.items()}
             values, true = self._numbers(known, args, kwargs), self._numbers(right, args, kwargs)
         shared = [name for name in values if name in true]

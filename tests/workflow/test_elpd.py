@@ -16,7 +16,7 @@ from torch import Tensor
 import pyro_unsup as pu
 from pyro_unsup.errors import UnsupError
 from pyro_unsup.models import Series
-from pyro_unsup.workflow.arviz_tools import with_posterior
+from pyro_unsup.results.arviz import from_groups
 from pyro_unsup.workflow.densities import Densities
 from pyro_unsup.workflow.elpd import Predictive
 from pyro_unsup.workflow.lfo import _Prefixes
@@ -74,7 +74,7 @@ def test_loo_of_a_conjugate_model_is_leaving_one_out() -> None:
         warnings.simplefilter("ignore")
         import arviz
 
-        data = with_posterior(draws, log_likelihood={"x": log_likelihood.reshape(2, 4000, -1)})
+        data = from_groups({"posterior": draws, "log_likelihood": {"x": log_likelihood.reshape(2, 4000, -1)}})
         found: Any = arviz.loo(data, pointwise=True)
     brute = pu.k_fold(normal, X, Conjugate, folds=len(X), progress=False)
     exact = sum(predictive(torch.cat([X[:i], X[i + 1 :]]), X[i : i + 1]) for i in range(len(X)))

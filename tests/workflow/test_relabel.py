@@ -18,7 +18,7 @@ from pyro_unsup.errors import UnsupError
 from pyro_unsup.workflow import assignment
 from pyro_unsup.workflow.assignment import assign, by_ecr, by_stephens
 from pyro_unsup.workflow.densities import Densities
-from pyro_unsup.workflow.posterior_draws import draws_of, flat
+from pyro_unsup.workflow.parameters import flat, parameters_of
 
 relabelling = importlib.import_module("pyro_unsup.workflow.relabel")  # the name is also that of the function
 METHODS = ("pivot", "ecr", "stephens")
@@ -198,7 +198,7 @@ def test_samples_of_a_tagger(method: Any, order: int) -> None:
         for a, b in zip(getattr(new, name), getattr(samples, name), strict=True):
             assert pu.evaluate.variation_of_information(a, b) == pytest.approx(0, abs=1e-12)
     density = Densities(model, (corpus,))
-    before = density.log_likelihood(flat(draws_of(samples)))
+    before = density.log_likelihood(flat(parameters_of(samples)))
     torch.testing.assert_close(density.log_likelihood(flat(found.draws)), before)
 
 
@@ -210,7 +210,7 @@ def test_two_chains_under_other_names_agree_after_relabelling() -> None:
         pu.CollapsedGibbs(model).run(texts, sweeps=80, burn_in=20, seed=seed, initial=labels, progress=False)
         for seed, labels in enumerate([start, 1 - start])
     ]
-    both = {name: torch.cat([draws_of(run)[name] for run in runs]) for name in ("cluster", "words")}
+    both = {name: torch.cat([parameters_of(run)[name] for run in runs]) for name in ("cluster", "words")}
     labels = np.concatenate([run.labels for run in runs])
     assert (labels[0] != labels[1]).mean() > 0.9
     found = pu.relabel(both, "ecr", axes={"cluster": 0, "words": 0}, allocations=labels)
