@@ -131,6 +131,11 @@ def predictive_check(
     if model is not None and hasattr(model, "index") and not structure and not isinstance(observed, np.ndarray):
         observed = model.index(observed) if lengths is None else model.index(observed, lengths)
     drawn = _stacked(drawn)
+    if not hasattr(drawn, "__len__"):
+        raise UnsupError(
+            f"expected drawn data sets, actual {type(drawn).__name__}: draw them by pu.to_arviz(result, data), and "
+            "give that"
+        )
     sets = list(drawn) if not isinstance(drawn, Tensor | np.ndarray) else list(_numpy(drawn))
     if not sets:
         raise UnsupError("there are no drawn data sets: expected one or more")

@@ -17,6 +17,7 @@ from ..results.sample_statistics import draw_statistics
 from ..results.sample_statistics import posterior as sampled
 from ..results.sample_statistics import training as sweeps
 from . import groups as make
+from .arguments import check_model
 from .draws import Draws, draws_of
 from .predictive import can_draw
 from .priors import prior_draws, prior_of
@@ -153,6 +154,7 @@ def prior_predictive(
     ((1, 10, 2), True)
     """
     check_draws(draws)
+    check_model("prior_predictive", model)
     if not data:
         raise UnsupError("prior_predictive needs the data: they tell how much to draw")
     make.check_rooms(Program(prior_draws(model, data, 1, seed)), ["prior", "prior_predictive"], False, draws, limit)

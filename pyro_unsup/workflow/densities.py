@@ -111,6 +111,10 @@ class Densities:
         """Log prior and log-likelihood."""
         return self._both(values)
 
+    def exact(self) -> Tensor:  # ()
+        """The log-likelihood of all data, if nothing but hidden structure and enumerated variables is latent."""
+        return self._run({})[1].sum()
+
     def pointwise(self, values: Values) -> Tensor:  # (S, examples)
         """The log-likelihood of each example, of each draw."""
         if self.enumerated:

@@ -89,6 +89,12 @@ def draws_of(
         return _of_samples(result, args, seed)
     if isinstance(result, MCMC):
         return _of_mcmc(result, args, model, seed)
+    if not (is_arviz(result) or isinstance(result, Mapping) or callable(result)) or hasattr(result, "declarations"):
+        trained = "; a model has to be trained or sampled first" if hasattr(result, "declarations") else ""
+        raise UnsupError(
+            "expected a Fit, Samples, MCMC, a guide, an ArviZ object or arrays by name, and then the data; actual "
+            f"{type(result).__name__}{trained}"
+        )
     if model is None:
         raise UnsupError(
             f"to which model does a {type(result).__name__} belong? Give model=...; only a Fit, Samples and MCMC know"
@@ -97,11 +103,7 @@ def draws_of(
         return _of_arrays(arrays_of(result), model, args)
     if isinstance(result, Mapping):
         return _of_arrays({name: np.asarray(x) for name, x in result.items()}, model, args)
-    if callable(result):
-        return _of_guide(result, model, args, DRAWS if draws is None else draws, seed)
-    raise UnsupError(
-        f"expected a Fit, Samples, MCMC, a guide, an ArviZ object or arrays by name, actual {type(result).__name__}"
-    )
+    return _of_guide(result, model, args, DRAWS if draws is None else draws, seed)
 
 
 def arrays_of(data: Any) -> dict[str, np.ndarray[Any, Any]]:  # (chains, draws, ...) each

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Numbers (draws times observations) that one run of the model computes.
 ROOM = 2**22
+#: Columns that tell which data were held out, and together with which.
+PLACES = ("fold", "example", "start", "end", "time")
 
 
 @dataclass(eq=False)
@@ -54,10 +56,19 @@ class Elpd:
 
     def compare(self, other: Elpd) -> tuple[float, float]:
         """How much higher this one is than another one of the same held-out data, and the standard error of that."""
+        if not isinstance(other, Elpd):
+            raise UnsupError(f"compare takes another Elpd, as k_fold returns it; actual {type(other).__name__}")
         if len(self.frame) != len(other.frame):
             raise UnsupError(
                 f"both should have the same held-out data: expected {len(self.frame)} pieces, actual {len(other.frame)}"
             )
+        for name in PLACES:
+            both = [name in one.frame for one in (self, other)]
+            if any(both) and not (all(both) and (self.frame[name] == other.frame[name]).all()):
+                raise UnsupError(
+                    f"both should hold out the same data in the same way, and '{name}' differs: run both with the same "
+                    "data, folds= (or first= and ahead=), block= and seed="
+                )
         difference = self.frame["elpd"].to_numpy() - other.frame["elpd"].to_numpy()
         return float(difference.sum()), _se(difference)
 

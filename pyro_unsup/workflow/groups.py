@@ -12,6 +12,7 @@ from torch import Tensor
 from ..distributions import Mixture, Structure
 from ..errors import UnsupError
 from ..results.arviz import dataset, named_dims
+from .arguments import in_bytes
 from .draws import Draws, Values
 from .pointwise import Pointwise, Stepwise
 from .predictive import Drawing, observed_values, smallest
@@ -61,8 +62,8 @@ def check_room(group: str, numbers: int, size: int, limit: float) -> None:
     """
     if numbers * size > limit:
         raise UnsupError(
-            f"the group {group} would take {numbers * size / 1e9:.1f} GB, more than the limit of {limit / 1e9:.1f} GB: "
-            "leave it out, have fewer draws, or raise limit="
+            f"the group {group} would take {in_bytes(numbers * size)}, more than the limit of {in_bytes(limit)}: leave "
+            "it out, have fewer draws, or raise limit="
         )
 
 

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
+from pyro.infer import MCMC
 from pyro.poutine.messenger import Messenger
 from torch import Tensor
 
 from ..errors import UnsupError
 from ..estimate import DirichletVB
 from ..handlers import bare
-from ..results import Fit
+from ..results import Fit, Samples
+from ..results.arviz import is_arviz
 from ..results.fit import with_params
 from ..results.guide import run
 from ..results.table_posterior import is_point, table_posterior
 from ..tables import Declaration
+from .arguments import check_model
 from .densities import Densities
 from .guides import guide_draws
 from .psis import GOOD, psis
@@ -130,6 +133,16 @@ def importance(
     """
     if type(draws) is not int or draws < 20:
         raise UnsupError(f"draws must be a whole number, 20 or more, actual {draws!r:.80}")
+    if isinstance(fit, Samples | MCMC | Mapping) or is_arviz(fit) or not (isinstance(fit, Fit) or callable(fit)):
+        raise UnsupError(
+            "importance weighs draws of a variational posterior, whose density is known: expected a fit of "
+            f"pu.DirichletVB() or a guide of SVI, actual {type(fit).__name__}. What was sampled by Gibbs or NUTS needs "
+            "no weights: look at R-hat and ESS, az.summary(pu.to_arviz(result, data))"
+        )
+    if model is not None:
+        check_model("importance(model=)", model)
+    if not data:
+        raise UnsupError("importance needs the data that the fit was trained on: importance(fit, data)")
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
         if isinstance(fit, Fit):

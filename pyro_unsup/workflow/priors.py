@@ -69,7 +69,7 @@ def prior_draws(
     found: dict[str, Tensor] = dict(tables or {})
     others: dict[str, list[Tensor]] = {}
     with torch.random.fork_rng(devices=[]), torch.no_grad(), poutine.block():
-        with _NoParameters():
+        with NoParameters():
             program(*args)
         torch.manual_seed(stream(seed, "prior of other sites"))
         if hasattr(program, "declarations"):  # whose priors are the same in every run: all draws at once
@@ -171,7 +171,7 @@ def _of_sampler(
     return found
 
 
-class _NoParameters(Messenger):
+class NoParameters(Messenger):
     """Refuses a parameter: it has no prior to draw it from."""
 
     def _pyro_param(self, msg: Any) -> None:

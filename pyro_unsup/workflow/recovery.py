@@ -78,6 +78,11 @@ def recover(
     wanted = [how] if isinstance(how, str) else list(how)
     if wrong := [name for name in wanted if name not in WAYS]:
         raise UnsupError(f"how has {wrong[0]!r:.80}, expected some of {', '.join(WAYS)}")
+    if model is not None and not callable(model):
+        raise UnsupError(
+            f"the second argument of recover is the model, actual {type(model).__name__}: write recover(result, None, "
+            "data) for a fit, samples or MCMC, which know their model"
+        )
     if not data:
         raise UnsupError("recover needs the data whose structure is to be recovered")
     source = draws_of(posterior, data, model, draws, seed)

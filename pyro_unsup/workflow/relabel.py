@@ -132,6 +132,11 @@ class _Source:
                 "a fit has one naming of its states in all draws, so nothing needs to be relabelled: relabel is for "
                 "samples of Gibbs or NUTS"
             )
+        if not (isinstance(draws, Samples | MCMC | Mapping) or is_arviz(draws)):
+            raise UnsupError(
+                "expected draws: Samples, a Pyro MCMC that has run, a dict of arrays (chain, draw, ...), or an ArviZ "
+                f"object; actual {type(draws).__name__}"
+            )
         self.hidden = hidden
         self.samples = draws if isinstance(draws, Samples) else None
         if isinstance(draws, MCMC):

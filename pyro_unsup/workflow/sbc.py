@@ -18,6 +18,7 @@ from ..errors import UnsupError
 from ..handlers import bare
 from ..infer.runs import one_thread
 from ..results import Fit
+from .arguments import check_model
 from .arviz_tools import by_arviz
 from .calibration import Calibration
 from .densities import Densities
@@ -26,7 +27,7 @@ from .guides import GuideDraws
 from .parallel import in_order
 from .parameters import flat, parameters_of
 from .seeds import stream
-from .simulate import simulate
+from .simulate import drawing_arguments, simulate
 from .states import as_axes, invariant, state_axes, states_of
 
 #: From parameters by name, (chains, draws, ...), and the arguments of the model, to numbers (chains, draws, ...).
@@ -100,10 +101,12 @@ def sbc(
     """
     import pandas
 
+    check_model("sbc", model)
     if type(simulations) is not int or simulations < 2:
         raise UnsupError(f"simulations must be a whole number, 2 or more, actual {simulations!r:.80}")
     if not parameters and not quantities:
         raise UnsupError("nothing to rank: give quantities, or leave parameters=True")
+    args, kwargs = drawing_arguments(model, args, kwargs)
     one = _Simulation(model, engine, args, kwargs, dict(quantities or {}), parameters, axes, draws, dict(run or {}))
     asked = {"draws": draws, "run": run, "axes": axes, "quantities": sorted(quantities or {}), "parameters": parameters}
     what = {"seed": seed, "model": _described(model), "engine": _name(engine), "asked": repr(asked)}
