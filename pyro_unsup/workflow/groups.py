@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..distributions import Mixture, Structure
+from ..distributions import Structure
 from ..errors import UnsupError
 from ..results.arviz import dataset, named_dims
 from .arguments import in_bytes
 from .draws import Draws, Values
 from .pointwise import Pointwise, Stepwise
-from .predictive import Drawing, observed_values, smallest
+from .predictive import Drawing, observed_values, owners, smallest
 from .running import Program
 from .seeds import stream
 
@@ -148,8 +148,8 @@ def _row_dims(program: Program, seen: Mapping[str, Array]) -> dict[str, list[str
     """Observations lie one after another, ``words_row``; a vector has coordinates."""
     found = {}
     for name, value in seen.items():
-        site = program.sites[name]
-        if isinstance(site["fn"], Structure):
+        site = program.sites.get(name)
+        if site is None or isinstance(site["fn"], Structure):
             first = [f"{name}_row"]
         else:
             frames = [f for f in site["cond_indep_stack"] if f.vectorized]
@@ -161,17 +161,7 @@ def _row_dims(program: Program, seen: Mapping[str, Array]) -> dict[str, list[str
 
 def _owners(program: Program) -> dict[str, Any]:
     """The example that each observation is of, beside the dimension of observations."""
-    found = {}
-    for name in program.structured:
-        fn, value = program.sites[name]["fn"], program.sites[name]["value"]
-        owner = np.asarray(fn.owner("value"))
-        if isinstance(fn, Mixture):  # words, one by one
-            owner = np.repeat(owner, np.asarray(value[:, 1]))
-        if len(owner) == (
-            int(value[:, 1].sum()) if isinstance(fn, Mixture) else len(value)
-        ):  # padded ones are two axes
-            found[f"{name}_example"] = (f"{name}_row", owner)
-    return found
+    return {f"{name}_example": (f"{name}_row", owner) for name, owner in owners(program).items()}
 
 
 def hidden_numbers(program: Program) -> int:

@@ -13,6 +13,7 @@ from ..distributions import Mixture, Structure
 from ..errors import UnsupError
 from ..handlers import bare
 from .draws import Values
+from .new_data import NewData, new_data_of
 from .running import Program
 
 Array = np.ndarray[Any, Any]
@@ -21,14 +22,19 @@ Array = np.ndarray[Any, Any]
 class Drawing:
     """Draws new data under draws of everything else.
 
-    A model of the library that draws data of given lengths does so: it is called without data. Any other model is run
-    on its data, and what it observes is drawn instead.
+    A model of the library that draws data of given lengths does so: it is called without data. Segmenters, aligners and
+    constituent-context models have ways of their own (:mod:`.new_data`). Any other model is run on its data, and what
+    it observes is drawn instead.
 
     :param program: the model and its draws, run on the data.
     """
 
     def __init__(self, program: Program) -> None:
         self._program = program
+        self._own = new_data_of(program)
+        if self._own is not None:
+            self.names = list(self._own.observed)
+            return
         args = lengths_only(program)
         self._by_length = args is not None
         self._free = Program(program.draws, args, known=args is not None)
@@ -36,6 +42,8 @@ class Drawing:
 
     def __call__(self, values: Values) -> dict[str, Tensor]:  # (n, *event) each
         """One data set a draw."""
+        if self._own is not None:
+            return self._own(values)
         if self._by_length:  # many draws in one run, as every structure that can draw does
             n = len(next(iter(values.values()), [0]))
             trace = self._free.trace(values, alone=n == 1)
@@ -75,7 +83,8 @@ def lengths_only(program: Program) -> tuple[Any, ...] | None:
 def can_draw(program: Program) -> bool:
     """Whether the model can draw new data."""
     try:
-        lengths_only(program)
+        if new_data_of(program) is None:
+            lengths_only(program)
     except UnsupError:
         return False
     return True
@@ -87,7 +96,9 @@ def as_drawn(fn: Any, value: Tensor) -> Tensor:  # (*lead, rows, ...) -> (*lead,
 
 
 def observed_values(program: Program) -> dict[str, Array]:
-    """What was observed, by site."""
+    """What was observed, by site; of models that observe numbers of segments or pairs, the words and symbols."""
+    if (own := _readable(program)) is not None:
+        return {name: smallest(x) for name, x in own.observed.items()}
     found = {}
     for name in program.observed:
         site = program.sites[name]
@@ -96,6 +107,28 @@ def observed_values(program: Program) -> dict[str, Array]:
             value = torch.repeat_interleave(value[:, 0], value[:, 1].long())
         found[name] = smallest(np.asarray(value.detach().cpu()))
     return found
+
+
+def owners(program: Program) -> dict[str, Array]:
+    """The example of every row of what was observed, by variable."""
+    if (own := _readable(program)) is not None:
+        return own.owners
+    found = {}
+    for name in program.structured:
+        fn, value = program.sites[name]["fn"], program.sites[name]["value"]
+        owner = np.asarray(fn.owner("value"))
+        if isinstance(fn, Mixture):  # words, one by one
+            owner = np.repeat(owner, np.asarray(value[:, 1]))
+        if len(owner) == (int(value[:, 1].sum()) if isinstance(fn, Mixture) else len(value)):  # padded are two axes
+            found[name] = owner
+    return found
+
+
+def _readable(program: Program) -> NewData | None:
+    try:
+        return new_data_of(program)
+    except UnsupError:  # it cannot draw: what it observes is shown as it is
+        return None
 
 
 def smallest(values: Array) -> Array:
