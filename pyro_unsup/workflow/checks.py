@@ -94,7 +94,7 @@ def _variable(data: Any, names: Sequence[str], variable: str | None) -> Any:
     name = next((name for name in names if group_of(data, name) is not None), None)
     if name is None:
         raise UnsupError(
-            f"the ArviZ object has no group {names[0]}: make it by pu.to_arviz(result, data), of a model that draws data"
+            f"the ArviZ object has no group {names[0]}: make it by pu.to_arviz(result, data), of a model that draws"
         )
     group: Any = group_of(data, name)
     found = list(group.data_vars)

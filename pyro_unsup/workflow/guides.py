@@ -10,7 +10,6 @@ from pyro import poutine
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from ..errors import UnsupError
 from ..infer.loop import SHOW_AFTER_SECONDS
 from .seeds import stream
 
@@ -61,10 +60,6 @@ def guide_draws(
                     if site["type"] == "sample" and not site["infer"].get("is_auxiliary") and not site["is_observed"]
                 }
             )
-    if not each[0]:
-        raise UnsupError(
-            "the guide draws nothing: it should have a pyro.sample for each latent variable of the model, by its name"
-        )
     found = GuideDraws({name: torch.stack([one[name] for one in each])[None] for name in each[0]})
     found.log_q = torch.stack([torch.as_tensor(x) for x in log_q])
     return found

@@ -47,7 +47,9 @@ def recover(
 
     - ``"probabilities"``: of parts, such as arcs, links and constituents. (States and clusters are labels: take
       ``"co_assignment"``, or relabel the draws first.)
-    - ``"co_assignment"``: the probability that two positions, or two documents, have the same label.
+    - ``"co_assignment"``: the probability that two positions, or two documents, have the same label. Given a draw it is
+      exact, but for positions of one long series, or of one sentence under a trigram tagger or very many tags. There it
+      is counted in one drawn structure a draw. ``co_assignment_error`` is its standard error over draws.
 
     Draws go through the compiled kernels, as many at a time as fit into about a hundred megabytes. Enumerated variables
     of a model of your own go through Pyro's enumeration, draw by draw: ``"sample"`` and ``"mode"`` of all together,

@@ -75,7 +75,7 @@ def test_the_log_likelihood_sees_an_engine_that_returns_the_prior() -> None:
             return {"bias": dist.Beta(2.0, 1.0).sample((1, 100))}
 
     found = coin_sbc(Prior)
-    assert found.failing() == ["log_likelihood"]
+    assert found.failing(1e-4) == ["log_likelihood"]  # uniform ranks get there once in 10,000 runs
 
 
 def test_the_same_seed_the_same_ranks_and_a_run_that_goes_on(tmp_path: Path) -> None:
