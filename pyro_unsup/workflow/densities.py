@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,16 +15,13 @@ from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 from torch.distributions import biject_to
 
-from .. import kernels
-from ..distributions import Chain, Mixture, Structure
+from ..distributions import Structure
 from ..errors import UnsupError
 
 Values = Mapping[str, Tensor]
 
 #: How close the densities of draws at once have to be to those one by one, relative to their size.
 SAME = 1e-6
-#: Numbers of an intermediate result, up to which all draws are taken in one operation.
-ROOM = 2**23
 
 
 @dataclass(frozen=True)
@@ -231,9 +227,7 @@ class Densities:
 
     def _run_at_once(self, values: Values) -> tuple[Tensor, Tensor]:  # (S,), (S, examples)
         size, trace = len(next(iter(values.values()))), self._trace_at_once(values)
-        fast = any(_better_by_definition(trace.nodes[name]["fn"], size) for name in self.observed)
-        with kernels.switched_off() if fast else nullcontext():
-            trace.compute_log_prob()
+        trace.compute_log_prob()
 
         return self._prior_by_draw(trace, size), torch.cat([self._by_draw(trace, n, size) for n in self.observed], -1)
 
@@ -267,15 +261,6 @@ class Densities:
             volume = volume + jacobian.reshape(len(unbounded), -1).sum(-1)
             at += numel
         return values, volume
-
-
-def _better_by_definition(fn: Any, size: int) -> bool:
-    """Whether many draws of small data go faster through the definition, which takes all of them in one operation a
-    position, than through a kernel, which takes them one by one. The numbers are the same."""
-    if not isinstance(fn, Chain | Mixture) or getattr(fn, "second_order", False):
-        return False
-    K = fn.sizes["K"]
-    return fn.rows.longest <= size and size * fn.rows.size * K * K <= ROOM
 
 
 def _same(one: Tensor, other: Tensor) -> bool:
