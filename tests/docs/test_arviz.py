@@ -15,7 +15,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "arviz.md").read_text()
 
 def test_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
     blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    assert len(blocks) == 8
+    assert len(blocks) == 9
     names: dict[str, Any] = {}
     with arviz_at_work():
         for block in blocks:

@@ -164,7 +164,11 @@ def test_a_shift_in_the_series_makes_it_refit() -> None:
     assert late["refit"].any()
     assert "refits" in repr(found)
     right = np.array([predictive(x[:t], x[t : t + 1]) for t in range(4, 12)])
-    assert abs(found.elpd - right.sum()) < 0.1 * found.se
+    # The estimate is unbiased. What it varies by comes from the time after the shift, whose value lies four deviations
+    # off: the posterior of the time before has variance v = 1 / (6 + 1/9), and log mean p(x | draw) of n draws has the
+    # deviation sqrt(((1 + v) / sqrt(1 + 2 v) exp(d^2 v / ((1 + v) (1 + 2 v))) - 1) / n), for values d off. Importance
+    # weights make n draws count as fewer; over seeds, the sum of all times has a deviation of 0.15.
+    assert abs(found.elpd - right.sum()) < 4 * 0.15
     again = found.frame["refit"].to_numpy()
     np.testing.assert_allclose(found.frame["elpd"][again], right[again], atol=0.05)
     never = pu.leave_future_out(normal, x, Conjugate, first=4, threshold=math.inf, progress=False)
