@@ -14,11 +14,13 @@ from tqdm.auto import tqdm
 
 from ..errors import UnsupError
 from ..handlers import bare
+from ..infer import CollapsedGibbs
 from ..infer.loop import SHOW_AFTER_SECONDS
 from ..results import Fit, Samples
 from ..results.arviz import is_arviz
 from .assignment import assign, by_ecr, by_pivot, by_stephens, favourites, overlap
 from .densities import Densities
+from .draws import samples_of
 from .parameters import diagnostics, flat, parameters_of
 from .relabelled import Relabelled
 from .relabelled_groups import groups_by_draw, named_axes, renamed_groups
@@ -139,6 +141,14 @@ class _Source:
             )
         self.hidden = hidden
         self.samples = draws if isinstance(draws, Samples) else None
+        if isinstance(draws, MCMC) and isinstance(draws.kernel, CollapsedGibbs):
+            own: Any = bare(draws.kernel.model)
+            model = own if model is None else model
+            if not own.declarations().keys() & samples_of(draws).keys():
+                raise UnsupError(
+                    "this MCMC has labels, and no tables that could be relabelled: make the kernel by "
+                    "CollapsedGibbs(model, keep_tables=True), or relabel the samples of CollapsedGibbs(model).run(data)"
+                )
         if isinstance(draws, MCMC):
             model = draws.kernel.model if model is None else model
             data = draws._args if data is None else data

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -52,6 +53,12 @@ def drawing_arguments(
     :raises UnsupError: if it does not know, or a parameter has no prior to draw it from.
     """
     if hasattr(model, "index"):
+        first = next(iter(inspect.signature(model).parameters.values()))
+        if first.default is not None:
+            raise UnsupError(
+                f"{model!r:.120} does not draw data when it is called with None, and calibration needs that: expected "
+                "a tagger, a DMV, a clusterer, an HMM, or a model of your own"
+            )
         given = [*args[1:], *(x for name, x in kwargs.items() if name == "lengths")]
         if len(given) != 1 or given[0] is None or args[:1] not in ((), (None,)) or kwargs.keys() - {"lengths"}:
             raise UnsupError(

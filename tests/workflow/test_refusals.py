@@ -13,7 +13,7 @@ import torch
 from pyro.infer import MCMC, NUTS
 
 import pyro_unsup as pu
-from tests.matrix.models import TAGS, WORDS
+from tests.matrix.models import LETTERS, TAGS, WORDS
 
 from .cases import NORMAL, fit, mcmc
 
@@ -41,6 +41,13 @@ def learned() -> pu.Fit:
 @cache
 def sampled() -> pu.Samples:
     return pu.CollapsedGibbs(tagger()).run(WORDS, sweeps=6, progress=False)
+
+
+def labelled() -> Any:
+    """A run of MCMC that keeps labels, and no tables."""
+    run = MCMC(pu.CollapsedGibbs(tagger()), num_samples=3, warmup_steps=0, disable_progbar=True)
+    run.run(WORDS)
+    return run
 
 
 def elpd(**columns: Any) -> pu.workflow.Elpd:
@@ -72,6 +79,11 @@ CASES = {
     "sbc with lengths first": (lambda: pu.sbc(hmm(), "nuts", 10, **QUIET), r"None in the place of the data.*\(10,\)"),
     "sbc of points": (lambda: pu.sbc(pu.models.HMM(2), "nuts", None, 5, **QUIET), "'loc' has no prior to draw it from"),
     "sbc of a fit": (lambda: pu.sbc(learned(), "nuts", None, 5, **QUIET), "sbc takes a model, actual Fit"),
+    "sbc of a model that draws nothing": (
+        lambda: pu.sbc(pu.models.Segmenter.of(LETTERS), "gibbs", None, [4, 3], **QUIET),
+        r"Segmenter\(.* does not draw data when it is called with None",
+    ),
+    "relabel of labels in MCMC": (lambda: pu.relabel(labelled()), "keep_tables=True"),
     "a small limit": (lambda: pu.to_arviz(learned(), WORDS, draws=50, limit=100), "would take 8.0 kB.* of 100 bytes"),
     "other folds": (
         lambda: elpd(fold=[0, 1, 2], example=[0, 1, 2]).compare(elpd(fold=[0, 0, 1], example=[0, 1, 2])),
