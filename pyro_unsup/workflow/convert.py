@@ -77,8 +77,8 @@ def to_arviz(
         of SVI; or draws as an ArviZ object or as arrays (chain, draw, ...) by name.
     :param data: what the model is called with. Without them there is no likelihood, and nothing is predicted.
     :param model: of a guide, or of draws; the others have one of their own.
-    :param groups: which to make; ``"all"`` for all. By default all but the priors, and of a model that cannot draw
-        data (of trees with spans, of alignments) those that it can have.
+    :param groups: which to make; ``"all"`` for all. By default all but the priors; of an aligner with
+        ``agreement="2008"``, which cannot draw data, those that it can have.
     :param draws: how many, from a fit or a guide. By default 1 of a point, and otherwise 1000 or as many as have room.
     :param prior_size: how many draws from the prior.
     :param steps: one ``log_likelihood`` a step of a series, given those before it, in the place of one a series.
