@@ -78,6 +78,7 @@ class Chain(Sequences):
 
     part = "states"
     kernel = "pyro_unsup.kernels.chain"
+    wide_definition = True
 
     def __init__(
         self,

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 Tables = dict[str, Tensor]
 
+#: Numbers of an intermediate result, up to which the definition takes all sets of weights in one operation.
+DEFINITION = 2**23
+
 
 class Pass(Protocol):
     """What a pass over the data found."""
@@ -89,10 +92,19 @@ def by_potentials(dist: Structure, kernel: Any, function: str) -> bool:
     return hasattr(kernel, function) and (dist.one_set or not dist.shared_groups)
 
 
+def faster_by_definition(dist: Structure) -> bool:
+    """Whether many sets of weights on small data go faster through the definition, which takes all of them in one
+    operation a position, than through a kernel, which takes them one by one. The numbers are the same."""
+    if not dist.wide_definition or not dist.draws or getattr(dist, "second_order", False):  # which has K^3 numbers
+        return False
+    draws, K = dist.draws.numel(), dist.sizes["K"]
+    return dist.rows.longest <= draws and draws * dist.rows.size * K * K <= DEFINITION
+
+
 def compiled_sum(dist: Structure, value: Tensor) -> Tensor | None:  # (*draws, B)
-    """log Z by a kernel; None if none applies."""
+    """log Z by a kernel; None if none applies, or the definition is faster."""
     kernel = kernel_of(dist)
-    if kernel is None:
+    if kernel is None or faster_by_definition(dist):
         return None
     with plain_torch():
         if by_weights(dist, kernel, "sums"):

@@ -52,6 +52,7 @@ class Mixture(Structure):
     axes = {"cluster": "K", "words": "K V"}  # noqa: RUF012
     part = "clusters"
     kernel = "pyro_unsup.kernels.mixture"
+    wide_definition = True
     what = "words and counts"
 
     def __init__(self, cluster: Tensor, words: Tensor, lengths: Tensor, validate_args: bool | None = None) -> None:

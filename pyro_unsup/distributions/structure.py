@@ -96,6 +96,9 @@ class Structure(TorchDistribution):
     shared_groups: ClassVar[tuple[str, ...]] = ()
     #: The module of a kernel (:class:`.compiled.Kernel`) that does the same faster, on CPU.
     kernel: ClassVar[str | None] = None
+    #: Whether the definition is a few operations a position, each on all sets of weights, (sets, rows, K, K) at most:
+    #: then many sets of weights on small data go through it faster than one by one through a kernel.
+    wide_definition: ClassVar[bool] = False
     #: Whether the gradient of ``log_prob`` is the expected counts of a posterior. A heuristic E step says False; its
     #: objective may fall.
     exact: bool = True

@@ -12,7 +12,8 @@ from torch import Tensor
 from ..errors import TableError
 from ..registry import PlainSettings
 from ..tables import Declaration
-from .base import normalise_rows
+from .base import Declarations, Tensors, normalise_rows
+from .variational import draw_dirichlet
 
 
 class _Smoothed(PlainSettings):
@@ -36,6 +37,19 @@ class _Smoothed(PlainSettings):
     @property
     def link(self) -> Callable[[Tensor], Tensor]:
         return torch.log
+
+    def draw_prior(
+        self, declarations: Declarations, memory: Tensors, generator: torch.Generator, draws: int = 1
+    ) -> dict[str, Tensor]:  # (draws, *layout.shape)
+        """log theta of every table, drawn from the Dirichlet prior whose mode training finds: 1 + the pseudo-counts.
+
+        :param declarations: of the tables, by name.
+        :param memory: not used here: this prior is not learned.
+        :param generator: where the draws come from.
+        :param draws: how many.
+        """
+        alpha = {name: 1 + self.pseudo_counts(declaration) for name, declaration in declarations.items()}
+        return {name: draw_dirichlet(d.layout, alpha[name], generator, draws) for name, d in declarations.items()}
 
     @abstractmethod
     def pseudo_counts(self, declaration: Declaration) -> Tensor:

@@ -13,7 +13,7 @@ from ..registry import PlainSettings
 from ..tables import Declaration
 from .base import Declarations, Parametric, TablePosterior, Tensors
 from .settings import is_number
-from .variational import _inverse_digamma, concentration_of, divergence, draw_rows
+from .variational import _inverse_digamma, concentration_of, divergence, draw_dirichlet, draw_rows
 
 #: Where concentrations stay: a point on one side, certainty of a single outcome on the other.
 LEAST, MOST = 1e-8, 1e8
@@ -153,6 +153,19 @@ class EmpiricalDirichlet(PlainSettings, Parametric):
         :param draws: how many.
         """
         return {name: draw_rows(d, memory[f"{name}.weights"], generator, draws) for name, d in declarations.items()}
+
+    def draw_prior(
+        self, declarations: Declarations, memory: Tensors, generator: torch.Generator, draws: int = 1
+    ) -> dict[str, Tensor]:  # (draws, *layout.shape)
+        """The same from the prior, with the concentrations that were learned.
+
+        :param declarations: of the tables, by name.
+        :param memory: what :meth:`update` returned.
+        :param generator: where the draws come from.
+        :param draws: how many.
+        """
+        alpha = {n: _Cells(d, self.per).spread(memory[f"{n}.concentration"]) for n, d in declarations.items()}
+        return {name: draw_dirichlet(d.layout, alpha[name], generator, draws) for name, d in declarations.items()}
 
 
 class _Cells:

@@ -14,7 +14,7 @@ from ..distributions.segments import row_index, segment_log_softmax, segment_sum
 from ..errors import TableError
 from ..registry import PlainSettings
 from ..tables import Declaration, Layout
-from .base import TablePosterior
+from .base import Declarations, TablePosterior, Tensors
 from .settings import is_number
 from .table_rows import TableRows
 
@@ -97,6 +97,18 @@ class DirichletVB(PlainSettings):
         """
         return draw_rows(declaration, log_weights, generator, draws)
 
+    def draw_prior(
+        self, declarations: Declarations, memory: Tensors, generator: torch.Generator, draws: int = 1
+    ) -> dict[str, Tensor]:  # (draws, *layout.shape)
+        """log theta of every table, drawn from the prior of training.
+
+        :param declarations: of the tables, by name.
+        :param memory: not used here: this prior is not learned.
+        :param generator: where the draws come from.
+        :param draws: how many.
+        """
+        return {n: draw_dirichlet(d.layout, self.pseudo_counts(d), generator, draws) for n, d in declarations.items()}
+
     def _prior(self, declaration: Declaration) -> Tensor:  # layout.shape, zero outside of the support
         return self.pseudo_counts(declaration).expand(declaration.layout.shape) * declaration.layout.allowed()
 
@@ -108,11 +120,31 @@ def draw_rows(
     draws: int,
 ) -> Tensor:  # (draws, *layout.shape)
     """log theta drawn from the Dirichlet rows that have these E[log theta]. A point draws itself."""
-    layout, rows = declaration.layout, TableRows.of(declaration.layout)
+    layout = declaration.layout
     posterior = concentration_of(layout, expected_logs.double())
     if posterior is None:
         return layout.normalise(expected_logs.double()).expand(draws, *layout.shape)
-    alpha = torch.from_numpy(rows.gather(posterior)).expand(draws, -1).contiguous()
+    return draw_dirichlet(layout, posterior, generator, draws)
+
+
+def draw_dirichlet(
+    layout: Layout,
+    concentration: Tensor,  # broadcastable to (draws, *layout.shape)
+    generator: torch.Generator,
+    draws: int,
+) -> Tensor:  # (draws, *layout.shape)
+    """log theta drawn from Dirichlet rows. Structural zeros are -inf, and have no concentration.
+
+    >>> import torch
+    >>> import pyro_unsup as pu
+    >>> from pyro_unsup.estimate.variational import draw_dirichlet
+    >>> rows = draw_dirichlet(pu.tables.Layout.dense(2, 3), torch.tensor(0.5), torch.Generator().manual_seed(0), 4)
+    >>> rows.shape, bool((rows.exp().sum(-1) - 1).abs().max() < 1e-12)
+    (torch.Size([4, 2, 3]), True)
+    """
+    rows = TableRows.of(layout)
+    alpha = concentration.double().expand(draws, *layout.shape).reshape(draws, -1)
+    alpha = (alpha if rows.cells is None else alpha[:, rows.cells]).contiguous()
     # Gamma(a) is Gamma(a + 1) U^(1/a), whose log stays finite where a small a makes the number itself underflow.
     noise = torch.empty_like(alpha).exponential_(generator=generator)
     log_gamma = torch._standard_gamma(alpha + 1, generator=generator).log() - noise / alpha

@@ -206,6 +206,20 @@ class CollapsedGibbs(MCMCKernel):
             },
         )
 
+    def concentrations(self, state: Any) -> tuple[Array, Array]:  # (kinds of rows,), (K,)
+        """alpha and beta that chains start with, and keep unless they are learned.
+
+        :param state: labels of data, of the model's ``gibbs_state()``.
+
+        >>> import pyro_unsup as pu
+        >>> tagger = pu.models.Tagger(tags=2, vocab=2)
+        >>> state = tagger.gibbs_state()(tagger, [[0, 1]])
+        >>> [x.tolist() for x in pu.CollapsedGibbs(tagger, alpha=0.5).concentrations(state)]
+        [[0.5, 0.5], [1.0, 1.0]]
+        """
+        hyper = self._hyperparameters(*state.concentrations)
+        return hyper.alpha, hyper.beta
+
     def settings(self) -> dict[str, Any]:
         """How it samples, in plain values.
 

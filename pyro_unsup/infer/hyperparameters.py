@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -47,6 +48,10 @@ class Gamma:
         """Up to a constant, of the shape of ``x``."""
         return np.asarray((self.shape - 1) * np.log(x) - self.rate * x)
 
+    def sample(self, size: int, rng: np.random.Generator) -> Array:  # (size,)
+        """Draws."""
+        return rng.gamma(self.shape, 1 / self.rate, size)
+
 
 @dataclass(frozen=True)
 class LogUniform:
@@ -69,6 +74,10 @@ class LogUniform:
     def log_density(self, x: Array) -> Array:
         """Up to a constant, of the shape of ``x``."""
         return np.where((x >= self.low) & (x <= self.high), -np.log(x), -np.inf)
+
+    def sample(self, size: int, rng: np.random.Generator) -> Array:  # (size,)
+        """Draws."""
+        return np.exp(rng.uniform(np.log(self.low), np.log(self.high), size))
 
 
 @dataclass(frozen=True)
@@ -103,6 +112,22 @@ def hyperprior(given: Hyperprior | str) -> Hyperprior:
             stacklevel=3,  # where the sampler is made
         )
     return known[given]
+
+
+def written_hyperprior(text: str) -> Hyperprior | None:
+    """The prior that is written like this in the settings of a sampler; None if it is one of a user's own.
+
+    >>> from pyro_unsup.infer.hyperparameters import written_hyperprior
+    >>> written_hyperprior("Gamma(shape=2.0, rate=0.5)")
+    Gamma(shape=2.0, rate=0.5)
+    """
+    found = re.fullmatch(r"(Gamma|LogUniform|Flat)\((.*)\)", text)
+    if found is None:
+        return None
+    numbers = dict(pair.split("=") for pair in found[2].split(", ") if pair)
+    kind: Any = {"Gamma": Gamma, "LogUniform": LogUniform, "Flat": Flat}[found[1]]
+    made: Hyperprior = kind(**{name: float(x) for name, x in numbers.items()})
+    return made
 
 
 def hastings(x: Any, proposed: Any, width: float) -> Any:

@@ -9,10 +9,13 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from ..errors import FitError
+from ..errors import FitError, UnsupError
+from ..estimate import AddLambda
+from ..models.base import Model
 from ..results import Fit
-from ..results.criteria import criteria
+from ..results.criteria import criteria, free_parameters, log_prior_of_points
 from .em import EM
+from .examples import Examples
 
 if TYPE_CHECKING:
     import pandas
@@ -23,7 +26,7 @@ def compare_sizes(
     data: Any,
     sizes: Iterable[int],
     *,
-    engine: Callable[..., Any] = EM,
+    engine: Callable[..., Any] | None = None,
     folds: int = 5,
     block: int | None = None,
     restarts: int = 1,
@@ -33,16 +36,21 @@ def compare_sizes(
 ) -> pandas.DataFrame:
     """Train models of several sizes, and compare them: a row a size, with criteria and held-out log-likelihood.
 
-    Held-out observations are hidden as missing values, in blocks of time, and predicted from all others: one long
-    series has no other series to be held out. ``held_out`` is the log-likelihood of an observation, on average over
-    all folds. Higher is better. Of ``aic``, ``bic`` and ``icl``, lower is better.
+    ``held_out`` is the log-likelihood of an observation that training has not seen, on average over all folds. Higher
+    is better. Of ``aic``, ``bic`` and ``icl``, lower is better; a model of your own with enumerated variables has none.
 
-    :param model: with a method ``with_states``, such as :class:`.models.HMM`; or a function from a size to a model.
+    Of series, blocks of time are hidden as missing values and predicted from all other observations: one long series
+    has no other series to be held out. Of all other data, whole examples are held out: sentences, documents, rows.
+
+    :param model: with a method ``with_states``, such as :class:`.models.HMM`, :class:`.models.Tagger` and
+        :class:`.models.Clusterer`; or a function from a size to a model.
     :param data: as the model takes them.
     :param sizes: numbers of states.
-    :param engine: from a model to an engine.
+    :param engine: from a model to an engine. By default :class:`.EM`; of texts with :class:`.AddLambda`, for a word
+        that is in held-out sentences only would have probability zero.
     :param folds: how many parts are held out in turn; 0 for none.
-    :param block: how many observations in a row are held out together; if it is not given, about a twentieth of a fold.
+    :param block: of series, how many observations in a row are held out together; if it is not given, about a
+        twentieth of a fold.
     :param restarts: random starts of every fit.
     :param seed: of the starts, and of the choice of blocks.
     :param progress: show a bar; by default where there is a terminal.
@@ -58,10 +66,16 @@ def compare_sizes(
     ['states', 'log_likelihood', 'parameters', 'observations', 'aic', 'bic', 'icl', 'converged', 'held_out']
     >>> int(table.set_index("states")["held_out"].idxmax())
     2
+    >>> texts = [[0, 1, 0, 0, 1], [0, 0, 1, 1], [2, 3, 3, 2], [3, 2, 2, 3]] * 4
+    >>> table = pu.compare_sizes(pu.models.Clusterer(1, 4), texts, [1, 2], folds=4, progress=False)
+    >>> int(table.set_index("states")["held_out"].idxmax())
+    2
     """
     import pandas
 
     make = getattr(model, "with_states", model)
+    if isinstance(model, Model) and make is model:
+        raise FitError(f"{model!r:.120} has no number of states that could be another one: it has no with_states")
     rows = []
     wanted = list(sizes)
     if not wanted:
@@ -69,25 +83,41 @@ def compare_sizes(
     with tqdm(total=len(wanted) * (1 + folds), disable=None if progress is None else not progress) as bar:
         for size in wanted:
             one = make(size)
-            series = one.index(data)
+            examples = one.index(data) if hasattr(one, "index") else data
+            how = _usual(examples) if engine is None else engine
 
-            def train(part: Any, one: Any = one) -> Fit:
-                fit: Fit = engine(one).run(part, restarts=restarts, seed=seed, progress=False, **run)
+            def train(part: Any, one: Any = one, how: Any = how) -> Fit:
+                fit: Fit = how(one).run(part, restarts=restarts, seed=seed, progress=False, **run)
                 bar.update()
                 return fit
 
-            fit = train(series)
-            row: dict[str, Any] = {"states": size, **criteria(fit, series), "converged": fit.report.converged}
-            if folds:
-                row["held_out"] = _held_out(series, train, folds, block, seed)
+            fit = train(examples)
+            row: dict[str, Any] = {"states": size, **_criteria(fit, examples), "converged": fit.report.converged}
+            if folds and hasattr(examples, "without"):
+                row["held_out"] = _held_out(examples, train, folds, block, seed)
+            elif folds:
+                row["held_out"] = _held_out_examples(one, examples, train, folds, seed)
             rows.append(row)
     return pandas.DataFrame(rows)
 
 
+def _usual(examples: Any) -> Callable[..., Any]:
+    """EM: of series and of data of a model of one's own as it is, of texts with a little of every word."""
+    words = hasattr(examples, "words") or hasattr(examples, "cells")
+    return (lambda model: EM(model, AddLambda(0.1))) if words else EM
+
+
+def _criteria(fit: Fit, examples: Any) -> dict[str, Any]:
+    """Of a model with structured distributions; of others what there is without one."""
+    try:
+        return criteria(fit, examples)
+    except UnsupError:
+        log_p = fit.log_likelihood(examples) - log_prior_of_points(fit, examples)
+        return {"log_likelihood": log_p, "parameters": free_parameters(fit)}
+
+
 def _held_out(series: Any, train: Callable[[Any], Fit], folds: int, block: int | None, seed: int) -> float:
     """The mean log-likelihood of held-out observations, given all others."""
-    if not hasattr(series, "without"):
-        raise FitError("held-out likelihood needs data with gaps, as those of an HMM: give folds=0")
     total, many = 0.0, 0
     for hidden in held_out_blocks(series.observed, folds, block, seed):
         known = series.without(hidden)
@@ -95,6 +125,29 @@ def _held_out(series: Any, train: Callable[[Any], Fit], folds: int, block: int |
         total += fit.log_likelihood(series) - fit.log_likelihood(known)
         many += int(hidden.sum())
     return total / max(many, 1)
+
+
+def _held_out_examples(model: Any, data: Any, train: Callable[[Any], Fit], folds: int, seed: int) -> float:
+    """The mean log-likelihood of observations in held-out examples."""
+    examples = Examples.of(model, (data,), {})
+    total, many = 0.0, 0
+    parts = example_folds(examples.size, folds, seed)
+    for k, held in enumerate(parts):
+        rest = torch.cat([part for i, part in enumerate(parts) if i != k]).sort().values
+        fit = train(*examples.select(rest.numpy()))
+        (new,) = examples.select(held.numpy())
+        found = _criteria(fit, new)
+        total += found["log_likelihood"]
+        many += int(found.get("observations", len(held)))
+    return total / max(many, 1)
+
+
+def example_folds(size: int, folds: int, seed: int) -> list[Tensor]:
+    """The examples of each fold, dealt out at random."""
+    if not 2 <= folds <= size:
+        raise FitError(f"folds must be 2 or more, and at most as many as the {size} examples; actual {folds}")
+    order = torch.randperm(size, generator=torch.Generator().manual_seed(seed))
+    return [part.sort().values for part in order.tensor_split(folds)]
 
 
 def held_out_blocks(observed: Tensor, folds: int, block: int | None, seed: int) -> list[Tensor]:  # (N,) -> (N,) each

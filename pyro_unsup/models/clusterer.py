@@ -106,6 +106,13 @@ class Clusterer(Model):
         self._remember(documents, bags)
         return bags
 
+    def with_states(self, states: int) -> Clusterer:
+        """The same model with another number of clusters.
+
+        :param states: how many.
+        """
+        return Clusterer(states, self.vocab, self._priors())
+
     def gibbs_state(self) -> type[ClusterState]:
         """What :class:`.CollapsedGibbs` moves: labels of data under this model, its tables integrated out."""
         from .gibbs_clusters import ClusterState

@@ -120,6 +120,19 @@ class Tagger(Model):
         words, lengths = as_flat(sentences, lengths, self.vocab)
         return Sentences(words, offsets_of(lengths))
 
+    def with_states(self, states: int) -> Tagger:
+        """The same model with another number of tags.
+
+        :param states: how many.
+        :raises StructureError: if its tags have names, or a dictionary tells them apart.
+        """
+        if not isinstance(self.tags, int) or self._tables["emission"].layout.support is not None:
+            raise StructureError(
+                "the tags of this tagger have names or a dictionary, so there is no model with more or fewer of them: "
+                "give tags as a number, without a dictionary"
+            )
+        return Tagger(states, self.vocab, self.order, None, self.stop, self._priors())
+
     def gibbs_state(self) -> type[TagState]:
         """What :class:`.CollapsedGibbs` moves: labels of data under this model, its tables integrated out."""
         from .gibbs_tags import TagState

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import UnsupError
+from ..handlers import bare
+from ..models.parameter_dims import parameter_dims
 from ..tables import Axis, Declaration
 from .fit_draws import FitDraws
 
@@ -131,6 +133,18 @@ def table_dims(tables: Mapping[str, Declaration]) -> tuple[dict[str, list[str]],
     return dims, coords
 
 
+def named_dims(
+    model: Any, tables: Mapping[str, Declaration], values: Mapping[str, Any], lead: int = 2
+) -> tuple[dict[str, list[str]], dict[str, Labels]]:
+    """The same of tables and of the parameters of a model of the library: ``loc`` has the dimension ``state``.
+
+    :param values: arrays by name, whose first ``lead`` axes are chains and draws.
+    """
+    dims, coords = table_dims(tables)
+    shapes = {name: tuple(np.shape(x))[lead:] for name, x in values.items()}
+    return parameter_dims(bare(model), shapes) | dims, coords
+
+
 def _placed(axis: Axis, lengths: Any) -> list[str]:
     """The label of an axis at every cell of a ragged table."""
     labels = [str(label) for label in axis.labels]
@@ -156,7 +170,8 @@ def fit_posterior(drawn: FitDraws) -> xarray.Dataset:
     values = {**drawn.take(0, drawn.size), **drawn.wide({**drawn.fit.params, **drawn.hyperparameters})}
     if drawn.component is not None:
         values["component"] = drawn.component
-    return dataset({name: np.asarray(x.detach())[None] for name, x in values.items()}, *table_dims(drawn.tables))
+    arrays = {name: np.asarray(x.detach())[None] for name, x in values.items()}
+    return dataset(arrays, *named_dims(drawn.fit.model, drawn.tables, arrays))
 
 
 def training(fit: Fit) -> xarray.Dataset:

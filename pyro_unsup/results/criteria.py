@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import torch
+from pyro import poutine
 from torch import Tensor
 
 from ..errors import UnsupError
@@ -32,6 +33,16 @@ def observations(fit: Fit, *args: Any, **kwargs: Any) -> int:
     if (seen := getattr(data, "observed", None)) is not None:
         return int(seen.sum())
     return int(fit.posterior(*args, **kwargs).prior.rows.size)
+
+
+def log_prior_of_points(fit: Fit, *args: Any, **kwargs: Any) -> float:
+    """The log prior of points, which the log-likelihood of a fit has in it."""
+    if not fit.points:
+        return 0.0
+    with torch.random.fork_rng(devices=[]), torch.no_grad(), poutine.block():
+        trace = poutine.trace(fit.trained).get_trace(*args, **kwargs)
+    trace.compute_log_prob(lambda name, site: name in fit.points)
+    return float(sum(trace.nodes[name]["log_prob_sum"] for name in fit.points))
 
 
 def criteria(fit: Fit, *args: Any, **kwargs: Any) -> dict[str, float]:

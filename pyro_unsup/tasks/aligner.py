@@ -14,7 +14,7 @@ import torch
 import pyro_unsup as pu
 
 from ..errors import UnsupError
-from . import frames
+from . import frames, summaries
 from .option import MODEL, TEXT, TRAINING, Given, choice, flag, number, real, spelt, text, under
 from .shown import Likely, Shown, Table, likeliest, listed
 from .task import Task
@@ -91,6 +91,7 @@ class AlignerTask(Task):
     """Word alignment, by IBM Model 1 or by a hidden Markov model."""
 
     name = "aligner"
+    statistics = summaries.by_name(summaries.types, summaries.repeats)
     unit, examples = "words", "pairs"
     all_unknown = "are the languages in the right order, and with the same case of letters?"
     decoder = "pyro_unsup.tasks.decoding.aligner:decode"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyro_unsup as pu
 
-from . import frames
+from . import frames, summaries
 from .dmv import check_lengths
 from .grammar import (
     BRACKETS,
@@ -53,6 +53,7 @@ class CCMTask(GrammarTask):
     recipe = Recipe(smooth=f"{SMOOTH[0]:g}, and {SMOOTH[1]:g} for what is no constituent", betas=RECIPE.betas)
     drop_by_upos = False
     likelihood = "bits_per_tag"
+    statistics = summaries.by_name(summaries.yields, summaries.contexts)
     main = ("f1",)
     when_worse = "Try another --start, or `fit dmv-ccm`, which learns heads as well"
     scores_known = (

@@ -46,6 +46,16 @@ def repeats(words: Array, lengths: Array) -> float:
     return float(np.mean(first == second)) if len(first) else 0.0
 
 
+def yields(spans: Array, lengths: Array) -> float:
+    """Of spans, (rows, 2): how many different yields there are."""
+    return float(len(np.unique(spans[:, 0])))
+
+
+def contexts(spans: Array, lengths: Array) -> float:
+    """Of spans, (rows, 2): how many different contexts there are."""
+    return float(len(np.unique(spans[:, 1])))
+
+
 def bigrams(labels: Array, lengths: Array) -> float:
     """How many different pairs of neighbours there are."""
     first, second = _pairs(labels, lengths)

@@ -10,7 +10,8 @@ from .importance import Importance, importance
 from .k_fold import k_fold
 from .lfo import leave_future_out
 from .recovery import recover
-from .relabel import Relabelled, relabel
+from .relabel import relabel
+from .relabelled import Relabelled
 from .sbc import sbc
 
 __all__ = [

@@ -1,13 +1,13 @@
-"""What the workflow asks of ArviZ, 0.x or 1.x: R-hat, the effective sample size, and an object with draws."""
+"""What the workflow asks of ArviZ, 0.x or 1.x: R-hat and the effective sample size."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from torch import Tensor
+
+from ..results.arviz import dataset
 
 Array = np.ndarray[Any, Any]
 
@@ -29,7 +29,7 @@ def by_arviz(values: Array, what: str) -> Array:  # (chains, draws, N) -> (N,)
         values = np.concatenate([values[:, :half], values[:, values.shape[1] - half :]])
     if values.shape[1] < 4 or not moving.any():
         return found
-    data = _dataset({"x": values[..., moving]})
+    data = dataset({"x": values[..., moving]})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of ArviZ on few draws, and on its own future
         import arviz
@@ -37,31 +37,3 @@ def by_arviz(values: Array, what: str) -> Array:  # (chains, draws, N) -> (N,)
         known: Any = getattr(arviz, what)(data)
     found[moving] = np.asarray(known["x"])
     return found
-
-
-def with_posterior(posterior: Mapping[str, Tensor], **others: Mapping[str, Tensor]) -> Any:
-    """An ArviZ object with a group ``posterior``, and perhaps others: an InferenceData before 1.0, a DataTree since.
-
-    :param posterior: (chains, draws, ...) by name.
-    :param others: likewise, by group.
-    """
-    groups = {"posterior": posterior, **others}
-    data = {group: _dataset({name: x.numpy() for name, x in own.items()}) for group, own in groups.items()}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import arviz
-
-        kind: Any = getattr(arviz, "InferenceData", None)
-    if kind is not None:
-        return kind(**data)
-    import xarray
-
-    return xarray.DataTree.from_dict(data)
-
-
-def _dataset(values: Mapping[str, Array]) -> Any:
-    import xarray
-
-    return xarray.Dataset(
-        {name: (["chain", "draw", *(f"{name}_dim_{i}" for i in range(x.ndim - 2))], x) for name, x in values.items()}
-    )

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ..errors import UnsupError
 from ..handlers import bare
+from ..results.arviz import group_of, is_arviz
 from ..results.evaluation import own_task
 
 if TYPE_CHECKING:
@@ -78,35 +79,49 @@ class PredictiveCheck:
         return str(self.table.round(3).to_string())
 
 
-def _stacked(drawn: Any) -> Any:
+def _stacked(drawn: Any, variable: str | None) -> Any:
     """Draws of all chains on one axis, if ArviZ has them by chain."""
-    group = getattr(drawn, "posterior_predictive", None)
-    if group is not None:
-        names = list(group.data_vars)
-        if len(names) != 1:
-            raise UnsupError(f"posterior_predictive has {names}: give one of them, idata.posterior_predictive[name]")
-        drawn = group[names[0]]
+    if is_arviz(drawn):
+        drawn = _variable(drawn, ("posterior_predictive", "prior_predictive"), variable)
     if {"chain", "draw"} <= set(getattr(drawn, "dims", ())):
         drawn = drawn.transpose("chain", "draw", ...).values
         return drawn.reshape(-1, *drawn.shape[2:])
     return drawn
 
 
+def _variable(data: Any, names: Sequence[str], variable: str | None) -> Any:
+    """A variable of the first of these groups that an ArviZ object has."""
+    name = next((name for name in names if group_of(data, name) is not None), None)
+    if name is None:
+        raise UnsupError(
+            f"the ArviZ object has no group {names[0]}: make it by pu.to_arviz(result, data), of a model that draws"
+        )
+    group: Any = group_of(data, name)
+    found = list(group.data_vars)
+    if variable is None and len(found) != 1:
+        raise UnsupError(f"{name} has {', '.join(map(str, found))}: say which, as in variable={found[0]!r}")
+    if variable is not None and variable not in found:
+        raise UnsupError(f"{name} has no {variable!r:.80}: it has {', '.join(map(str, found))}")
+    return group[found[0] if variable is None else variable]
+
+
 def predictive_check(
     drawn: Any,
-    observed: Any,
+    observed: Any = None,
     statistics: Mapping[str, Statistic] | None = None,
     *,
     lengths: Any = None,
     model: Any = None,
     structure: bool = False,
+    variable: str | None = None,
 ) -> PredictiveCheck:
     """Compare drawn data sets with the observed one by statistics of yours, or by those of the model's task.
 
     :param drawn: data sets, as Pyro's ``Predictive`` draws them: an array with draws on its first axis, or a list. Or
-        an ArviZ object with a group ``posterior_predictive``, or a variable of it, with dimensions chain and draw.
+        an ArviZ object with a group ``posterior_predictive`` (or ``prior_predictive``), or a variable of it, with
+        dimensions chain and draw.
     :param observed: the data: an array, lying flat; sentences, documents or series, which know their lengths; or as the
-        model takes them, if it is given.
+        model takes them, if it is given. None for those of the ArviZ object.
     :param statistics: by name, functions of ``values`` and ``lengths``, or of values alone; by default those of the
         model's task.
     :param lengths: of examples, if the data do not know them; by default all data are one example.
@@ -114,6 +129,7 @@ def predictive_check(
     :param structure: the drawn and the observed values are hidden structure, not data: tags, heads, ends of segments,
         states. ``drawn`` are structures that were drawn with new data. ``observed`` are structures of the observed
         data, (draws, rows): one for each draw, from the posterior.
+    :param variable: of an ArviZ object that has several, which one.
 
     >>> import numpy as np, pyro_unsup as pu
     >>> rng = np.random.default_rng(0)
@@ -124,13 +140,25 @@ def predictive_check(
     >>> hmm = pu.models.HMM(2)
     >>> pu.predictive_check(drawn, x, model=hmm).table.index.tolist()
     ['mean', 'deviation', 'smallest', 'largest', 'autocorrelation']
+    >>> corpus = pu.data.toy.sentences(20, seed=1)
+    >>> tagger = pu.models.Tagger(tags=2, vocab=corpus.vocab)
+    >>> fit = pu.EM(tagger, pu.DirichletVB()).run(corpus, iterations=5)
+    >>> pu.predictive_check(pu.to_arviz(fit, corpus, draws=50), model=tagger).table.index.tolist()
+    ['types', 'once_only', 'repeats']
     """
     chosen = _statistics(model, structure) if statistics is None else dict(statistics)
     if not chosen:
         raise UnsupError("no statistics: give some, as in {'mean': np.mean}")
+    if observed is None:
+        observed, lengths = _observed(drawn, variable, lengths)
     if model is not None and hasattr(model, "index") and not structure and not isinstance(observed, np.ndarray):
         observed = model.index(observed) if lengths is None else model.index(observed, lengths)
-    drawn = _stacked(drawn)
+    drawn = _stacked(drawn, variable)
+    if not hasattr(drawn, "__len__"):
+        raise UnsupError(
+            f"expected drawn data sets, actual {type(drawn).__name__}: draw them by pu.to_arviz(result, data), and "
+            "give that"
+        )
     sets = list(drawn) if not isinstance(drawn, Tensor | np.ndarray) else list(_numpy(drawn))
     if not sets:
         raise UnsupError("there are no drawn data sets: expected one or more")
@@ -147,6 +175,18 @@ def predictive_check(
     else:
         truth = {name: np.full(len(pairs), _ask(how, *pairs[0][1])) for name, how in chosen.items()}
     return PredictiveCheck(found, truth)
+
+
+def _observed(data: Any, variable: str | None, lengths: Any) -> tuple[Array, Any]:
+    """The observed data of an ArviZ object, and the lengths of its examples."""
+    if not is_arviz(data):
+        raise UnsupError(
+            "the observed data are missing: predictive_check(drawn, observed); only an ArviZ object has both"
+        )
+    found = _variable(data, ("observed_data",), variable)
+    owner = f"{found.name}_example"
+    known = np.bincount(found.coords[owner].values) if lengths is None and owner in found.coords else lengths
+    return np.asarray(found.values), known
 
 
 def _statistics(model: Any, structure: bool) -> dict[str, Statistic]:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-import numpy as np
 import torch
 from pyro.infer import MCMC
 
@@ -18,9 +17,12 @@ from ..results.sample_statistics import draw_statistics
 from ..results.sample_statistics import posterior as sampled
 from ..results.sample_statistics import training as sweeps
 from . import groups as make
+from .arguments import check_model
 from .draws import Draws, draws_of
-from .predictive import can_draw, prior_draws
+from .predictive import can_draw
+from .priors import prior_draws, prior_of
 from .running import Program
+from .statistics import mcmc_statistics
 
 GROUPS = (
     "posterior",
@@ -57,10 +59,15 @@ def to_arviz(
 
     - ``posterior``: tables as probabilities, parameters and hyperparameters, with named dimensions and labels. A
       collapsed sampler has integrated the tables out: they are drawn given its labels.
-    - ``sample_stats``: what a sampler said of its draws. Only what was sampled has it.
+    - ``sample_stats``: what a sampler said of its draws. Only what was sampled has it. Of Pyro's ``MCMC``: ``lp``, the
+      log of p(data, draw), if ``log_likelihood`` is made too; and of NUTS ``diverging``, ``mean_acceptance_rate`` of
+      each chain, and ``step_size``, which Pyro keeps if there is one chain. Pyro keeps no tree depths or energies.
     - ``log_likelihood``: one value an example (a sentence, a document, a series), all that is hidden summed out.
     - ``posterior_predictive``: data drawn anew, as many as were observed.
-    - ``prior`` and ``prior_predictive``: the same from the prior. They are made if they are named.
+    - ``prior`` and ``prior_predictive``: the same from the prior that the result was fitted with. They are made if they
+      are named. Tables of a fit have the prior of its estimators, such as ``DirichletVB(5.0)``; those of Gibbs samples
+      the concentrations of the sampler, drawn from its hyperprior if they were learned. All else has the prior that the
+      model declares.
     - ``observed_data``, and ``constant_data``: how long each example is.
     - ``training``: the history of training, or of the sweeps of a sampler.
 
@@ -70,8 +77,8 @@ def to_arviz(
         of SVI; or draws as an ArviZ object or as arrays (chain, draw, ...) by name.
     :param data: what the model is called with. Without them there is no likelihood, and nothing is predicted.
     :param model: of a guide, or of draws; the others have one of their own.
-    :param groups: which to make; ``"all"`` for all. By default all but the priors, and of a model that cannot draw
-        data (of trees with spans, of alignments) those that it can have.
+    :param groups: which to make; ``"all"`` for all. By default all but the priors; of an aligner with
+        ``agreement="2008"``, which cannot draw data, those that it can have.
     :param draws: how many, from a fit or a guide. By default 1 of a point, and otherwise 1000 or as many as have room.
     :param prior_size: how many draws from the prior.
     :param steps: one ``log_likelihood`` a step of a series, given those before it, in the place of one a series.
@@ -96,7 +103,7 @@ def to_arviz(
     source = _source(result, data, model, draws, seed)
     known: dict[str, Callable[[], Any]] = {
         "posterior": lambda: _posterior(result, source, limit),
-        "sample_stats": lambda: _statistics(result, source),
+        "sample_stats": lambda: _statistics(result, None),
         "training": lambda: _training(result),
     }
     if data:
@@ -105,9 +112,11 @@ def to_arviz(
         if chosen is None and not can_draw(program):
             wanted.remove("posterior_predictive")
         make.check_rooms(program, wanted, steps, prior_size, limit)
-        prior = cache(lambda: prior_draws(source.model, source.args, prior_size, seed))
+        prior = cache(lambda: prior_of(result, source, prior_size, seed))
+        likelihood = cache(lambda: make.log_likelihood(program, steps, progress))
         known |= {
-            "log_likelihood": lambda: make.log_likelihood(program, steps, progress),
+            "sample_stats": lambda: _statistics(result, likelihood() if "log_likelihood" in wanted else None),
+            "log_likelihood": likelihood,
             "posterior_predictive": lambda: make.predictive(program, "posterior_predictive", progress, seed),
             "prior": lambda: make.posterior(prior(), None, limit),
             "prior_predictive": lambda: make.predictive(Program(prior()), "prior_predictive", progress, seed),
@@ -145,6 +154,7 @@ def prior_predictive(
     ((1, 10, 2), True)
     """
     check_draws(draws)
+    check_model("prior_predictive", model)
     if not data:
         raise UnsupError("prior_predictive needs the data: they tell how much to draw")
     make.check_rooms(Program(prior_draws(model, data, 1, seed)), ["prior", "prior_predictive"], False, draws, limit)
@@ -192,20 +202,12 @@ def _posterior(result: Any, source: Draws | None, limit: float) -> Any:
     return make.posterior(source, dataset(source.extra) if source.extra else None, limit)
 
 
-def _statistics(result: Any, source: Draws | None) -> Any:
+def _statistics(result: Any, likelihood: Any) -> Any:
     if isinstance(result, Samples):
         return draw_statistics(result)
     if is_arviz(result):
         return group_of(result, "sample_stats")
-    if not isinstance(result, MCMC) or source is None:
-        return None
-    diverging = np.zeros((source.chains, source.size), bool)
-    for i, (_, places) in enumerate(sorted((result.diagnostics().get("divergences") or {}).items())):
-        diverging[i, list(places)] = True
-    found = {"diverging": diverging}
-    if source.labels is not None:
-        found["lp"] = result.get_samples(group_by_chain=True)["log_joint"].numpy()
-    return dataset(found)
+    return mcmc_statistics(result, likelihood) if isinstance(result, MCMC) else None
 
 
 def _training(result: Any) -> Any:

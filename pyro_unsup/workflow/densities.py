@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,16 +15,13 @@ from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 from torch.distributions import biject_to
 
-from .. import kernels
-from ..distributions import Chain, Mixture, Structure
+from ..distributions import Structure
 from ..errors import UnsupError
 
 Values = Mapping[str, Tensor]
 
 #: How close the densities of draws at once have to be to those one by one, relative to their size.
 SAME = 1e-6
-#: Numbers of an intermediate result, up to which all draws are taken in one operation.
-ROOM = 2**23
 
 
 @dataclass(frozen=True)
@@ -95,8 +91,13 @@ class Densities:
     # -- densities of draws
 
     def log_prior(self, values: Values) -> Tensor:  # (S, *shape) each -> (S,)
-        """The log prior of each draw."""
-        return self._both(values)[0]
+        """The log prior of each draw. The data are not looked at."""
+        self._check_all(values)
+        if not self.at_once:
+            return torch.stack([self._prior_of(one) for one in self._each(values)])
+        trace = self._trace_at_once(values)
+        trace.compute_log_prob(lambda name, site: name in self.sites)
+        return self._prior_by_draw(trace, len(next(iter(values.values()))))
 
     def log_likelihood(self, values: Values) -> Tensor:  # (S, *shape) each -> (S,)
         """The log-likelihood of all data, of each draw."""
@@ -105,6 +106,10 @@ class Densities:
     def both(self, values: Values) -> tuple[Tensor, Tensor]:  # (S,), (S,)
         """Log prior and log-likelihood."""
         return self._both(values)
+
+    def exact(self) -> Tensor:  # ()
+        """The log-likelihood of all data, if nothing but hidden structure and enumerated variables is latent."""
+        return self._run({})[1].sum()
 
     def pointwise(self, values: Values) -> Tensor:  # (S, examples)
         """The log-likelihood of each example, of each draw."""
@@ -133,14 +138,17 @@ class Densities:
                 )
 
     def _both(self, values: Values) -> tuple[Tensor, Tensor]:
-        self.check(values)
-        if not self.sites:
-            raise UnsupError("the model has no latent variables: a point has no prior to weigh it by")
+        self._check_all(values)
         if not self.at_once:
             found = [self._run(one) for one in self._each(values)]
             return torch.stack([p for p, _ in found]), torch.stack([x.sum() for _, x in found])
         prior, each = self._run_at_once(values)
         return prior, each.sum(-1)
+
+    def _check_all(self, values: Values) -> None:
+        self.check(values)
+        if not self.sites:
+            raise UnsupError("the model has no latent variables: a point has no prior to weigh it by")
 
     @cached_property
     def at_once(self) -> bool:
@@ -172,13 +180,16 @@ class Densities:
             loss: Any = elbo.differentiable_loss if moving else elbo.loss
             found = loss(config_enumerate(model), lambda *args, **kwargs: None, *self.args, **self.kwargs)
             total = -torch.as_tensor(found, dtype=self.dtype)
-            trace = poutine.trace(model).get_trace(*self.args, **self.kwargs)
-            prior = self._sum(trace, list(self.sites))
+            prior = self._prior_of(one)
             return prior, total - prior
         trace = poutine.trace(model).get_trace(*self.args, **self.kwargs)
         trace.compute_log_prob()
         each = [trace.nodes[name]["log_prob"].reshape(-1) for name in self.observed]
         return self._sum(trace, list(self.sites)), torch.cat(each)
+
+    def _prior_of(self, one: Values) -> Tensor:  # ()
+        trace = poutine.trace(poutine.condition(self.model, dict(one))).get_trace(*self.args, **self.kwargs)
+        return self._sum(trace, list(self.sites))
 
     @staticmethod
     def _sum(trace: Any, names: Sequence[str]) -> Tensor:
@@ -216,18 +227,19 @@ class Densities:
 
     def _run_at_once(self, values: Values) -> tuple[Tensor, Tensor]:  # (S,), (S, examples)
         size, trace = len(next(iter(values.values()))), self._trace_at_once(values)
-        fast = any(_better_by_definition(trace.nodes[name]["fn"], size) for name in self.observed)
-        with kernels.switched_off() if fast else nullcontext():
-            trace.compute_log_prob()
+        trace.compute_log_prob()
 
-        def by_draw(name: str) -> Tensor:  # (S, plates)
-            found: Tensor = trace.nodes[name]["log_prob"]
-            missing = (1,) * (self.nesting + 1 - found.dim())
-            found = found.reshape(*missing, *found.shape)
-            return found.expand(size, *found.shape[1:]).reshape(size, -1)
+        return self._prior_by_draw(trace, size), torch.cat([self._by_draw(trace, n, size) for n in self.observed], -1)
 
-        prior = sum((by_draw(name).sum(-1) for name in self.sites), torch.zeros(size, dtype=self.dtype))
-        return prior, torch.cat([by_draw(name) for name in self.observed], -1)
+    def _prior_by_draw(self, trace: Any, size: int) -> Tensor:  # (S,)
+        each = (self._by_draw(trace, name, size).sum(-1) for name in self.sites)
+        return sum(each, torch.zeros(size, dtype=self.dtype))
+
+    def _by_draw(self, trace: Any, name: str, size: int) -> Tensor:  # (S, plates)
+        found: Tensor = trace.nodes[name]["log_prob"]
+        missing = (1,) * (self.nesting + 1 - found.dim())
+        found = found.reshape(*missing, *found.shape)
+        return found.expand(size, *found.shape[1:]).reshape(size, -1)
 
     # -- the same in a space without bounds
 
@@ -249,15 +261,6 @@ class Densities:
             volume = volume + jacobian.reshape(len(unbounded), -1).sum(-1)
             at += numel
         return values, volume
-
-
-def _better_by_definition(fn: Any, size: int) -> bool:
-    """Whether many draws of small data go faster through the definition, which takes all of them in one operation a
-    position, than through a kernel, which takes them one by one. The numbers are the same."""
-    if not isinstance(fn, Chain | Mixture) or getattr(fn, "second_order", False):
-        return False
-    K = fn.sizes["K"]
-    return fn.rows.longest <= size and size * fn.rows.size * K * K <= ROOM
 
 
 def _same(one: Tensor, other: Tensor) -> bool:

@@ -22,6 +22,7 @@ from ..results.sample_tables import SampledTables
 from ..results.sample_text import same_text
 from ..results.table_posterior import to_table
 from ..tables import Declaration
+from .guides import guide_draws
 
 Values = dict[str, Tensor]  #: by table or site, (draws, ...)
 
@@ -88,22 +89,40 @@ def draws_of(
         return _of_samples(result, args, seed)
     if isinstance(result, MCMC):
         return _of_mcmc(result, args, model, seed)
+    if not (is_arviz(result) or isinstance(result, Mapping) or callable(result)) or hasattr(result, "declarations"):
+        trained = "; a model has to be trained or sampled first" if hasattr(result, "declarations") else ""
+        raise UnsupError(
+            "expected a Fit, Samples, MCMC, a guide, an ArviZ object or arrays by name, and then the data; actual "
+            f"{type(result).__name__}{trained}"
+        )
     if model is None:
         raise UnsupError(
             f"to which model does a {type(result).__name__} belong? Give model=...; only a Fit, Samples and MCMC know"
         )
     if is_arviz(result):
-        found = group_of(result, "posterior")
-        if found is None:
-            raise UnsupError("the ArviZ object has no group 'posterior', so there are no draws")
-        return _of_arrays({str(name): x.values for name, x in found.data_vars.items()}, model, args)
+        return _of_arrays(arrays_of(result), model, args)
     if isinstance(result, Mapping):
         return _of_arrays({name: np.asarray(x) for name, x in result.items()}, model, args)
-    if callable(result):
-        return _of_guide(result, model, args, DRAWS if draws is None else draws, seed)
-    raise UnsupError(
-        f"expected a Fit, Samples, MCMC, a guide, an ArviZ object or arrays by name, actual {type(result).__name__}"
-    )
+    return _of_guide(result, model, args, DRAWS if draws is None else draws, seed)
+
+
+def arrays_of(data: Any) -> dict[str, np.ndarray[Any, Any]]:  # (chains, draws, ...) each
+    """The posterior of an ArviZ object of any version."""
+    found = group_of(data, "posterior")
+    if found is None:
+        raise UnsupError("the ArviZ object has no group 'posterior', so there are no draws")
+    return {str(name): x.values for name, x in found.data_vars.items()}
+
+
+def samples_of(mcmc: MCMC) -> Values:  # (chains, draws, ...) each
+    """The draws of a run of Pyro's MCMC.
+
+    :raises UnsupError: if it has not run.
+    """
+    if not mcmc._samples:
+        raise UnsupError("the MCMC has not run, so there are no draws: call mcmc.run(data) first")
+    found: Values = mcmc.get_samples(group_by_chain=True)
+    return found
 
 
 def tables_of(model: Callable[..., Any], args: tuple[Any, ...]) -> dict[str, Declaration]:
@@ -153,7 +172,7 @@ def of_labels(model: Any, args: tuple[Any, ...], labels: Any, alpha: Any, beta: 
 def _of_mcmc(mcmc: MCMC, args: tuple[Any, ...], model: Callable[..., Any] | None, seed: int) -> Draws:
     kernel = mcmc.kernel
     args = args or tuple(mcmc._args or ())
-    found = {name: x.detach().cpu().numpy() for name, x in mcmc.get_samples(group_by_chain=True).items()}
+    found = {name: x.detach().cpu().numpy() for name, x in samples_of(mcmc).items()}
     if not isinstance(kernel, CollapsedGibbs):
         own = getattr(kernel, "model", None) if model is None else model
         if own is None:
@@ -200,21 +219,12 @@ def _as_table(declaration: Declaration, values: Tensor) -> Tensor:  # (n, *layou
 
 
 def _of_guide(guide: Any, model: Callable[..., Any], args: tuple[Any, ...], draws: int, seed: int) -> Draws:
-    """Draws from a guide, which may be one of Pyro's or one's own. It runs once a draw."""
     if not args:
         raise UnsupError("a guide draws for given data: give them too")
-    found: dict[str, list[Tensor]] = {}
     with torch.random.fork_rng(devices=[]), torch.no_grad(), poutine.block():
-        torch.manual_seed(seed)
-        sites = poutine.trace(model).get_trace(*args)
-        for _ in range(draws):
-            drawn = poutine.trace(guide).get_trace(*args)
-            for name in drawn.stochastic_nodes:
-                site = drawn.nodes[name]
-                if name in sites.nodes and not site["infer"].get("is_auxiliary"):
-                    found.setdefault(name, []).append(site["value"].detach())
-    values = {name: torch.stack(x)[None].cpu().numpy() for name, x in found.items()}
-    return _of_arrays(values, model, args)
+        sites = poutine.trace(model).get_trace(*args).nodes
+    found = guide_draws(guide, args, None, draws, seed)
+    return _of_arrays({name: x.cpu().numpy() for name, x in found.items() if name in sites}, model, args)
 
 
 def _cells(tables: Mapping[str, Declaration]) -> int:

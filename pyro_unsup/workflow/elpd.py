@@ -15,13 +15,15 @@ from ..errors import UnsupError
 from ..results import Fit
 from ..results.fit import with_params
 from .densities import Densities
-from .posterior_draws import draws_of, flat
+from .parameters import flat, parameters_of
 
 if TYPE_CHECKING:
     import pandas
 
 #: Numbers (draws times observations) that one run of the model computes.
 ROOM = 2**22
+#: Columns that tell which data were held out, and together with which.
+PLACES = ("fold", "example", "start", "end", "time")
 
 
 @dataclass(eq=False)
@@ -54,10 +56,19 @@ class Elpd:
 
     def compare(self, other: Elpd) -> tuple[float, float]:
         """How much higher this one is than another one of the same held-out data, and the standard error of that."""
+        if not isinstance(other, Elpd):
+            raise UnsupError(f"compare takes another Elpd, as k_fold returns it; actual {type(other).__name__}")
         if len(self.frame) != len(other.frame):
             raise UnsupError(
                 f"both should have the same held-out data: expected {len(self.frame)} pieces, actual {len(other.frame)}"
             )
+        for name in PLACES:
+            both = [name in one.frame for one in (self, other)]
+            if any(both) and not (all(both) and (self.frame[name] == other.frame[name]).all()):
+                raise UnsupError(
+                    f"both should hold out the same data in the same way, and '{name}' differs: run both with the same "
+                    "data, folds= (or first= and ahead=), block= and seed="
+                )
         difference = self.frame["elpd"].to_numpy() - other.frame["elpd"].to_numpy()
         return float(difference.sum()), _se(difference)
 
@@ -70,7 +81,7 @@ class Predictive:
 
     def __init__(self, model: Any, result: Any, args: Sequence[Any], draws: int, seed: int) -> None:
         self.model = with_params(model, result.params) if isinstance(result, Fit) and result.params else model
-        found = draws_of(result, args, number=draws, seed=seed)
+        found = parameters_of(result, args, number=draws, seed=seed)
         self.draws: Mapping[str, Tensor] = flat(found) if found else {}
         if self.draws and isinstance(result, Fit) and all(bool((x == x[:1]).all()) for x in self.draws.values()):
             self.draws = {name: x[:1] for name, x in self.draws.items()}  # a point

@@ -17,7 +17,7 @@ from ..infer import EM, BlockedGibbs, CollapsedGibbs
 from ..infer.gibbs_chain import Collapsible
 from ..infer.runs import one_thread
 from ..results import Fit
-from .posterior_draws import GuideDraws, of_guide
+from .guides import guide_draws
 
 #: From a model to an object with ``run(data)``; or the name of one.
 Engine = str | Callable[[Any], Any]
@@ -64,7 +64,7 @@ def infer(
         result = made.run(*args, **(kwargs or {}), **options)
         result = made if result is None else result
         if callable(result) and not isinstance(result, MCMC | Fit):
-            return GuideDraws(of_guide(result, args, kwargs, draws, seed))
+            return guide_draws(result, args, kwargs, draws, seed)
     return result
 
 

@@ -15,6 +15,7 @@ from tqdm.auto import tqdm
 from ..errors import UnsupError
 from ..infer.loop import SHOW_AFTER_SECONDS
 from ..infer.runs import one_thread
+from .arguments import check_data, check_model
 from .densities import Densities
 from .hmc import hmc_move
 from .psis import GOOD, khat
@@ -39,7 +40,7 @@ class Evidence:
     :param k: the tail index of the weights of the particles; above 0.7 the standard error is too small.
     :param temperatures: powers of the likelihood, from 0 (the prior) to 1 (the posterior).
     :param accepted: the share of accepted moves at each.
-    :param method: ``"ais"`` or ``"stones"``.
+    :param method: ``"ais"``, ``"stones"`` or ``"exact"``.
 
     >>> from pyro_unsup.workflow import Evidence
     >>> one = Evidence(-10.0, 0.3, 90.0, 0.2, (0.0, 1.0), (0.8,), "ais")
@@ -99,6 +100,8 @@ def evidence(
     is known. (It is Pyro's ``poutine.scale`` on observed sites. :func:`.temper` raises the weights of structures inside
     their sum. That is a path to other ends: near 0 it has no prior whose integral is known.)
 
+    A model without continuous parameters is summed out, and its evidence is exact.
+
     A pilot run of other particles chooses temperatures and step sizes, so that the estimate itself adapts to nothing.
 
     :param model: a Pyro model whose parameters all have proper priors and are continuous.
@@ -129,12 +132,18 @@ def evidence(
         raise UnsupError(f"method must be 'ais' or 'stones', actual {method!r:.80}")
     if type(particles) is not int or particles < 40:
         raise UnsupError(f"particles must be a whole number, 40 or more, actual {particles!r:.80}")
+    check_model("evidence", model)
+    check_data("evidence", model, data)
     density = Densities(model, data)
     if density.points:
         raise UnsupError(
             f"{', '.join(density.points)} have no prior: they are parameters that pyro.param declares, and an integral "
             "over them does not exist. Give them priors, as in HMM(2, prior={'loc': dist.Normal(0.0, 3.0)})"
         )
+    if not density.sites:  # all that is hidden has a few values, and is summed over
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            log = float(density.exact())
+        return Evidence(log, 0.0, float(particles), -math.inf, (0.0, 1.0), (), "exact")
     with torch.random.fork_rng(devices=[]), one_thread():
         torch.manual_seed(seed)
         path = _Path(density, moves, leaps, None if progress is None else not progress)

@@ -9,13 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..distributions import Mixture, Structure
+from ..distributions import Structure
 from ..errors import UnsupError
-from ..results.arviz import dataset, table_dims
+from ..results.arviz import dataset, named_dims
+from .arguments import in_bytes
 from .draws import Draws, Values
 from .pointwise import Pointwise, Stepwise
-from .predictive import Drawing, observed_values, smallest
+from .predictive import Drawing, observed_values, owners, smallest
 from .running import Program
+from .seeds import stream
 
 if TYPE_CHECKING:
     import xarray
@@ -60,8 +62,8 @@ def check_room(group: str, numbers: int, size: int, limit: float) -> None:
     """
     if numbers * size > limit:
         raise UnsupError(
-            f"the group {group} would take {numbers * size / 1e9:.1f} GB, more than the limit of {limit / 1e9:.1f} GB: "
-            "leave it out, have fewer draws, or raise limit="
+            f"the group {group} would take {in_bytes(numbers * size)}, more than the limit of {in_bytes(limit)}: leave "
+            "it out, have fewer draws, or raise limit="
         )
 
 
@@ -88,10 +90,9 @@ def check_rooms(program: Program, wanted: Sequence[str], steps: bool, priors: in
 def posterior(draws: Draws, extra: xarray.Dataset | None, limit: float) -> xarray.Dataset:
     """Tables as probabilities, and all other sites; what is known besides; parameters, the same in every draw."""
     check_room("posterior", draws.total * draws.numbers, 8, limit)
-    names = table_dims(draws.tables)
     params = {name: x.detach().expand(draws.total, *x.shape) for name, x in draws.params.items()}
     found = {name: draws.by_chain(x.detach()) for name, x in {**draws.take(0, draws.total), **params}.items()}
-    own = dataset(found, *names)
+    own = dataset(found, *named_dims(draws.model, draws.tables, found))
     return own if extra is None else own.merge(extra.drop_vars([n for n in extra.data_vars if n in own]))
 
 
@@ -113,7 +114,7 @@ def predictive(program: Program, group: str, progress: bool, seed: int) -> xarra
     pieces: dict[str, list[Array]] = {name: [] for name in draw.names}
     rows = sum(x.size for x in seen.values()) + hidden_numbers(program)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.manual_seed(stream(seed, group))
         for _, _, values in Walk(draws, rows, group.replace("_", " "), progress):
             for name, x in draw(values).items():
                 pieces[name].append(_like(x, seen[name]))
@@ -147,8 +148,8 @@ def _row_dims(program: Program, seen: Mapping[str, Array]) -> dict[str, list[str
     """Observations lie one after another, ``words_row``; a vector has coordinates."""
     found = {}
     for name, value in seen.items():
-        site = program.sites[name]
-        if isinstance(site["fn"], Structure):
+        site = program.sites.get(name)
+        if site is None or isinstance(site["fn"], Structure):
             first = [f"{name}_row"]
         else:
             frames = [f for f in site["cond_indep_stack"] if f.vectorized]
@@ -160,17 +161,7 @@ def _row_dims(program: Program, seen: Mapping[str, Array]) -> dict[str, list[str
 
 def _owners(program: Program) -> dict[str, Any]:
     """The example that each observation is of, beside the dimension of observations."""
-    found = {}
-    for name in program.structured:
-        fn, value = program.sites[name]["fn"], program.sites[name]["value"]
-        owner = np.asarray(fn.owner("value"))
-        if isinstance(fn, Mixture):  # words, one by one
-            owner = np.repeat(owner, np.asarray(value[:, 1]))
-        if len(owner) == (
-            int(value[:, 1].sum()) if isinstance(fn, Mixture) else len(value)
-        ):  # padded ones are two axes
-            found[f"{name}_example"] = (f"{name}_row", owner)
-    return found
+    return {f"{name}_example": (f"{name}_row", owner) for name, owner in owners(program).items()}
 
 
 def hidden_numbers(program: Program) -> int:

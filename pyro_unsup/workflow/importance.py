@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
-from pyro import poutine
+from pyro.infer import MCMC
 from pyro.poutine.messenger import Messenger
 from torch import Tensor
-from tqdm.auto import tqdm
 
 from ..errors import UnsupError
 from ..estimate import DirichletVB
 from ..handlers import bare
-from ..infer.loop import SHOW_AFTER_SECONDS
-from ..results import Fit
+from ..results import Fit, Samples
+from ..results.arviz import is_arviz
 from ..results.fit import with_params
 from ..results.guide import run
 from ..results.table_posterior import is_point, table_posterior
 from ..tables import Declaration
+from .arguments import check_model
 from .densities import Densities
+from .guides import guide_draws
 from .psis import GOOD, psis
 from .states import states_of
 
@@ -132,6 +133,16 @@ def importance(
     """
     if type(draws) is not int or draws < 20:
         raise UnsupError(f"draws must be a whole number, 20 or more, actual {draws!r:.80}")
+    if isinstance(fit, Samples | MCMC | Mapping) or is_arviz(fit) or not (isinstance(fit, Fit) or callable(fit)):
+        raise UnsupError(
+            "importance weighs draws of a variational posterior, whose density is known: expected a fit of "
+            f"pu.DirichletVB() or a guide of SVI, actual {type(fit).__name__}. What was sampled by Gibbs or NUTS needs "
+            "no weights: look at R-hat and ESS, az.summary(pu.to_arviz(result, data))"
+        )
+    if model is not None:
+        check_model("importance(model=)", model)
+    if not data:
+        raise UnsupError("importance needs the data that the fit was trained on: importance(fit, data)")
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
         if isinstance(fit, Fit):
@@ -142,7 +153,7 @@ def importance(
             if model is None:
                 raise UnsupError("a guide does not know its model: give model=")
             density = Densities(model, data)
-            values, log_q = _of_guide(fit, data, draws, density, None if progress is None else not progress)
+            values, log_q = _of_guide(fit, data, draws, density, seed, None if progress is None else not progress)
         prior, likelihood = density.both(values)
     ratios = (prior + likelihood - log_q).double().numpy()
     if not np.isfinite(ratios).all():
@@ -237,14 +248,9 @@ def _log_density(part: dict[str, Any], values: dict[str, Tensor]) -> Tensor:  # 
 
 
 def _of_guide(
-    guide: Callable[..., Any], data: Any, draws: int, density: Densities, hidden: bool | None
+    guide: Callable[..., Any], data: Any, draws: int, density: Densities, seed: int, hidden: bool | None
 ) -> tuple[dict[str, Tensor], Tensor]:
-    found: list[dict[str, Tensor]] = []
-    log_q = []
-    for _ in tqdm(range(draws), unit="draw", delay=SHOW_AFTER_SECONDS, disable=hidden):
-        trace = poutine.trace(guide).get_trace(*data)
-        if missing := density.sites.keys() - trace.nodes.keys():
-            raise UnsupError(f"the guide has no {', '.join(sorted(missing))}, which the model has")
-        found.append({name: trace.nodes[name]["value"] for name in density.sites})
-        log_q.append(trace.log_prob_sum())
-    return {name: torch.stack([one[name] for one in found]) for name in density.sites}, torch.stack(log_q)
+    found = guide_draws(guide, data, None, draws, seed, hidden)
+    if missing := density.sites.keys() - found.keys():
+        raise UnsupError(f"the guide has no {', '.join(sorted(missing))}, which the model has")
+    return {name: found[name][0] for name in density.sites}, found.log_q

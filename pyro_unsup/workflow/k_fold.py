@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from ..errors import UnsupError
-from ..infer.sizes import held_out_blocks
+from ..infer.sizes import example_folds, held_out_blocks
 from ..models.series import Series
+from .arguments import check_model
 from .elpd import ROOM, Elpd, Predictive, log_mean
 from .engines import Engine, infer
 from .parallel import in_order
@@ -64,6 +65,7 @@ def k_fold(
     """
     import pandas
 
+    check_model("k_fold", model)
     examples = model.index(data) if hasattr(model, "index") else data
     by_block = isinstance(examples, Series) and (block is not None or len(examples) == 1)
     if block is not None and not by_block:
@@ -75,7 +77,7 @@ def k_fold(
         for k, found in in_order(_Blocks(one, masks), range(folds), processes, "fold", progress):
             rows += [{"fold": k, **row} for row in found]
     else:
-        parts = _parts(len(examples), folds, seed)
+        parts = example_folds(len(examples), folds, seed)
         for k, found in in_order(_Examples(one, parts), range(folds), processes, "fold", progress):
             rows += [{"fold": k, **row} for row in found]
     frame = pandas.DataFrame(rows).sort_values("start" if by_block else "example", ignore_index=True)
@@ -172,10 +174,3 @@ def _showing(series: Series, hidden: Tensor, block: tuple[int, int]) -> Series:
     mask = hidden.clone()
     mask[block[0] : block[1]] = False
     return series.without(mask)
-
-
-def _parts(size: int, folds: int, seed: int) -> list[Tensor]:
-    if not 2 <= folds <= size:
-        raise UnsupError(f"folds must be 2 or more, and at most as many as the {size} examples; actual {folds}")
-    order = torch.randperm(size, generator=torch.Generator().manual_seed(seed))
-    return [part.sort().values for part in order.tensor_split(folds)]

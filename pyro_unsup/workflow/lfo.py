@@ -13,6 +13,7 @@ from tqdm.auto import tqdm
 from ..errors import UnsupError
 from ..infer.loop import SHOW_AFTER_SECONDS
 from ..models.series import Series
+from .arguments import check_model
 from .elpd import ROOM, Elpd, Predictive
 from .engines import Engine, infer
 from .psis import GOOD, psis
@@ -72,6 +73,7 @@ def leave_future_out(
     """
     import pandas
 
+    check_model("leave_future_out", model)
     series = _Prefixes(model, data)
     if type(first) is not int or type(ahead) is not int or first < 1 or ahead < 1 or first + ahead > series.size:
         raise UnsupError(

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
-from pyro import poutine
-from pyro.poutine.messenger import Messenger
-from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 
 from ..distributions import Mixture, Structure
 from ..errors import UnsupError
 from ..handlers import bare
-from ..results.table_posterior import to_table
-from .draws import Draws, Values, tables_of
+from .draws import Values
+from .new_data import NewData, new_data_of
 from .running import Program
 
 Array = np.ndarray[Any, Any]
@@ -26,14 +22,19 @@ Array = np.ndarray[Any, Any]
 class Drawing:
     """Draws new data under draws of everything else.
 
-    A model of the library that draws data of given lengths does so: it is called without data. Any other model is run
-    on its data, and what it observes is drawn instead.
+    A model of the library that draws data of given lengths does so: it is called without data. Segmenters, aligners and
+    constituent-context models have ways of their own (:mod:`.new_data`). Any other model is run on its data, and what
+    it observes is drawn instead.
 
     :param program: the model and its draws, run on the data.
     """
 
     def __init__(self, program: Program) -> None:
         self._program = program
+        self._own = new_data_of(program)
+        if self._own is not None:
+            self.names = list(self._own.observed)
+            return
         args = lengths_only(program)
         self._by_length = args is not None
         self._free = Program(program.draws, args, known=args is not None)
@@ -41,6 +42,8 @@ class Drawing:
 
     def __call__(self, values: Values) -> dict[str, Tensor]:  # (n, *event) each
         """One data set a draw."""
+        if self._own is not None:
+            return self._own(values)
         if self._by_length:  # many draws in one run, as every structure that can draw does
             n = len(next(iter(values.values()), [0]))
             trace = self._free.trace(values, alone=n == 1)
@@ -80,7 +83,8 @@ def lengths_only(program: Program) -> tuple[Any, ...] | None:
 def can_draw(program: Program) -> bool:
     """Whether the model can draw new data."""
     try:
-        lengths_only(program)
+        if new_data_of(program) is None:
+            lengths_only(program)
     except UnsupError:
         return False
     return True
@@ -92,7 +96,9 @@ def as_drawn(fn: Any, value: Tensor) -> Tensor:  # (*lead, rows, ...) -> (*lead,
 
 
 def observed_values(program: Program) -> dict[str, Array]:
-    """What was observed, by site."""
+    """What was observed, by site; of models that observe numbers of segments or pairs, the words and symbols."""
+    if (own := _readable(program)) is not None:
+        return {name: smallest(x) for name, x in own.observed.items()}
     found = {}
     for name in program.observed:
         site = program.sites[name]
@@ -103,6 +109,28 @@ def observed_values(program: Program) -> dict[str, Array]:
     return found
 
 
+def owners(program: Program) -> dict[str, Array]:
+    """The example of every row of what was observed, by variable."""
+    if (own := _readable(program)) is not None:
+        return own.owners
+    found = {}
+    for name in program.structured:
+        fn, value = program.sites[name]["fn"], program.sites[name]["value"]
+        owner = np.asarray(fn.owner("value"))
+        if isinstance(fn, Mixture):  # words, one by one
+            owner = np.repeat(owner, np.asarray(value[:, 1]))
+        if len(owner) == (int(value[:, 1].sum()) if isinstance(fn, Mixture) else len(value)):  # padded are two axes
+            found[name] = owner
+    return found
+
+
+def _readable(program: Program) -> NewData | None:
+    try:
+        return new_data_of(program)
+    except UnsupError:  # it cannot draw: what it observes is shown as it is
+        return None
+
+
 def smallest(values: Array) -> Array:
     """Whole numbers in the smallest type that holds them, as there may be many; others as they are."""
     if values.dtype.kind not in "iu" or not values.size:
@@ -110,42 +138,3 @@ def smallest(values: Array) -> Array:
     low, high = int(values.min()), int(values.max())
     kind = next(k for k in (np.int8, np.int16, np.int32, np.int64) if np.iinfo(k).min <= low <= high <= np.iinfo(k).max)
     return values.astype(kind)
-
-
-def prior_draws(model: Callable[..., Any], args: tuple[Any, ...], draws: int, seed: int) -> Draws:
-    """Draws from the prior of a model: its tables and all other continuous sites.
-
-    :param args: its data, which tell how much there is to draw.
-    :raises UnsupError: if a parameter has no prior.
-    """
-    program, tables = bare(model), tables_of(model, args)
-    values: dict[str, list[Tensor]] = {}
-    with torch.random.fork_rng(devices=[]), torch.no_grad(), poutine.block():
-        with _NoParameters():
-            program(*args)
-        torch.manual_seed(seed)
-        for _ in range(draws):
-            trace = poutine.trace(program).get_trace(*args)
-            for name in trace.stochastic_nodes:
-                site = trace.nodes[name]
-                if not (site_is_subsample(site) or site["fn"].has_enumerate_support):
-                    value = to_table(tables[name].layout, site["value"]) if name in tables else site["value"]
-                    values.setdefault(name, []).append(value)
-    if not values:
-        raise UnsupError("nothing in the model has a prior, so that nothing can be drawn from it")
-    found = {name: torch.stack(each) for name, each in values.items()}
-
-    def take(first: int, last: int) -> Values:
-        return {name: x[first:last] for name, x in found.items()}
-
-    return Draws(program, args, 1, draws, tables, take, numbers=sum(x[0].numel() for x in found.values()))
-
-
-class _NoParameters(Messenger):
-    """Refuses a parameter: it has no prior to draw it from."""
-
-    def _pyro_param(self, msg: Any) -> None:
-        raise UnsupError(
-            f"the parameter '{msg['name']}' has no prior to draw it from: give it a distribution, as in "
-            "HMM(prior={'loc': dist.Normal(0.0, 1.0)})"
-        )

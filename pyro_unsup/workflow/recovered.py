@@ -12,6 +12,7 @@ from torch import Tensor
 from ..distributions import Structure
 from ..distributions.alignment.agreement import Agreement
 from ..errors import StructureError, UnsupError
+from .co_assignment import CoAssignment
 from .groups import check_room
 from .running import Program
 
@@ -78,10 +79,13 @@ class Site:
         self._sum = np.zeros(parts) if "probabilities" in wanted else None
         self.dims[f"{start}probabilities"] = every
         self.coords = _owners(fn, own[0], shape) | _told(fn, site["value"], every[:1], parts)
-        self._same: Array | None = None
-        self._units: Array = np.zeros(0, np.int64)
+        self._same: CoAssignment | None = None
         if "co_assignment" in wanted:
             self._prepare_pairs(fn, int(np.prod(shape)), units, own[-1])
+        #: Of results whose values are states, how many states there are.
+        self.states = {}
+        if fn.part in ("states", "clusters"):
+            self.states = {f"{start}{way}": int(fn.sizes["K"]) for way in wanted if way in STRUCTURES}
         #: How many numbers are held for a draw.
         self.numbers = 4 * int(np.prod(shape)) + 3 * int(np.prod(parts))
         if {"log_prob", "entropy"} & set(wanted):  # which go by the potentials of all parts
@@ -105,12 +109,13 @@ class Site:
                 f"co_assignment of all {places} places would have {places**2} pairs: name up to {UNITS} or so by "
                 "units=[...]"
             )
-        self._units = np.arange(places) if units is None else np.asarray(units, dtype=np.int64).reshape(-1)
-        if self._units.size and not 0 <= self._units.min() <= self._units.max() < places:
-            raise UnsupError(f"units are places 0 .. {places - 1}, actual {self._units.min()} .. {self._units.max()}")
-        self._same = np.zeros((len(self._units),) * 2)
-        self.dims[f"{self._start}co_assignment"] = [f"{dim}_1", f"{dim}_2"]
-        self.coords |= {f"{dim}_1": self._units, f"{dim}_2": self._units}
+        chosen = np.arange(places) if units is None else np.asarray(units, dtype=np.int64).reshape(-1)
+        if chosen.size and not 0 <= chosen.min() <= chosen.max() < places:
+            raise UnsupError(f"units are places 0 .. {places - 1}, actual {chosen.min()} .. {chosen.max()}")
+        self._same = CoAssignment(fn, chosen, places)
+        for name in ("co_assignment", "co_assignment_error"):
+            self.dims[f"{self._start}{name}"] = [f"{dim}_1", f"{dim}_2"]
+        self.coords |= {f"{dim}_1": chosen, f"{dim}_2": chosen}
 
     def add(self, site: Any, first: int, last: int, generator: torch.Generator) -> None:
         """What a run with the draws from ``first`` to ``last`` tells."""
@@ -122,7 +127,7 @@ class Site:
             self.found[self._start + way][first:last] = np.asarray(found if lead else found[None])
 
         drawn = {}
-        if {"sample", "co_assignment"} & set(self._wanted):
+        if "sample" in self._wanted or (self._same is not None and not self._same.exact):
             drawn["sample"] = posterior.sample(generator=generator)
         for way in ("mode", "mbr"):
             if way in self._wanted:
@@ -140,10 +145,7 @@ class Site:
             found = posterior.marginals.double()
             self._sum += np.asarray(found.sum(0) if lead else found)
         if self._same is not None:
-            labels = np.asarray(drawn["sample"]).reshape(last - first, -1)[:, self._units]
-            for label in range(fn.sizes["K"]):
-                here = (labels == label).astype(np.float64)
-                self._same += here.T @ here
+            self._same.add(posterior, drawn.get("sample"), last - first)
 
     def means(self) -> dict[str, Array]:
         """What was found on average over all draws."""
@@ -151,7 +153,8 @@ class Site:
         if self._sum is not None:
             found[f"{self._start}probabilities"] = self._sum / self._total
         if self._same is not None:
-            found[f"{self._start}co_assignment"] = self._same / self._total
+            found[f"{self._start}co_assignment"] = self._same.mean
+            found[f"{self._start}co_assignment_error"] = self._same.error
         return found
 
 

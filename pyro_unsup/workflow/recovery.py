@@ -14,7 +14,9 @@ from .draws import draws_of
 from .enumerated import Enumerated
 from .groups import Walk, hidden_numbers
 from .recovered import WAYS, Site
+from .relabelled_groups import STATES
 from .running import Program
+from .seeds import generator, stream
 
 
 @torch.random.fork_rng(devices=[])
@@ -45,7 +47,9 @@ def recover(
 
     - ``"probabilities"``: of parts, such as arcs, links and constituents. (States and clusters are labels: take
       ``"co_assignment"``, or relabel the draws first.)
-    - ``"co_assignment"``: the probability that two positions, or two documents, have the same label.
+    - ``"co_assignment"``: the probability that two positions, or two documents, have the same label. Given a draw it is
+      exact, but for positions of one long series, or of one sentence under a trigram tagger or very many tags. There it
+      is counted in one drawn structure a draw. ``co_assignment_error`` is its standard error over draws.
 
     Draws go through the compiled kernels, as many at a time as fit into about a hundred megabytes. Enumerated variables
     of a model of your own go through Pyro's enumeration, draw by draw: ``"sample"`` and ``"mode"`` of all together,
@@ -76,6 +80,11 @@ def recover(
     wanted = [how] if isinstance(how, str) else list(how)
     if wrong := [name for name in wanted if name not in WAYS]:
         raise UnsupError(f"how has {wrong[0]!r:.80}, expected some of {', '.join(WAYS)}")
+    if model is not None and not callable(model):
+        raise UnsupError(
+            f"the second argument of recover is the model, actual {type(model).__name__}: write recover(result, None, "
+            "data) for a fit, samples or MCMC, which know their model"
+        )
     if not data:
         raise UnsupError("recover needs the data whose structure is to be recovered")
     source = draws_of(posterior, data, model, draws, seed)
@@ -97,6 +106,8 @@ def recover(
         dims |= site.dims
         coords |= site.coords
     groups = {"recovered": dataset(each, dims, coords)} if each else {}
+    for name, states in ((n, k) for site in sites for n, k in getattr(site, "states", {}).items()):
+        groups["recovered"][name].attrs[STATES] = states  # so that relabel knows which values are names of states
     if mean:
         groups["recovered_mean"] = dataset(mean, dims, coords, lead=())
     return as_arviz(groups)
@@ -107,18 +118,18 @@ def _structures(
 ) -> list[Site]:
     several = len(program.structured) > 1
     sites = [Site(program, name, wanted, units, f"{name}_" if several else "", limit) for name in program.structured]
-    generators = [torch.Generator().manual_seed(seed + i) for i, _ in enumerate(sites)]
+    generators = [generator(seed, f"recover {site.name}") for site in sites]
     numbers = hidden_numbers(program) + sum(site.numbers for site in sites)
     for first, _, values in Walk(program.draws, numbers, "recover", progress):
         for start, end, trace in program.runs(values):
-            for site, generator in zip(sites, generators, strict=True):
-                site.add(trace.nodes[site.name], first + start, first + end, generator)
+            for site, source in zip(sites, generators, strict=True):
+                site.add(trace.nodes[site.name], first + start, first + end, source)
     return sites
 
 
 def _enumerated(program: Program, wanted: Sequence[str], seed: int, limit: float, progress: bool) -> Enumerated:
     found = Enumerated(program, wanted, limit)
-    torch.manual_seed(seed)
+    torch.manual_seed(stream(seed, "recover"))
     for first, last, values in Walk(program.draws, 0, "recover", progress):
         for i in range(last - first):
             found.add({name: x[i : i + 1] for name, x in values.items()}, first + i)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -13,17 +13,19 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from ..errors import UnsupError
+from ..handlers import bare
+from ..infer import CollapsedGibbs
 from ..infer.loop import SHOW_AFTER_SECONDS
-from ..results import Samples
-from .arviz_tools import with_posterior
+from ..results import Fit, Samples
+from ..results.arviz import is_arviz
 from .assignment import assign, by_ecr, by_pivot, by_stephens, favourites, overlap
 from .densities import Densities
-from .posterior_draws import Draws, diagnostics, draws_of, flat
+from .draws import samples_of
+from .parameters import diagnostics, flat, parameters_of
+from .relabelled import Relabelled
+from .relabelled_groups import groups_by_draw, named_axes, renamed_groups
 from .sampled_data import sampled_data
-from .states import as_axes, permuted, size_of_states, state_axes
-
-if TYPE_CHECKING:
-    import pandas
+from .states import as_axes, permuted, size_of_states, state_axes, states_of
 
 Array = np.ndarray[Any, Any]
 Method = Literal["pivot", "ecr", "stephens"]
@@ -32,53 +34,6 @@ METHODS = ("pivot", "ecr", "stephens")
 ROOM = 2**25
 #: Probabilities of states that are kept, at most: 2 GB.
 LIMIT = 2**28
-
-
-@dataclass(eq=False)
-class Relabelled:
-    """Draws with one naming of the states.
-
-    :param draws: parameters by name, (chains, draws, ...).
-    :param order: (chains, draws, K) which old state each new state was, draw by draw.
-    :param method: by which.
-    :param rounds: until no name changed any more, the last look included.
-    :param table: a row a parameter: R-hat (the largest of its numbers) and effective sample size (the smallest), before
-        and after.
-    :param samples: with new labels, if samples were relabelled.
-
-    >>> import numpy as np, pyro_unsup as pu
-    >>> rng = np.random.default_rng(0)
-    >>> loc = np.array([-3.0, 3.0]) + rng.normal(size=(2, 50, 2))
-    >>> loc[1] = loc[1, :, ::-1]  # the second chain has the other names
-    >>> found = pu.relabel({"loc": loc}, "pivot", axes={"loc": 0})
-    >>> type(found).__name__, found.order[0, 0].tolist() != found.order[1, 0].tolist()
-    ('Relabelled', True)
-    >>> found.to_arviz().posterior["loc"].shape
-    (2, 50, 2)
-    """
-
-    draws: Draws
-    order: Array
-    method: str
-    rounds: int
-    table: pandas.DataFrame
-    samples: Samples | None = None
-
-    def to_arviz(self) -> Any:
-        """The draws as an ArviZ object with a group ``posterior``."""
-        return with_posterior(self.draws)
-
-    @property
-    def renamed(self) -> float:
-        """The share of draws whose states got other names than in the first draw."""
-        return float((self.order != self.order[:1, :1]).any(-1).mean())
-
-    def __repr__(self) -> str:
-        chains, draws, K = self.order.shape
-        return (
-            f"Relabelled by {self.method}: {chains} chains of {draws} draws, {K} states, {self.renamed:.0%} renamed\n"
-            f"{self.table.to_string()}"
-        )
 
 
 def relabel(
@@ -100,7 +55,8 @@ def relabel(
     The posterior of a mixture or a hidden Markov model does not change when its states swap names. So state 0 of one
     draw may be state 1 of another, and the mean of "state 0" means nothing. Each method finds, for every draw, the
     order of states that agrees best with a reference (Hungarian assignment), and applies it to every axis of states of
-    every parameter.
+    every parameter. Of an ArviZ object, that holds for all groups by draw: for every dimension of states, and for
+    states that :func:`.recover` has found.
 
     - ``"pivot"``: the reference is one draw, by default the most probable one. Compares parameters; of
       :class:`.Samples`, labels.
@@ -109,11 +65,12 @@ def relabel(
     - ``"stephens"``: the reference is the mean of the probabilities of states, over all draws. Iterated likewise.
       Compares these probabilities by Kullback-Leibler divergence.
 
-    :param draws: :class:`.Samples` of a tagger or a clusterer; a Pyro ``MCMC`` that has run on a model; or a dict of
-        arrays (chain, draw, ...).
+    :param draws: :class:`.Samples` of a tagger or a clusterer; a Pyro ``MCMC`` that has run on a model; a dict of
+        arrays (chain, draw, ...); or an ArviZ object.
     :param method: see above.
     :param axes: which axes of each parameter run over states, counted from 0 after (chain, draw):
-        ``{"loc": 0, "transition": (0, 1)}``. Known for models of the library.
+        ``{"loc": 0, "transition": (0, 1)}``. Known for models of the library, and for ArviZ objects by the names of
+        dimensions: ``state``, ``tag``, ``cluster``, or ``loc_state``.
     :param model: that the draws are of; known of samples and of an MCMC.
     :param data: that the model was run on: its argument, or a tuple of them; known likewise.
     :param allocations: (chains, draws, N) states of observations; by default the most probable ones given each draw.
@@ -164,25 +121,52 @@ def relabel(
         }
     ).T
     samples = None if source.samples is None else _renamed(source.samples, orders)
-    return Relabelled(found, orders, method, rounds, table, samples)
+    groups = None if source.groups is None else renamed_groups(source.groups, source.axes, orders)
+    return Relabelled(found, orders, method, rounds, table, samples, groups, source.model)
 
 
 class _Source:
     """Draws, and what is known about their model."""
 
     def __init__(self, draws: Any, model: Any, data: Any, axes: Any, seed: int, hidden: bool | None) -> None:
+        if isinstance(draws, Fit):
+            raise UnsupError(
+                "a fit has one naming of its states in all draws, so nothing needs to be relabelled: relabel is for "
+                "samples of Gibbs or NUTS"
+            )
+        if not (isinstance(draws, Samples | MCMC | Mapping) or is_arviz(draws)):
+            raise UnsupError(
+                "expected draws: Samples, a Pyro MCMC that has run, a dict of arrays (chain, draw, ...), or an ArviZ "
+                f"object; actual {type(draws).__name__}"
+            )
         self.hidden = hidden
         self.samples = draws if isinstance(draws, Samples) else None
+        if isinstance(draws, MCMC) and isinstance(draws.kernel, CollapsedGibbs):
+            own: Any = bare(draws.kernel.model)
+            model = own if model is None else model
+            if not own.declarations().keys() & samples_of(draws).keys():
+                raise UnsupError(
+                    "this MCMC has labels, and no tables that could be relabelled: make the kernel by "
+                    "CollapsedGibbs(model, keep_tables=True), or relabel the samples of CollapsedGibbs(model).run(data)"
+                )
         if isinstance(draws, MCMC):
             model = draws.kernel.model if model is None else model
             data = draws._args if data is None else data
         if self.samples is not None:
             model, data = self.samples.model, sampled_data(self.samples)
-        self.model = model
+        self.model = None if model is None else bare(model)
+        self.groups = groups_by_draw(draws) if is_arviz(draws) else None
         self.args = data if isinstance(data, tuple) else () if data is None else (data,)
-        self.draws = draws_of(draws, self.args, seed=seed)
+        self.draws = parameters_of(draws, self.args, seed=seed)
+        if self.samples is not None:
+            self.draws = {**self.draws, "token_counts": torch.from_numpy(self.samples.token_counts)}
         shapes = {name: tuple(x.shape[2:]) for name, x in self.draws.items()}
-        self.axes = state_axes(model, shapes) if axes is None else as_axes(axes)
+        if axes is not None:
+            self.axes = as_axes(axes)
+        elif self.groups is not None and states_of(self.model) is None:
+            self.axes = named_axes(self.groups["posterior"])
+        else:
+            self.axes = state_axes(self.model, shapes)
         self.K = size_of_states(self.draws, self.axes)
         self.densities = Densities(model, self.args) if model is not None and self.args else None
 

@@ -27,7 +27,7 @@ PLATE = "_draws"
 REFUSALS = (RuntimeError, IndexError, ValueError, TypeError, AssertionError, NotImplementedError, UnsupError)
 
 
-class _Answers(Messenger):
+class Answers(Messenger):
     """Answers tables with the log-weights of one draw, or of many: those have an axis of draws, and one for each plate
     of the model."""
 
@@ -100,7 +100,7 @@ class Program:
     def _answered(self, values: Values, alone: bool) -> Callable[..., Any]:
         tables = {name: x[0] if alone else x for name, x in values.items() if name in self.draws.tables}
         others = {name: self._wide(name, x, alone) for name, x in values.items() if name not in self.draws.tables}
-        answered: Callable[..., Any] = _Answers(tables, None if alone else self.plates)(
+        answered: Callable[..., Any] = Answers(tables, None if alone else self.plates)(
             poutine.condition(self._model, others)
         )
         return answered

@@ -18,13 +18,16 @@ from ..errors import UnsupError
 from ..handlers import bare
 from ..infer.runs import one_thread
 from ..results import Fit
+from .arguments import check_model
 from .arviz_tools import by_arviz
 from .calibration import Calibration
 from .densities import Densities
 from .engines import Engine, infer
+from .guides import GuideDraws
 from .parallel import in_order
-from .posterior_draws import GuideDraws, draws_of, flat
-from .simulate import simulate
+from .parameters import flat, parameters_of
+from .seeds import stream
+from .simulate import drawing_arguments, simulate
 from .states import as_axes, invariant, state_axes, states_of
 
 #: From parameters by name, (chains, draws, ...), and the arguments of the model, to numbers (chains, draws, ...).
@@ -98,10 +101,12 @@ def sbc(
     """
     import pandas
 
+    check_model("sbc", model)
     if type(simulations) is not int or simulations < 2:
         raise UnsupError(f"simulations must be a whole number, 2 or more, actual {simulations!r:.80}")
     if not parameters and not quantities:
         raise UnsupError("nothing to rank: give quantities, or leave parameters=True")
+    args, kwargs = drawing_arguments(model, args, kwargs)
     one = _Simulation(model, engine, args, kwargs, dict(quantities or {}), parameters, axes, draws, dict(run or {}))
     asked = {"draws": draws, "run": run, "axes": axes, "quantities": sorted(quantities or {}), "parameters": parameters}
     what = {"seed": seed, "model": _described(model), "engine": _name(engine), "asked": repr(asked)}
@@ -130,8 +135,9 @@ class _Simulation:
         with torch.random.fork_rng(devices=[]), one_thread():
             pyro.set_rng_seed(seed)
             truth, args, kwargs = simulate(self.model, self.args, self.kwargs)
-            result = infer(self.engine, self.model, args, seed, self.run, kwargs, self.draws)
-            known = draws_of(result, args, kwargs, self.draws, seed)
+            # The truth was drawn by this seed: an engine with the same one would draw numbers that go with the truth.
+            result = infer(self.engine, self.model, args, stream(seed, "engine") % 2**31, self.run, kwargs, self.draws)
+            known = parameters_of(result, args, kwargs, self.draws, stream(seed, "draws"))
             right = {name: x[None, None] for name, x in truth.items()}
             values, true = self._numbers(known, args, kwargs), self._numbers(right, args, kwargs)
         shared = [name for name in values if name in true]

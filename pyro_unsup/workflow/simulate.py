@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch import Tensor
 from ..errors import UnsupError
 from ..models import Clusterer
 from ..models.clusterer import Bags
+from .priors import NoParameters
 
 
 def simulate(
@@ -41,6 +43,32 @@ def simulate(
         if site["type"] == "sample" and not site_is_subsample(site) and name not in observed
     }
     return truth, *found
+
+
+def drawing_arguments(
+    model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments with which a model draws. A model of the library needs to know how much: lengths, or one length.
+
+    :raises UnsupError: if it does not know, or a parameter has no prior to draw it from.
+    """
+    if hasattr(model, "index"):
+        first = next(iter(inspect.signature(model).parameters.values()))
+        if first.default is not None:
+            raise UnsupError(
+                f"{model!r:.120} does not draw data when it is called with None, and calibration needs that: expected "
+                "a tagger, a DMV, a clusterer, an HMM, or a model of your own"
+            )
+        given = [*args[1:], *(x for name, x in kwargs.items() if name == "lengths")]
+        if len(given) != 1 or given[0] is None or args[:1] not in ((), (None,)) or kwargs.keys() - {"lengths"}:
+            raise UnsupError(
+                "this model has to know how much it should draw: None in the place of the data, and then the lengths "
+                f"of examples, as in sbc(model, engine, None, [20, 30]); actual {(*args, *kwargs.values())!r:.120}"
+            )
+        args, kwargs = (None, torch.as_tensor(given[0]).reshape(-1)), {}
+    with torch.random.fork_rng(devices=[]), torch.no_grad(), poutine.block(), NoParameters():
+        model(*args, **kwargs)
+    return tuple(args), dict(kwargs)
 
 
 def with_data(

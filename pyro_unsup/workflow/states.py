@@ -15,6 +15,8 @@ from ..models import HMM, Clusterer, Tagger
 Axes = Mapping[str, Sequence[int]]
 #: What axes of states are called in the tables of the library's models.
 STATE_NAMES = frozenset({"state", "next", "tag", "previous", "previous2", "cluster"})
+#: What samples have besides tables, with a number for every label.
+OF_LABELS = frozenset({"beta", "token_counts"})
 
 
 def states_of(model: Any) -> int | None:
@@ -56,7 +58,7 @@ def state_axes(model: Any, shapes: Mapping[str, Sequence[int]]) -> dict[str, tup
             found[name] = tuple(i for i, axis in enumerate(declared[name].axes) if axis.name in STATE_NAMES)
         elif name == "transition":  # of an HMM with a stationary start, which is no table
             found[name] = (0, 1)
-        elif tuple(shape[:1]) == (K,) and (isinstance(model, HMM) or name == "beta"):  # sampled: one for each label
+        elif tuple(shape[:1]) == (K,) and (isinstance(model, HMM) or name in OF_LABELS):
             found[name] = (0,)
     return {name: axes for name, axes in found.items() if axes}
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
+import pyro
+import pyro.distributions as dist
 import pytest
 import torch
 
 import pyro_unsup as pu
-from pyro_unsup.infer.sizes import held_out_blocks
+from pyro_unsup.errors import FitError
+from pyro_unsup.infer.sizes import example_folds, held_out_blocks
 from pyro_unsup.results.criteria import free_parameters
 
 
@@ -80,3 +84,48 @@ def test_refusals() -> None:
         pu.compare_sizes(pu.models.HMM(1), counts(), [])
     with pytest.raises(pu.FitError, match="folds need at least 2"):
         held_out_blocks(torch.ones(10, dtype=torch.bool), 1, 2, 0)
+
+
+def test_held_out_sentences_are_predicted_by_all_others() -> None:
+    corpus = pu.data.toy.sentences(12, seed=1).merge_rare(3)
+    model = pu.models.Tagger(1, corpus.vocab)
+    table = pu.compare_sizes(model, corpus, [2], folds=3, seed=4, progress=False)
+    total, tokens = 0.0, 0
+    parts = example_folds(12, 3, 4)
+    assert sorted(torch.cat(parts).tolist()) == list(range(12))
+    for held in parts:
+        rest = sorted(set(range(12)) - set(held.tolist()))
+        fit = pu.EM(model.with_states(2), pu.AddLambda(0.1)).run(corpus.select(rest), seed=4, progress=False)
+        new = corpus.select(held.tolist())
+        total, tokens = total + fit.log_likelihood(new), tokens + new.tokens
+    assert table["held_out"][0] == pytest.approx(total / tokens, rel=1e-9)
+    assert tokens == corpus.tokens
+    with pytest.raises(FitError, match="folds must be 2 or more, and at most as many as the 12 examples"):
+        pu.compare_sizes(model, corpus, [2], folds=13, progress=False)
+
+
+def test_sizes_of_a_model_of_ones_own() -> None:
+    """Points have a log prior, which is no part of what held-out data say."""
+
+    def make(K: int) -> Any:
+        def mixture(x: Any) -> None:
+            share = pu.table("share", K)
+            with pyro.plate("components", K):
+                mean = pyro.sample("mean", dist.Normal(0.0, 5.0))
+            with pyro.plate("data", len(x)):
+                z = pyro.sample("z", pu.Categorical(share))
+                pyro.sample("x", dist.Normal(mean[z], 1.0), obs=x)
+
+        return mixture
+
+    g = torch.Generator().manual_seed(0)
+    x = torch.randn(40, generator=g, dtype=torch.float64)
+    x[::2] += 6
+    table = pu.compare_sizes(make, x, [1, 2], folds=2, progress=False).set_index("states")
+    assert table["held_out"].idxmax() == 2
+    total = 0.0
+    for held, rest in zip(example_folds(40, 2, 0), example_folds(40, 2, 0)[::-1], strict=True):
+        # One component: the posterior mode of its mean is known.
+        mean = x[rest].sum() / (len(rest) + 1 / 25)
+        total += float(dist.Normal(mean, 1.0).log_prob(x[held]).sum())
+    assert table.loc[1, "held_out"] == pytest.approx(total / 40, abs=1e-5)

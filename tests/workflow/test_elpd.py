@@ -16,7 +16,7 @@ from torch import Tensor
 import pyro_unsup as pu
 from pyro_unsup.errors import UnsupError
 from pyro_unsup.models import Series
-from pyro_unsup.workflow.arviz_tools import with_posterior
+from pyro_unsup.results.arviz import from_groups
 from pyro_unsup.workflow.densities import Densities
 from pyro_unsup.workflow.elpd import Predictive
 from pyro_unsup.workflow.lfo import _Prefixes
@@ -74,7 +74,7 @@ def test_loo_of_a_conjugate_model_is_leaving_one_out() -> None:
         warnings.simplefilter("ignore")
         import arviz
 
-        data = with_posterior(draws, log_likelihood={"x": log_likelihood.reshape(2, 4000, -1)})
+        data = from_groups({"posterior": draws, "log_likelihood": {"x": log_likelihood.reshape(2, 4000, -1)}})
         found: Any = arviz.loo(data, pointwise=True)
     brute = pu.k_fold(normal, X, Conjugate, folds=len(X), progress=False)
     exact = sum(predictive(torch.cat([X[:i], X[i + 1 :]]), X[i : i + 1]) for i in range(len(X)))
@@ -164,7 +164,11 @@ def test_a_shift_in_the_series_makes_it_refit() -> None:
     assert late["refit"].any()
     assert "refits" in repr(found)
     right = np.array([predictive(x[:t], x[t : t + 1]) for t in range(4, 12)])
-    assert abs(found.elpd - right.sum()) < 0.1 * found.se
+    # The estimate is unbiased. What it varies by comes from the time after the shift, whose value lies four deviations
+    # off: the posterior of the time before has variance v = 1 / (6 + 1/9), and log mean p(x | draw) of n draws has the
+    # deviation sqrt(((1 + v) / sqrt(1 + 2 v) exp(d^2 v / ((1 + v) (1 + 2 v))) - 1) / n), for values d off. Importance
+    # weights make n draws count as fewer; over seeds, the sum of all times has a deviation of 0.15.
+    assert abs(found.elpd - right.sum()) < 4 * 0.15
     again = found.frame["refit"].to_numpy()
     np.testing.assert_allclose(found.frame["elpd"][again], right[again], atol=0.05)
     never = pu.leave_future_out(normal, x, Conjugate, first=4, threshold=math.inf, progress=False)

@@ -15,6 +15,7 @@ import torch
 
 import pyro_unsup as pu
 from pyro_unsup import kernels
+from pyro_unsup.workflow import co_assignment
 from pyro_unsup.workflow import groups as made
 from pyro_unsup.workflow.draws import draws_of
 from pyro_unsup.workflow.running import Program
@@ -159,15 +160,64 @@ def test_all_that_is_recovered_is_that_of_one_draw_at_a_time(name: str, monkeypa
         np.testing.assert_allclose(whole["recovered_mean"][f"{start}probabilities"].values, mean, rtol=1e-12)
 
 
-def test_co_assignment_is_how_often_two_places_agree() -> None:
-    _, data, draws = case("bigram tagger")
-    found = pu.recover(draws, model_of("bigram tagger"), *data, how=["sample", "co_assignment"])
-    tags = found["recovered"]["sample"].values[0]
-    same = (tags[:, :, None] == tags[:, None, :]).mean(0)
-    np.testing.assert_allclose(found["recovered_mean"]["co_assignment"].values, same, rtol=1e-12)
-    some = pu.recover(draws, model_of("bigram tagger"), *data, how="co_assignment", units=[2, 0])
-    np.testing.assert_allclose(some["recovered_mean"]["co_assignment"].values, same[np.ix_([2, 0], [2, 0])], rtol=1e-12)
+def agreeing(chain: Any, value: Any) -> Any:
+    """P(same label) of all pairs of places of one example, by all its labellings."""
+    N, K = int(chain.rows.size), int(chain.sizes["K"])
+    every = list(product(range(K), repeat=N))
+    weights = np.exp([float(chain.score(value, torch.tensor(z)).sum()) for z in every])
+    found = np.zeros((N, N))
+    for z, w in zip(np.array(every), weights / weights.sum(), strict=True):
+        found += w * (z[:, None] == z)
+    return found
+
+
+@pytest.mark.parametrize("name", ["bigram tagger", "HMM, normal"])
+def test_co_assignment_in_one_example_is_that_of_all_labellings(name: str) -> None:
+    _, data, draws = case(name)
+    exact = sum(agreeing(s["fn"], s["value"]) for which in (0, 1) for _, s in site_of(name, which)) / 2
+    found = pu.recover(draws, model_of(name), *data, how="co_assignment")["recovered_mean"]
+    np.testing.assert_allclose(found["co_assignment"].values, exact, atol=1e-9)
+    each = [agreeing(s["fn"], s["value"]) for which in (0, 1) for _, s in site_of(name, which)]
+    error = np.abs(each[0] - each[1]) / 2 / np.sqrt(2 * EACH - 1)  # half of the draws are of each
+    np.testing.assert_allclose(found["co_assignment_error"].values, error, atol=1e-7)
+    some = pu.recover(draws, model_of(name), *data, how="co_assignment", units=[2, 0])
+    np.testing.assert_allclose(some["recovered_mean"]["co_assignment"].values, exact[np.ix_([2, 0], [2, 0])], atol=1e-9)
     assert some["recovered_mean"]["position_1"].values.tolist() == [2, 0]
+
+
+@pytest.mark.parametrize("name", ["bigram tagger", "clusterer"])
+def test_co_assignment_of_several_examples(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = MODELS[name]
+    learned = fit(model.make(), model.data)
+    found = pu.recover(learned, None, *model.data, draws=8, how=["marginals", "co_assignment"])
+    p = found["recovered"]["marginals"].values[0]  # (draws, places, labels)
+    exact = (p @ p.swapaxes(1, 2)).mean(0)
+    apart = np.ones(exact.shape, bool) & ~np.eye(len(exact), dtype=bool)
+    if name == "bigram tagger":
+        owner = np.repeat(np.arange(len(model.data[0])), model.data[0].lengths)
+        apart = owner[:, None] != owner
+    same = found["recovered_mean"]["co_assignment"].values
+    np.testing.assert_allclose(same[apart], exact[apart], atol=1e-9)
+    assert np.diag(same).tolist() == pytest.approx([1.0] * len(same))
+    monkeypatch.setattr(co_assignment, "ROOM", 1)  # draw by draw
+    monkeypatch.setattr(co_assignment, "WORK", 10**9)
+    if name == "clusterer":
+        again = pu.recover(learned, None, *model.data, draws=8, how=["co_assignment"])
+        np.testing.assert_allclose(again["recovered_mean"]["co_assignment"].values, same, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["bigram tagger", "trigram tagger"])
+def test_co_assignment_that_is_counted_is_right_on_average(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(co_assignment, "WORK", 0)
+    _, data, draws = case(name)
+    exact = sum(agreeing(s["fn"], s["value"]) for which in (0, 1) for _, s in site_of(name, which)) / 2
+    found = pu.recover(draws, model_of(name), *data, how=["sample", "co_assignment"])
+    tags = found["recovered"]["sample"].values[0]
+    same = found["recovered_mean"]["co_assignment"].values
+    np.testing.assert_allclose(same, (tags[:, :, None] == tags[:, None]).mean(0), rtol=1e-12)
+    error = found["recovered_mean"]["co_assignment_error"].values
+    np.testing.assert_allclose(error, np.sqrt(same * (1 - same) / (2 * EACH - 1)), atol=1e-12)
+    assert (np.abs(same - exact) <= 4.5 * np.sqrt(exact * (1 - exact) / (2 * EACH)) + 1e-9).all()
 
 
 def test_renaming_the_states_changes_no_co_assignment() -> None:
@@ -176,7 +226,7 @@ def test_renaming_the_states_changes_no_co_assignment() -> None:
     turned["transition"] = draws["transition"][..., ::-1, ::-1]
     found = [pu.recover(d, model_of("bigram tagger"), *data, how=["co_assignment", "entropy"]) for d in (draws, turned)]
     one, other = (x["recovered_mean"]["co_assignment"].values for x in found)
-    assert np.abs(one - other).max() < 4.5 * np.sqrt(0.5 / (2 * EACH))
+    np.testing.assert_allclose(one, other, atol=1e-9)
     np.testing.assert_allclose(*(x["recovered"]["entropy"].values for x in found), rtol=1e-9)
 
 

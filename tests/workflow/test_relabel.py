@@ -15,10 +15,12 @@ from pyro.infer import MCMC, NUTS
 
 import pyro_unsup as pu
 from pyro_unsup.errors import UnsupError
+from pyro_unsup.results.arviz import as_arviz
 from pyro_unsup.workflow import assignment
 from pyro_unsup.workflow.assignment import assign, by_ecr, by_stephens
 from pyro_unsup.workflow.densities import Densities
-from pyro_unsup.workflow.posterior_draws import draws_of, flat
+from pyro_unsup.workflow.parameters import flat, parameters_of
+from pyro_unsup.workflow.relabelled_groups import groups_by_draw, renamed_groups
 
 relabelling = importlib.import_module("pyro_unsup.workflow.relabel")  # the name is also that of the function
 METHODS = ("pivot", "ecr", "stephens")
@@ -113,6 +115,9 @@ def switched(K: int = 4, chains: int = 2, draws: int = 60, N: int = 50) -> tuple
     return clean, dirty
 
 
+#: Nearly the largest R-hat that two chains can have. Split in halves, two chains that share no value have normal scores
+#: with means -m, -m, m, m, m = sqrt(2 / pi), and variance 1 - m^2 within: R-hat = sqrt(1 + 4/3 m^2 / (1 - m^2)) = 1.83.
+APART = 1.7
 AXES = {"loc": 0, "transition": (0, 1), "covariance": 1}
 
 
@@ -172,7 +177,8 @@ def test_nuts_on_an_hmm(nuts: Any, method: Any) -> None:
     for name, v in found.draws.items():
         torch.testing.assert_close(v[0], v[1])
         assert name in found.table.index
-    assert found.table["r_hat_before"].max() > 1.7
+    assert found.table["r_hat_before"].max() > APART
+    # Both chains are the same one now, and what is left of R-hat is the drift between its halves.
     assert found.table.loc["loc", "r_hat_after"] < found.table.loc["loc", "r_hat_before"] / 1.3
     density = Densities(hmm(), (x,))
     torch.testing.assert_close(density.log_likelihood(flat(found.draws)), density.log_likelihood(flat(both)))
@@ -198,8 +204,51 @@ def test_samples_of_a_tagger(method: Any, order: int) -> None:
         for a, b in zip(getattr(new, name), getattr(samples, name), strict=True):
             assert pu.evaluate.variation_of_information(a, b) == pytest.approx(0, abs=1e-12)
     density = Densities(model, (corpus,))
-    before = density.log_likelihood(flat(draws_of(samples)))
+    before = density.log_likelihood(flat(parameters_of(samples)))
     torch.testing.assert_close(density.log_likelihood(flat(found.draws)), before)
+
+
+def test_counts_of_tokens_go_with_their_labels() -> None:
+    corpus = pu.data.toy.sentences(15, seed=1)
+    model = pu.models.Tagger(tags=3, vocab=corpus.vocab)
+    samples = pu.CollapsedGibbs(model, hyper="separate").run(corpus, sweeps=30, burn_in=10, chains=2, progress=False)
+    found = pu.relabel(samples, "ecr")
+    assert found.samples is not None
+    counts = np.stack([[np.bincount(z, minlength=3) for z in chain] for chain in found.samples.labels])
+    np.testing.assert_array_equal(found.draws["token_counts"], counts)
+    np.testing.assert_array_equal(found.samples.token_counts, counts)
+    group = found.to_arviz()["posterior"]
+    assert group["token_counts"].dims == group["beta"].dims == ("chain", "draw", "tag")
+    assert group["emission"].dims == ("chain", "draw", "emission_tag", "emission_word")
+    np.testing.assert_array_equal(group["token_counts"], counts)
+    # The same of an ArviZ object of these samples: every variable and every group that is by draw.
+    whole = pu.to_arviz(samples, corpus)
+    again = pu.relabel(whole, "ecr", model=model, data=corpus, allocations=samples.labels)
+    assert again.order.tolist() == found.order.tolist()
+    moved = again.to_arviz()
+    np.testing.assert_array_equal(moved["posterior"]["token_counts"], counts)
+    np.testing.assert_array_equal(moved["posterior"]["cluster_sizes"], whole["posterior"]["cluster_sizes"])
+    np.testing.assert_array_equal(moved["posterior"]["beta"], found.draws["beta"])
+    np.testing.assert_array_equal(moved["log_likelihood"]["words"], whole["log_likelihood"]["words"])
+
+
+def test_recovered_states_go_with_their_names(nuts: Any) -> None:
+    mcmc, x = nuts
+    whole = groups_by_draw(pu.to_arviz(mcmc, groups=["posterior"]))
+    hidden = groups_by_draw(pu.recover(mcmc, None, x, how=["sample", "mode", "marginals"]))
+    both = as_arviz({**whole, **hidden})
+    order = np.random.default_rng(0).permuted(np.tile([0, 1], (1, 40, 1)), axis=-1)
+    dirty = as_arviz(renamed_groups({**whole, **hidden}, {"loc": (0,), "transition": (0, 1)}, order))
+    assert not np.array_equal(dirty["posterior"]["loc"], both["posterior"]["loc"])
+    for data in (both, dirty):
+        state = data["recovered"]["sample"].values.astype(int)
+        level = np.take_along_axis(data["posterior"]["loc"].values, state, -1)  # the level of every observation
+        found = pu.relabel(data, "pivot").to_arviz()
+        new = np.take_along_axis(found["posterior"]["loc"].values, found["recovered"]["sample"].values.astype(int), -1)
+        np.testing.assert_array_equal(new, level)
+        p, q = data["recovered"]["marginals"].values, found["recovered"]["marginals"].values
+        mean = np.einsum("cdtk,cdk->cdt", p, data["posterior"]["loc"].values)
+        np.testing.assert_allclose(np.einsum("cdtk,cdk->cdt", q, found["posterior"]["loc"].values), mean, rtol=1e-12)
 
 
 def test_two_chains_under_other_names_agree_after_relabelling() -> None:
@@ -210,11 +259,11 @@ def test_two_chains_under_other_names_agree_after_relabelling() -> None:
         pu.CollapsedGibbs(model).run(texts, sweeps=80, burn_in=20, seed=seed, initial=labels, progress=False)
         for seed, labels in enumerate([start, 1 - start])
     ]
-    both = {name: torch.cat([draws_of(run)[name] for run in runs]) for name in ("cluster", "words")}
+    both = {name: torch.cat([parameters_of(run)[name] for run in runs]) for name in ("cluster", "words")}
     labels = np.concatenate([run.labels for run in runs])
     assert (labels[0] != labels[1]).mean() > 0.9
     found = pu.relabel(both, "ecr", axes={"cluster": 0, "words": 0}, allocations=labels)
-    assert found.table.loc["words", "r_hat_before"] > 1.7
+    assert found.table.loc["words", "r_hat_before"] > APART
     assert found.table.loc["words", "r_hat_after"] < 1.1
     assert found.table.loc["words", "ess_after"] > 5 * found.table.loc["words", "ess_before"]
 

@@ -44,6 +44,11 @@ class Conjugate:
         return {"bias": (logits.mean() + self.width * (logits - logits.mean())).sigmoid()}
 
 
+def deviation(simulations: int) -> float:
+    """Of the spread of uniform ranks, 12 times the mean of (u - 1/2)^2: that square has variance 1/180."""
+    return 12 * np.sqrt(1 / 180 / simulations)
+
+
 def coin_sbc(engine: Any, simulations: int = 70, **options: Any) -> Any:
     return pu.sbc(coin, engine, None, simulations=simulations, processes=1, progress=False, **options)
 
@@ -52,16 +57,16 @@ def test_the_exact_posterior_passes_and_wrong_ones_fail_in_their_own_ways() -> N
     right = coin_sbc(Conjugate())
     assert list(right.ranks) == ["bias", "log_likelihood"]
     assert right.passed()
-    assert abs(right.table.loc["bias", "spread"] - 1) < 0.25
+    assert abs(right.table.loc["bias", "spread"] - 1) < 4 * deviation(70)
     overconfident = coin_sbc(Conjugate(times=4.0))
     assert not overconfident.passed()
-    assert overconfident.table.loc["bias", "spread"] > 1.3
+    assert overconfident.table.loc["bias", "spread"] > 1 + 4 * deviation(70)
     careful = coin_sbc(Conjugate(width=2.5))
     assert careful.failing()
-    assert careful.table.loc["bias", "spread"] < 0.8
+    assert careful.table.loc["bias", "spread"] < 1 - 4 * deviation(70)
     biased = coin_sbc(Conjugate(shift=5.0))
     assert biased.failing()
-    assert biased.table.loc["bias", "mean"] < 0.4
+    assert biased.table.loc["bias", "mean"] < 0.5 - 4 * np.sqrt(1 / 12 / 70)  # uniform numbers have variance 1/12
 
 
 def test_the_log_likelihood_sees_an_engine_that_returns_the_prior() -> None:
@@ -75,7 +80,7 @@ def test_the_log_likelihood_sees_an_engine_that_returns_the_prior() -> None:
             return {"bias": dist.Beta(2.0, 1.0).sample((1, 100))}
 
     found = coin_sbc(Prior)
-    assert found.failing() == ["log_likelihood"]
+    assert found.failing(1e-4) == ["log_likelihood"]  # uniform ranks get there once in 10,000 runs
 
 
 def test_the_same_seed_the_same_ranks_and_a_run_that_goes_on(tmp_path: Path) -> None:
@@ -139,7 +144,7 @@ def test_variational_bayes_is_overconfident() -> None:
         pu.models.Clusterer(2, 4), "vb", None, torch.tensor([2] * 20), simulations=40, processes=1, progress=False
     )
     assert not found.passed()
-    assert found.table.loc["cluster[0]", "spread"] > 1.3
+    assert found.table.loc["cluster[0]", "spread"] > 1 + 4 * deviation(40)
 
 
 SAMPLERS = [("pointwise", 1), ("pointwise", 2), ("blocked", 1), ("blocked", 2), ("uncollapsed", 1), ("uncollapsed", 2)]

@@ -166,6 +166,30 @@ class LogLinear(Differentiable):
         w = memory[MEMORY]
         return {MEMORY: w + jitter * torch.rand(w.shape, dtype=w.dtype, generator=generator)}
 
+    def draw_prior(
+        self,
+        declarations: Declarations,
+        memory: Tensors,
+        generator: torch.Generator,
+        draws: int = 1,
+    ) -> dict[str, Tensor]:  # (draws, *layout.shape)
+        """Log-weights of every table, the weights of features drawn from their prior, N(0, 1 / (2 kappa)).
+
+        :param declarations: of the tables, by name.
+        :param memory: not used here: this prior is not learned.
+        :param generator: where the draws come from.
+        :param draws: how many.
+        """
+        if not self.kappa:
+            raise TableError(
+                "LogLinear with kappa=0 has no prior to draw from: give kappa a positive value, or leave the groups "
+                "prior and prior_predictive out"
+            )
+        features = self.features(declarations)
+        weights = torch.randn(draws, len(features), generator=generator, dtype=torch.float64) / (2 * self.kappa) ** 0.5
+        each = [features.log_weights(w) for w in weights]
+        return {name: torch.stack([one[name] for one in each]) for name in declarations}
+
     def check(self, declarations: Declarations, memory: Tensors) -> None:
         """Raise if the weights have run away.
 

@@ -184,8 +184,32 @@ class LogisticNormal(PlainSettings, Parametric):
             rows, q = TableRows.of(declaration.layout), _posterior(name, memory)
             noise = torch.randn(draws, len(q.mean), generator=generator, dtype=torch.float64)
             eta = torch.from_numpy(q.mean) + torch.from_numpy(q.variance).sqrt() * noise
-            index = row_index(torch.from_numpy(np.diff(rows.offsets)))
-            found[name] = rows.scatter(segment_log_softmax(eta, index, len(rows.numbers)))
+            found[name] = _softmax(rows, eta)
+        return found
+
+    def draw_prior(
+        self,
+        declarations: Declarations,
+        memory: Tensors,
+        generator: torch.Generator,
+        draws: int = 1,
+    ) -> dict[str, Tensor]:  # (draws, *layout.shape)
+        """The same from the prior, with the covariances that were learned, if they were.
+
+        :param declarations: of the tables, by name.
+        :param memory: what :meth:`update` returned.
+        :param generator: where the draws come from.
+        :param draws: how many.
+        """
+        if self.shared:
+            raise TableError(
+                "LogisticNormal with shared experts cannot draw from its prior: train with shared=0.0, or leave the "
+                "groups prior and prior_predictive out"
+            )
+        found = {}
+        for name, declaration in declarations.items():
+            rows = TableRows.of(declaration.layout)
+            found[name] = _softmax(rows, self._prior(declaration, rows, memory).rows.draw(generator, draws))
         return found
 
     # -- its parts
@@ -269,3 +293,9 @@ def _eye(declaration: Declaration, variance: float) -> Tensor:
 
 def _posterior(name: str, memory: Tensors) -> Posterior:
     return Posterior(memory[f"{name}.mean"].numpy(), memory[f"{name}.variance"].numpy())
+
+
+def _softmax(rows: TableRows, eta: Tensor) -> Tensor:  # (draws, cells) -> (draws, *layout.shape)
+    """log theta: the log softmax of every row, in its place."""
+    index = row_index(torch.from_numpy(np.diff(rows.offsets)))
+    return rows.scatter(segment_log_softmax(eta, index, len(rows.numbers)))

@@ -19,6 +19,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from ...array import Array
 from ...errors import FitError, TableError
@@ -63,6 +65,24 @@ class NormalRows:
     def spread(self, x: Array) -> Array:  # (rows,) -> (cells,)
         """Give every cell its row's value."""
         return np.repeat(x, self.lengths)
+
+    def draw(self, generator: torch.Generator, draws: int) -> Tensor:  # (draws, cells)
+        """Draws of all rows."""
+        noise = torch.randn(draws, len(self.mean), generator=generator, dtype=torch.float64)
+        if self.blocks is None or self.which is None:
+            return torch.from_numpy(self.mean) + noise / torch.from_numpy(self.precision).sqrt()
+        found = torch.from_numpy(self.mean).repeat(draws, 1)
+        sizes = torch.from_numpy(self.lengths)
+        starts = torch.from_numpy(self.offsets[:-1])
+        for k, size in sorted({(int(k), int(n)) for k, n in zip(self.which, self.lengths, strict=True)}):
+            # Inverse covariance P = L L': L'^-1 z has covariance P^-1.
+            factor = torch.linalg.cholesky(torch.from_numpy(self.blocks[k][:size, :size].copy()))
+            mine = starts[(torch.from_numpy(self.which) == k) & (sizes == size)]
+            cells = (mine[:, None] + torch.arange(size)).flatten()
+            wide = noise[:, cells].reshape(draws * len(mine), size).T
+            part = torch.linalg.solve_triangular(factor.T, wide, upper=True).T
+            found[:, cells] += part.reshape(draws, -1)
+        return found
 
     def quadratic(self, x: Array) -> Array:  # (cells,) -> (rows,)
         """x' P x of every row."""

@@ -7,28 +7,29 @@ from typing import Any
 
 import numpy as np
 import torch
-from pyro import poutine
 from pyro.infer import MCMC
 from torch import Tensor
 
 from ..errors import UnsupError
 from ..models.clusterer import Bags
 from ..results import Fit, Samples
+from ..results.arviz import is_arviz
 from ..results.table_posterior import to_site
-from . import draws
 from .arviz_tools import by_arviz
+from .draws import Draws, arrays_of, draws_of, of_labels, samples_of
+from .guides import guide_draws
 from .sampled_data import sampled_data
 
-Draws = dict[str, Tensor]
+Parameters = dict[str, Tensor]
 
 
-def draws_of(
+def parameters_of(
     result: Any,
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
     number: int = 1000,
     seed: int = 0,
-) -> Draws:  # (chains, draws, *shape) each
+) -> Parameters:  # (chains, draws, *shape) each
     """Draws of the parameters of a model, as its sample sites have them.
 
     :param result: a dict of arrays (chain, draw, ...); a Pyro ``MCMC`` that has run; :class:`.Samples` of labels, whose
@@ -39,53 +40,30 @@ def draws_of(
     :param number: how many, where there are none yet: of a fit or a guide.
     :param seed: of these.
     """
-    if hasattr(result, "posterior") and hasattr(result.posterior, "data_vars"):
-        return _checked({name: x.values for name, x in result.posterior.data_vars.items()})
+    if is_arviz(result):
+        return _checked(arrays_of(result))
     if isinstance(result, Mapping):
         return _checked(result)
     if isinstance(result, MCMC):
-        return _checked(result.get_samples(group_by_chain=True))
+        return _checked(samples_of(result))
     if isinstance(result, Samples):
         return _of_samples(result, seed)
     if isinstance(result, Fit):
-        return _as_sites(draws.draws_of(result, tuple(args), None, number, seed))
+        return _as_sites(draws_of(result, tuple(args), None, number, seed))
     if callable(result):
-        return of_guide(result, args, kwargs, number, seed)
+        return guide_draws(result, args, kwargs, number, seed)
     raise UnsupError(
         "expected draws: a dict of arrays (chain, draw, ...), a Pyro MCMC, Samples, a Fit, a guide or an ArviZ object; "
         f"actual {type(result).__name__}"
     )
 
 
-class GuideDraws(dict[str, Tensor]):
-    """Draws of a guide, which are independent of each other."""
-
-
-def of_guide(
-    guide: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None, draws: int, seed: int
-) -> Draws:  # (1, draws, *shape) each
-    """Draws of a guide: of all its sites but the auxiliary ones."""
-    found: list[dict[str, Tensor]] = []
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(seed)
-        for _ in range(draws):
-            trace = poutine.trace(guide).get_trace(*args, **(kwargs or {}))
-            found.append(
-                {
-                    name: site["value"]
-                    for name, site in trace.nodes.items()
-                    if site["type"] == "sample" and not site["infer"].get("is_auxiliary") and not site["is_observed"]
-                }
-            )
-    return {name: torch.stack([one[name] for one in found])[None] for name in found[0]}
-
-
-def flat(draws: Mapping[str, Tensor]) -> Draws:  # (chains * draws, *shape) each
+def flat(draws: Mapping[str, Tensor]) -> Parameters:  # (chains * draws, *shape) each
     """All chains end to end."""
     return {name: x.flatten(0, 1) for name, x in draws.items()}
 
 
-def _as_sites(drawn: draws.Draws) -> Draws:  # (chains, draws, *shape) each
+def _as_sites(drawn: Draws) -> Parameters:  # (chains, draws, *shape) each
     """Draws of tables as their sample sites have them: a table with structural zeros lies flat there."""
     values = drawn.take(0, drawn.total)
     layouts = {name: declaration.layout for name, declaration in drawn.tables.items()}
@@ -96,17 +74,17 @@ def _as_sites(drawn: draws.Draws) -> Draws:  # (chains, draws, *shape) each
     return {name: x.unflatten(0, (drawn.chains, drawn.size)) for name, x in found.items()}
 
 
-def _of_samples(samples: Samples, seed: int) -> Draws:
+def _of_samples(samples: Samples, seed: int) -> Parameters:
     data = sampled_data(samples)
     data = data if isinstance(data, Bags) else samples.sentences()
     known = (samples.labels, samples.draws["alpha"], samples.draws["beta"])
-    found = _as_sites(draws.of_labels(samples.model, (data,), *known, seed))
+    found = _as_sites(of_labels(samples.model, (data,), *known, seed))
     if samples.learned != "fixed":
         found |= {name: torch.from_numpy(np.array(getattr(samples, name))) for name in ("alpha", "beta")}
     return found
 
 
-def _checked(given: Mapping[str, Any]) -> Draws:
+def _checked(given: Mapping[str, Any]) -> Parameters:
     found = {name: x if isinstance(x, Tensor) else torch.from_numpy(np.array(x)) for name, x in given.items()}
     found = {name: x.detach() for name, x in found.items()}
     if not found:
