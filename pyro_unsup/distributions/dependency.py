@@ -175,7 +175,9 @@ class Dependency(Structure):
         B, N = len(self.rows), self.rows.longest
         shape = (*cells.shape[:dim], B * N * (N + 1), *cells.shape[dim + 1 :])
         found = cells.new_full(shape, -torch.inf)
-        return found.index_copy(dim, self.arc_cells.place.to(cells.device), cells).unflatten(dim, (B, N, N + 1))
+        found = found.index_copy(dim, self.arc_cells.place.to(cells.device), cells)
+        chart: Tensor = found.unflatten(dim, (B, N, N + 1))  # type: ignore[no-untyped-call]
+        return chart
 
     def to_structure(self, parts: Tensor) -> Tensor:  # (*draws, cells) -> (*draws, tokens)
         head, child = self.arc_cells.head.to(parts.device), self.arc_cells.child_word.to(parts.device)

@@ -9,7 +9,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 import pyro_unsup as pu
 
@@ -223,12 +222,14 @@ class AlignerTask(Task):
 
     def consensus(self, fit: Fit, data: Any, decoded: Any) -> Any:
         """Links whose probability, the mean of all runs and of both directions, is at least one half."""
+        import torch
+
         forward, backward = (
             torch.stack([getattr(one, way) for one in decoded]).mean(0) for way in ("forward", "backward")
         )
         lengths = data.source.lengths, data.target.lengths
         chosen = pu.evaluate.above_threshold(forward, backward, 0.5)
-        links = pu.data.Links(len(data), pu.evaluate.link_rows(chosen, *lengths))
+        links = pu.data.Links(len(data), pu.evaluate.link_rows(chosen, *lengths))  # type: ignore[arg-type]
         together = replace(decoded[0], links=links, forward=forward, backward=backward)
         return torch.stack([forward, backward], -1), [one.structure for one in decoded], together
 

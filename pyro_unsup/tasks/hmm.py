@@ -6,7 +6,6 @@ import csv
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from io import StringIO
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -181,13 +180,15 @@ class HMMTask(Task):
         return read_rows(given.file, column, given.series_column or fit.config.get("series_column"))
 
     def decode(self, fit: Fit, data: Any, **options: Any) -> Any:
+        from .decoding import Decoded
+
         series = getattr(data, "series", data)
         found = fit.posterior(series)
         how = options.get("how") or "viterbi"
         if how not in ("viterbi", "mbr"):
             raise UnsupError(f"how must be 'viterbi' or 'mbr', actual {how!r}")
         structure = found.mode() if how == "viterbi" else found.mbr()
-        return SimpleNamespace(structure=structure, posterior=found, log_likelihood=found.log_partition)
+        return Decoded(structure, found, found.log_partition)
 
     def lines(self, fit: Fit, data: Rows, decoded: Any, given: Given) -> Iterable[str]:
         found = decoded.posterior

@@ -12,7 +12,6 @@ import pyro_unsup as pu
 
 from ..errors import InputError, UnsupError
 from . import frames
-from .agreement import mean_posterior
 from .option import ALGORITHM, BELIEFS, Given, Option
 from .shared_options import options_of
 from .shown import Shown, of_fit, of_samples
@@ -185,6 +184,8 @@ class Task:
         :param fit: of the first run.
         :param decoded: of each run, the best first.
         """
+        from .agreement import mean_posterior  # torch loads when it is first needed
+
         return mean_posterior(fit.model, decoded)
 
     def in_common(self, one: Tensor, other: Tensor) -> float:

@@ -301,8 +301,9 @@ class AgreementPosterior(Posterior):
     def mode(self) -> Tensor:  # (*draws, cells, 2)
         return _beside(self.forward.mode(), self.backward.mode())
 
-    def mbr(self) -> Tensor:  # (*draws, cells, 2)
-        return _beside(self.forward.mbr(), self.backward.mbr())
+    def mbr(self, marginals: Tensor | None = None) -> Tensor:  # (*draws, cells, 2)
+        both = (None, None) if marginals is None else marginals.unbind(-1)
+        return _beside(self.forward.mbr(both[0]), self.backward.mbr(both[1]))
 
     def sample(self, sample_shape: Any = (), generator: Generator | None = None) -> Tensor:  # (..., cells, 2)
         return _beside(*(one.sample(sample_shape, generator) for one in (self.forward, self.backward)))
