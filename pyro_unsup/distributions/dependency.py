@@ -176,7 +176,7 @@ class Dependency(Structure):
         shape = (*cells.shape[:dim], B * N * (N + 1), *cells.shape[dim + 1 :])
         found = cells.new_full(shape, -torch.inf)
         found = found.index_copy(dim, self.arc_cells.place.to(cells.device), cells)
-        chart: Tensor = found.unflatten(dim, (B, N, N + 1))  # type: ignore[no-untyped-call]
+        chart: Tensor = found.unflatten(dim, (B, N, N + 1))
         return chart
 
     def to_structure(self, parts: Tensor) -> Tensor:  # (*draws, cells) -> (*draws, tokens)
