@@ -1,0 +1,110 @@
+"""The structure that several runs agree on, against all trees; matched states; every model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import pyro_unsup as pu
+from pyro_unsup.models import CCM, DMV, HMM, Aligner, Clusterer, HMMAligner, Segmenter, Tagger
+from pyro_unsup.tasks.agreement import matched
+
+from ..distributions.dependency_case import all_trees
+
+TEXT = pu.data.toy.sentences(40, seed=1)
+TAGS = pu.data.short_tag_sequences(TEXT, 5, ["PUNCT"])
+
+
+def starts(model: Any, data: Any, runs: int = 3, **options: Any) -> list[Any]:
+    return [pu.EM(model, init=pu.init.noise(2.0)).run(data, iterations=1, seed=seed, **options) for seed in range(runs)]
+
+
+def test_trees_have_the_most_expected_arcs() -> None:
+    fits = starts(DMV.of(TAGS), TAGS)
+    found = pu.consensus(fits, TAGS)
+    assert [fit.objective for fit in found.fits] == sorted((fit.objective for fit in fits), reverse=True)
+    at = cell = 0
+    for n in TAGS.lengths.tolist():
+        mean = sum(fit.posterior(TAGS).marginals[cell : cell + n * (n + 1)] for fit in fits) / len(fits)
+        table = mean.reshape(n, n + 1)
+        assert torch.allclose(found.marginals[cell : cell + n * (n + 1)].reshape(n, n + 1), table, atol=1e-12)
+        gains = [sum(float(table[c, head]) for c, head in enumerate(heads)) for heads in all_trees(n)]
+        mine = sum(float(table[c, head]) for c, head in enumerate(found.structure[at : at + n].tolist()))
+        assert mine == pytest.approx(max(gains), abs=1e-9)
+        at, cell = at + n, cell + n * (n + 1)
+    each = [fit.predict(TAGS, how="mbr") for fit in found.fits]
+    same = np.array([[float((a == b).double().mean()) for b in each] for a in each])
+    assert np.allclose(found.between, same)
+    assert found.agreement == pytest.approx((same[0, 1] + same[0, 2] + same[1, 2]) / 3)
+    assert found.central is found.fits[int(same.sum(1).argmax())]
+    assert found.evaluate(TAGS)["directed"] == pytest.approx(
+        float((found.structure.numpy() == TAGS.heads).mean())  # type: ignore[attr-defined]
+    )
+
+
+def test_states_are_matched_first() -> None:
+    model = Tagger(3, TEXT.vocab)
+    (fit,) = starts(model, TEXT, 1)
+    order = torch.tensor([2, 0, 1])
+    turned = {
+        "start": fit.weights["start"][order],
+        "transition": fit.weights["transition"][order][
+            :, [*order.tolist(), *range(3, fit.weights["transition"].shape[1])]
+        ],
+        "emission": fit.weights["emission"][order],
+    }
+    other = replace(fit, weights={**fit.weights, **turned})
+    found = pu.consensus([fit, other], TEXT)
+    assert found.agreement == 1
+    assert torch.equal(found.structure, fit.predict(TEXT, how="mbr"))
+    assert matched(torch.eye(3)[[0, 1, 2]], torch.eye(3)[:, order]).tolist() == order.argsort().tolist()
+    # A dictionary names states: they stay what they are.
+    allowed = torch.ones(2, len(TEXT.vocab), dtype=torch.bool)
+    allowed[0, 0] = False
+    named = Tagger(pu.data.Vocab(["a", "b"]), TEXT.vocab, dictionary=allowed)
+    assert not named.interchangeable
+    assert model.interchangeable
+
+
+@pytest.mark.parametrize("kind", ["CCM", "Clusterer", "Segmenter", "Aligner", "HMMAligner", "HMM"])
+def test_every_model(kind: str) -> None:
+    letters = pu.data.Corpus([0, 1, 2, 3, 4, 5] * 4, [0, 6, 12, 18, 24], pu.data.Vocab(list("thedog")))
+    bitext, documents = pu.data.toy.bitext(10, seed=1), pu.data.toy.documents(20, seed=1).corpus
+    model, data = {
+        "CCM": lambda: (CCM.of(TAGS), TAGS),
+        "Clusterer": lambda: (Clusterer(2, documents.vocab), documents),
+        "Segmenter": lambda: (Segmenter.of(letters), letters),
+        "Aligner": lambda: (Aligner.of(bitext), bitext),
+        "HMMAligner": lambda: (HMMAligner.of(bitext), bitext),
+        "HMM": lambda: (HMM(2, "normal"), torch.randn(50, generator=torch.Generator().manual_seed(0)).double()),
+    }[kind]()
+    (fit,) = starts(model, data, 1)
+    alone = pu.consensus([fit], data, how="mbr")
+    assert alone.agreement == 1
+    assert torch.equal(torch.as_tensor(alone.structure), torch.as_tensor(fit.decode(data, how="mbr").structure))
+    several = pu.consensus(starts(model, data), data)
+    assert 0 <= several.agreement <= 1
+    assert "Consensus of 3 runs" in repr(several)
+
+
+def test_restarts_keep_all_runs() -> None:
+    engine = pu.EM(DMV.of(TAGS), init=pu.init.noise(1.0))
+    fit = engine.run(TAGS, iterations=3, restarts=3, processes=1)
+    assert [one.objective for one in fit.runs] == fit.report.restarts
+    assert fit.objective == max(fit.report.restarts)
+    found = pu.consensus(fit, TAGS)
+    assert torch.equal(found.structure, pu.consensus(list(fit.runs), TAGS).structure)
+    alone = engine.run(TAGS, iterations=3)
+    assert pu.consensus(alone, TAGS).fits == (alone,)
+
+
+def test_refused() -> None:
+    with pytest.raises(pu.UnsupError, match=r"consensus takes fits of one model, or one with restarts, actual \[\]"):
+        pu.consensus([], TAGS)
+    fits = [*starts(DMV.of(TAGS), TAGS, 1), *starts(CCM.of(TAGS), TAGS, 1)]
+    with pytest.raises(pu.UnsupError, match="consensus takes fits of one model, actual those of CCM and DMV"):
+        pu.consensus(fits, TAGS)
