@@ -245,7 +245,7 @@ def names(kind: str) -> list[str]:
 
     >>> import pyro_unsup as pu
     >>> pu.registry.names("handlers")
-    ['constrain', 'harden', 'regularise', 'skew', 'temper']
+    ['constrain', 'harden', 'prefer', 'regularise', 'skew', 'temper']
     """
     return sorted(_entries(kind))
 

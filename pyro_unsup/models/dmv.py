@@ -75,7 +75,12 @@ class DMV(Model):
 
     @classmethod
     def of(cls, sentences: Any, prior: float | Mapping[str, float] = 1.0, valence: int = 1) -> DMV:
-        """A model of the symbols of this corpus."""
+        """A model of the symbols of this corpus.
+
+        :param sentences: a corpus of tags, or anything else that knows its vocabulary.
+        :param prior: as for the class.
+        :param valence: as for the class.
+        """
         return cls(vocab_of(sentences), prior, valence)
 
     @property

@@ -188,7 +188,7 @@ class Task:
 
         return mean_posterior(fit.model, decoded)
 
-    def in_common(self, one: Tensor, other: Tensor) -> float:
+    def in_common(self, one: Tensor, other: Tensor) -> float:  # (rows, ...) each
         """The share of their structure that two runs have in common."""
         return float((one == other).double().mean()) if len(one) else 1.0
 

@@ -22,8 +22,14 @@ class Consensus:
     :param fits: the runs, that with the best objective first.
     :param decoded: as :meth:`.Fit.decode` gives it, of all runs together: ``decoded.structure`` has the most expected
         right parts under the mean of the runs' posteriors. Its posterior and log-likelihood are those of the first run.
-    :param marginals: the mean of the runs' posterior probabilities of every part.
+    :param marginals: (rows, ...) the mean of the runs' posterior probabilities of every part.
     :param between: (runs, runs) the share of the structure that two runs have in common.
+
+    >>> import pyro_unsup as pu
+    >>> fits = [pu.EM(pu.models.Tagger(2, 2)).run([[0, 1, 0], [1, 1]], iterations=1, seed=seed) for seed in (0, 1)]
+    >>> found = pu.consensus(fits, pu.data.Corpus([0, 1, 0, 1, 1], [0, 3, 5], pu.data.Vocab(["a", "b"])))
+    >>> found.marginals.shape, found.between.shape
+    (torch.Size([5, 2]), (2, 2))
     """
 
     fits: tuple[Fit, ...]
@@ -32,7 +38,7 @@ class Consensus:
     between: np.ndarray[Any, Any]
 
     @property
-    def structure(self) -> Tensor:
+    def structure(self) -> Tensor:  # (rows, ...)
         """Of all runs together."""
         found: Tensor = self.decoded.structure
         return found

@@ -60,8 +60,8 @@ def series_instances(draw: Any, spreads: tuple[float, ...]) -> Instance:
     if gaps:
         x[torch.rand(rows, generator=g) < 0.3] = torch.nan
     transition = table(rows, K, K) if by_step else table(K, K + stop)
-    if not by_step:  # a state that nothing can follow is an error
-        transition[:, 0] = torch.where((transition == -torch.inf).all(-1), 0.0, transition[:, 0])
+    # A state that nothing can follow is an error.
+    transition[..., 0] = torch.where((transition == -torch.inf).all(-1), 0.0, transition[..., 0])
     chain = Chain(table(K), transition, emission, torch.tensor(lengths), flat=True, by_step=by_step)
     bound, value = chain.laid_flat(x)
     begins = [sum(lengths[:i]) for i in range(len(lengths))]

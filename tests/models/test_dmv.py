@@ -148,7 +148,7 @@ def test_it_is_built_again_from_its_settings(toy: Corpus) -> None:
     assert list(again.tags) == list(toy.vocab)
     assert repr(model) == repr(again) == f"DMV(tags={len(toy.vocab)})"
     assert {name: float(t.prior) for name, t in again.declarations().items()} == {"root": 1, "attach": 0.5, "stop": 1}
-    with pytest.raises(StructureError, match="settings should be tags and prior, actual"):
+    with pytest.raises(StructureError, match="settings should be tags, prior and valence, actual"):
         DMV.from_settings({"tags": 3}, {})
 
 

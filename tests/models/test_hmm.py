@@ -232,7 +232,7 @@ def test_settings_that_cannot_be(settings: dict[str, Any], said: str) -> None:
         (HMM(3, "normal"), np.array([1.0, 2.0]), "3 states need at least as many whole observations, actual 2"),
         (HMM(2, "normal"), ["a", "b"], "expected numbers"),
         (HMM(2, "normal"), np.zeros((2, 2, 2)), "at least one; actual shape"),
-        (HMM(2, "categorical", categories=3), np.array([0.0, 5.0, 1.0]), "3"),
+        (HMM(2, "categorical", categories=3), np.array([0.0, 5.0, 1.0]), "whole numbers from 0 to 2, actual 5"),
     ],
 )
 def test_data_that_cannot_be(model: HMM, data: Any, said: str) -> None:
