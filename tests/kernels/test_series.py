@@ -126,3 +126,22 @@ def test_threads_change_nothing(lengths: list[int], broken: bool, by_step: bool)
     for name, x in one[1].items():
         torch.testing.assert_close(two[1][name], x, rtol=1e-9, atol=1e-9, msg=name)
     assert abs(float(one[1]["states"].sum()) - float((scale * np.array(lengths)).sum())) < 1e-6 * sum(lengths)
+
+
+@pytest.mark.parametrize("N", [1, 5, 200, 40_000])
+@pytest.mark.parametrize("spread", [1.0, 400.0])
+def test_observations_on_their_own(N: int, spread: float) -> None:
+    """Series of one observation each, as those of a mixture, have a pass of their own."""
+    rng, K = np.random.default_rng(N), 4
+    start, stop, emit = (spread * rng.normal(size=shape) for shape in ((K,), (K,), (N, K)))
+    emit[rng.random((N, K)) < 0.3] = -np.inf
+    emit[0] = -np.inf  # impossible
+    scale = rng.random(N)
+    log_z, found = Series(start, np.zeros((1, K, K)), stop, emit, np.arange(N + 1)).sums(scale, True)
+    logs = torch.from_numpy(start + stop + emit)
+    assert torch.allclose(log_z, logs.logsumexp(-1), rtol=1e-12, atol=1e-12)
+    states = torch.from_numpy(scale)[:, None] * torch.where(logs.isneginf().all(-1, True), 0.0, logs.softmax(-1))
+    assert torch.allclose(found["states"], states.nan_to_num(0.0), atol=1e-13)
+    assert torch.allclose(found["start"], found["states"].sum(0), rtol=1e-12)
+    assert torch.equal(found["start"], found["stop"])
+    assert not found["trans"].any()
