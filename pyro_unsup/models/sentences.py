@@ -84,6 +84,11 @@ def as_flat(
 def _encoded(sentence: Any, vocab: Any, split: Callable[[str], Sequence[str]]) -> Any:
     """A sentence by numbers, if its words are strings and the vocabulary is known."""
     words = split(sentence) if isinstance(sentence, str) else sentence
+    if not hasattr(words, "__len__"):
+        raise StructureError(
+            f"a list of sentences holds one sequence of words a sentence, actual {type(words).__name__}: write one "
+            "sentence as [[0, 1, 2]]; words that lie end to end need lengths"
+        )
     if hasattr(vocab, "encode") and len(words) and not isinstance(words, Tensor) and isinstance(words[0], str):
         return vocab.encode(words)
     return words

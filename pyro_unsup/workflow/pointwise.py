@@ -58,7 +58,7 @@ class Pointwise:
         """Of some draws."""
         if not self._program.hidden:
             return self._program.each(values, self._observed)
-        n = len(next(iter(values.values())))
+        n = len(next(iter(values.values()), [0]))  # one run, if there are only parameters that all draws share
         return torch.stack([self._enumerated({name: x[i : i + 1] for name, x in values.items()}) for i in range(n)])
 
     def _observed(self, trace: Any) -> Tensor:  # ([n,] *shape)

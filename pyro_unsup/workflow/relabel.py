@@ -18,6 +18,7 @@ from ..infer import CollapsedGibbs
 from ..infer.loop import SHOW_AFTER_SECONDS
 from ..results import Fit, Samples
 from ..results.arviz import is_arviz
+from .arguments import own_errors
 from .assignment import assign, by_ecr, by_pivot, by_stephens, favourites, overlap
 from .densities import Densities
 from .draws import samples_of
@@ -36,6 +37,7 @@ ROOM = 2**25
 LIMIT = 2**28
 
 
+@own_errors()
 def relabel(
     draws: Any,
     method: Method = "ecr",
@@ -167,6 +169,8 @@ class _Source:
             self.axes = named_axes(self.groups["posterior"])
         else:
             self.axes = state_axes(self.model, shapes)
+        if not next(iter(self.draws.values())).shape[:2].numel():
+            raise UnsupError("there are no draws: expected arrays (chain, draw, ...) with one draw or more")
         self.K = size_of_states(self.draws, self.axes)
         self.densities = Densities(model, self.args) if model is not None and self.args else None
 

@@ -194,7 +194,7 @@ def test_beginnings_of_a_series_at_once_are_those_one_by_one() -> None:
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: pu.k_fold(normal, X, Conjugate, folds=1), "folds must be 2 or more"),
+        (lambda: pu.k_fold(normal, X, Conjugate, folds=1), "folds must be a whole number, 2 or more"),
         (lambda: pu.k_fold(normal, X, Conjugate, block=3), "block is for series"),
         (lambda: pu.k_fold(normal, {0: 1, 1: 2}, Conjugate, folds=2), "cannot be selected"),
         (lambda: pu.leave_future_out(normal, X, Conjugate, first=len(X)), "leave something to predict"),
