@@ -69,6 +69,8 @@ class Importance:
 
         :param name: of the parameter.
         """
+        if name not in self.draws:
+            raise UnsupError(f"there is no parameter {name!r:.80}: expected one of {', '.join(self.draws)}")
         weights = torch.from_numpy(np.exp(self.log_weights)).to(self.draws[name])
         found: Tensor = torch.tensordot(weights, self.draws[name], 1)
         return found
@@ -79,6 +81,8 @@ class Importance:
         :param size: how many.
         :param seed: the same draws come from the same seed.
         """
+        check_whole("size", size)
+        check_seed(seed)
         rng = np.random.default_rng(seed)
         p = np.exp(self.log_weights)
         chosen = torch.from_numpy(rng.choice(len(p), size, p=p / p.sum()))

@@ -66,6 +66,11 @@ def tables(times: float) -> Any:
     return {name: x.values * (times if name == "start" else 1.0) for name, x in found.data_vars.items()}
 
 
+def renamed(**given: Any) -> Any:
+    """Draws of two centres under other names."""
+    return pu.relabel({"loc": torch.arange(10.0).reshape(1, 5, 2)}, "stephens", axes={"loc": 0}, **given)
+
+
 QUIET: dict[str, Any] = {"simulations": 2, "processes": 1, "progress": False}
 CASES = {
     "to_arviz of MCMC that has not run": (lambda: pu.to_arviz(idle(), X), "the MCMC has not run, .*call mcmc.run"),
@@ -157,6 +162,24 @@ CASES = {
         lambda: pu.relabel({"loc": torch.ones(1, 0, 2)}, "pivot", axes={"loc": 0}),
         "there are no draws: expected",
     ),
+    "relabel by numbers that are none": (
+        lambda: pu.relabel({"loc": [[["a", "b"]]]}, "pivot", axes={"loc": 0}),
+        "arrays of numbers, .*actual 'loc' of <U1",
+    ),
+    "allocations of other states": (
+        lambda: renamed(allocations=torch.full((1, 5, 4), 7)),
+        r"states 0 .. 1 of the observations.*7 .. 7",
+    ),
+    "probabilities of other states": (
+        lambda: renamed(probabilities=torch.ones(1, 5, 4, 3) / 3),
+        r"shape \(1, 5, N, 2\), actual \(1, 5, 4, 3\)",
+    ),
+    "probabilities of NaN": (
+        lambda: renamed(probabilities=torch.full((1, 5, 4, 2), math.nan)),
+        "some are negative, infinite or NaN",
+    ),
+    "a pivot of one number": (lambda: renamed(pivot=3), r"a chain and a draw below \(1, 5\), actual 3"),
+    "iterations in a word": (lambda: renamed(iterations="a"), "iterations must be a whole number"),
     "axes of no parameter": (
         lambda: pu.sbc(hmm(), "gibbs", None, 5, **QUIET, axes={"lok": 0}),
         "axes name 'lok', which the model does not draw: it draws",
