@@ -144,7 +144,7 @@ CASES = {
         "units must be whole numbers",
     ),
     "no data": (lambda: pu.to_arviz(learned(), None), "neither data nor lengths: give the data"),
-    "one sentence": (lambda: pu.to_arviz(learned(), [0, 1, 1]), r"write one sentence as \[\[0, 1, 2\]\]"),
+    "one sentence": (lambda: pu.to_arviz(learned(), [0, 1, 1]), r"Write one sentence as \[\[0, 1, 2\]\]"),
     "an unknown word": (lambda: pu.to_arviz(learned(), [[99999]]), "word numbers must lie in"),
     "a negative count": (
         lambda: pu.evidence(pu.models.HMM(2, "poisson", prior={"rate": dist.Gamma(2.0, 0.5)}), [1.0, -3.0]),
