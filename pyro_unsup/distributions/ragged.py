@@ -125,7 +125,14 @@ def pad(flat: Tensor, lengths: Tensor, fill: float = 0, time: int | None = None)
 
 def check_lengths(lengths: Tensor, limit: int | None = None) -> Tensor:
     """Lengths as int64 on the CPU, all of them possible."""
-    lengths = torch.as_tensor(lengths)
+    if lengths is None:
+        raise StructureError(
+            "there are neither data nor lengths: give the data; or, to draw some, the lengths of examples"
+        )
+    try:
+        lengths = torch.as_tensor(lengths)
+    except (TypeError, ValueError, RuntimeError):
+        raise StructureError(f"lengths must be integers, one an example, actual {lengths!r:.80}") from None
     if lengths.is_floating_point() or lengths.dtype == torch.bool:
         raise StructureError(f"lengths must be integers, actual dtype = {lengths.dtype}")
     lengths = lengths.long().cpu()

@@ -77,7 +77,11 @@ def compare_sizes(
     if isinstance(model, Model) and make is model:
         raise FitError(f"{model!r:.120} has no number of states that could be another one: it has no with_states")
     rows = []
+    if not isinstance(sizes, Iterable):
+        raise FitError(f"sizes must be a list of numbers, as in [2, 3, 4], actual {sizes!r:.80}")
     wanted = list(sizes)
+    if make is not model and (wrong := [size for size in wanted if type(size) is not int or size < 1]):
+        raise FitError(f"sizes must be whole numbers, 1 or more, actual {wrong[0]!r:.80}")
     if not wanted:
         raise FitError("compare_sizes needs at least one size")
     with tqdm(total=len(wanted) * (1 + folds), disable=None if progress is None else not progress) as bar:

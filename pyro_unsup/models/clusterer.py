@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ..distributions import Mixture
+from ..distributions.ragged import check_lengths
 from ..errors import StructureError
 from ..tables import declare, dense_tables
 from .base import Examples, Model, check_settings, plain_names, size_of
@@ -71,7 +72,7 @@ class Clusterer(Model):
         """The model. Without documents it draws words, as many as ``lengths`` says for each document."""
         words, cells = self._tables["words"], None
         if documents is None:
-            sizes = torch.as_tensor(lengths)
+            sizes = check_lengths(lengths)
         else:
             bags = self.index(documents, lengths)
             cells, sizes = bags.cells, bags.lengths

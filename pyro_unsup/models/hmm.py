@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..distributions import Chain
 from ..distributions.markov import stationary
-from ..distributions.ragged import Rows
+from ..distributions.ragged import Rows, check_lengths
 from ..errors import NotDescribable, StructureError
 from ..tables import Axis, Declaration, Layout, declare
 from ..tables.derived import derived
@@ -170,7 +170,7 @@ class HMM:
     def __call__(self, x: Any = None, lengths: Any = None) -> Tensor:
         """The model. Without data it draws series, of the lengths that are given."""
         data = None if x is None else self.index(x, lengths)
-        sizes = torch.as_tensor(lengths).reshape(-1) if data is None else data.lengths
+        sizes = check_lengths(lengths).reshape(-1) if data is None else data.lengths
         if self.independent:  # each observation is a series of its own
             sizes = torch.ones(int(sizes.sum()), dtype=torch.long)
         start, transition = self._chain()

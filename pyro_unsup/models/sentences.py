@@ -84,6 +84,11 @@ def as_flat(
 def _encoded(sentence: Any, vocab: Any, split: Callable[[str], Sequence[str]]) -> Any:
     """A sentence by numbers, if its words are strings and the vocabulary is known."""
     words = split(sentence) if isinstance(sentence, str) else sentence
+    if not hasattr(words, "__len__"):
+        raise StructureError(
+            "a list of sentences holds one sequence of word numbers a sentence; words that lie end to end need "
+            f"lengths. Write one sentence as [[0, 1, 2]]; actual {type(words).__name__} in the place of a sentence"
+        )
     if hasattr(vocab, "encode") and len(words) and not isinstance(words, Tensor) and isinstance(words[0], str):
         return vocab.encode(words)
     return words

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..distributions import Chain
-from ..distributions.ragged import offsets_of
+from ..distributions.ragged import check_lengths, offsets_of
 from ..errors import StructureError
 from ..tables import declare, dense_tables
 from .base import Model, plain_names, size_of
@@ -96,7 +96,7 @@ class Tagger(Model):
         emission = self._tables["emission"]
         words: Tensor | None = None
         if sentences is None:
-            lengths = torch.as_tensor(lengths)
+            lengths = check_lengths(lengths)
         else:
             words, lengths = as_flat(sentences, lengths, self.vocab)
             check_vocab(sentences, self.vocab)

@@ -154,7 +154,7 @@ def _placed(axis: Axis, lengths: Any) -> list[str]:
 
 def check_draws(draws: Any) -> None:
     """Raise unless this is a number of draws, or None."""
-    if draws is not None and (type(draws) is not int or draws < 1):
+    if draws is not None and (isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1):
         raise UnsupError(f"draws must be a whole number, 1 or more, actual {draws!r:.80}")
 
 

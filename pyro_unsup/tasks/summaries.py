@@ -107,6 +107,8 @@ def largest(x: Array, lengths: Array) -> float:
 def autocorrelation(x: Array, lengths: Array) -> float:
     """The correlation of neighbours in a series; of vectors, the mean over coordinates."""
     first, second = _pairs(x if x.ndim > 1 else x[:, None], lengths)
+    if np.isnan(first + second).all(0).any():  # no neighbours, or none that were both observed
+        return 0.0
     centre = np.nanmean(x.reshape(len(x), -1), 0)
     both = np.nanmean((first - centre) * (second - centre), 0)
     with np.errstate(invalid="ignore", divide="ignore"):

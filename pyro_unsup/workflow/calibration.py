@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from ..errors import UnsupError
 from ..evaluate.uniformity import chi_squared, ecdf_p, holm
 
 if TYPE_CHECKING:
@@ -70,7 +71,9 @@ class Calibration:
         """
         return not self.failing(level)
 
-    def plot(self, kind: Literal["ecdf", "hist"] = "ecdf", names: list[str] | None = None, level: float = 0.95) -> Any:
+    def plot(
+        self, kind: Literal["ecdf", "hist"] = "ecdf", names: list[str] | str | None = None, level: float = 0.95
+    ) -> Any:
         """Pictures of the ranks, a panel a quantity; see :func:`.plot.rank_ecdf` and :func:`.plot.rank_histogram`.
 
         :param kind: ``"ecdf"``: the distribution function less that of uniform numbers, with a band; ``"hist"``:
@@ -81,6 +84,13 @@ class Calibration:
         """
         from ..plot import rank_ecdf, rank_histogram
 
+        if kind not in ("ecdf", "hist"):
+            raise UnsupError(f"kind must be 'ecdf' or 'hist', actual {kind!r:.80}")
+        names = [names] if isinstance(names, str) else names
+        if wrong := [name for name in names or () if name not in self.ranks]:
+            raise UnsupError(
+                f"there is no quantity {wrong[0]!r:.80}: expected some of {', '.join(map(str, self.ranks))}"
+            )
         table = self.table.sort_values("adjusted")
         chosen = list(table.index[:12]) if names is None else names
         ranks = {str(name): self.ranks[name].to_numpy() for name in chosen}

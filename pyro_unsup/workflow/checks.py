@@ -14,6 +14,7 @@ from ..errors import UnsupError
 from ..handlers import bare
 from ..results.arviz import group_of, is_arviz
 from ..results.evaluation import own_task
+from .arguments import check_mapping
 
 if TYPE_CHECKING:
     import pandas
@@ -146,6 +147,7 @@ def predictive_check(
     >>> pu.predictive_check(pu.to_arviz(fit, corpus, draws=50), model=tagger).table.index.tolist()
     ['types', 'once_only', 'repeats']
     """
+    check_mapping("statistics", statistics, "{'mean': np.mean}")
     chosen = _statistics(model, structure) if statistics is None else dict(statistics)
     if not chosen:
         raise UnsupError("no statistics: give some, as in {'mean': np.mean}")
@@ -169,11 +171,11 @@ def predictive_check(
     else:
         real = _flat(observed, None if lengths is None else _numpy(lengths))
         pairs = [(_flat(one, real[1]), real) for one in sets]
-    found = {name: np.array([_ask(how, *one) for one, _ in pairs]) for name, how in chosen.items()}
+    found = {name: np.array([_ask(name, how, *one) for one, _ in pairs]) for name, how in chosen.items()}
     if structure:
-        truth = {name: np.array([_ask(how, *real) for _, real in pairs]) for name, how in chosen.items()}
+        truth = {name: np.array([_ask(name, how, *real) for _, real in pairs]) for name, how in chosen.items()}
     else:
-        truth = {name: np.full(len(pairs), _ask(how, *pairs[0][1])) for name, how in chosen.items()}
+        truth = {name: np.full(len(pairs), _ask(name, how, *pairs[0][1])) for name, how in chosen.items()}
     return PredictiveCheck(found, truth)
 
 
@@ -230,12 +232,16 @@ def _paired(observed: Any, size: int) -> list[Any]:
     return found
 
 
-def _ask(how: Statistic, values: Array, lengths: Array) -> float:
+def _ask(name: str, how: Statistic, values: Array, lengths: Array) -> float:
     try:
         many = len([p for p in inspect.signature(how).parameters.values() if p.default is p.empty])
     except (TypeError, ValueError):  # a function of numpy, of values alone
         many = 1
-    return float(how(values, lengths) if many > 1 else how(values))
+    found = how(values, lengths) if many > 1 else how(values)
+    try:
+        return float(found)
+    except (TypeError, ValueError):
+        raise UnsupError(f"statistic '{name}' should return a number, actual {found!r:.80}") from None
 
 
 def _numpy(x: Any) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -17,7 +17,7 @@ from ..results.sample_statistics import draw_statistics
 from ..results.sample_statistics import posterior as sampled
 from ..results.sample_statistics import training as sweeps
 from . import groups as make
-from .arguments import check_model
+from .arguments import check_limit, check_model, check_seed, check_whole, own_errors
 from .draws import Draws, draws_of
 from .predictive import can_draw
 from .priors import prior_draws, prior_of
@@ -35,11 +35,13 @@ GROUPS = (
     "constant_data",
     "training",
 )
+_EXPECTED = f"expected some of {', '.join(GROUPS)}, or 'all'"
 WITHOUT_DATA = ("posterior", "sample_stats", "training")
 #: Bytes that a group may take if nobody says.
 LIMIT = 2e9
 
 
+@own_errors()
 @torch.random.fork_rng(devices=[])
 def to_arviz(
     result: Any,
@@ -95,6 +97,9 @@ def to_arviz(
     """
     chosen = _chosen(groups)
     check_draws(draws)
+    check_whole("prior_size", prior_size)
+    check_seed(seed)
+    check_limit(limit)
     if not data and isinstance(result, MCMC):
         data = tuple(result._args or ())
     wanted = _default(data) if chosen is None else [name for name in GROUPS if name in chosen]
@@ -127,6 +132,7 @@ def to_arviz(
     return as_arviz({name: group for name, group in found.items() if group is not None})
 
 
+@own_errors()
 @torch.random.fork_rng(devices=[])
 def prior_predictive(
     model: Callable[..., Any],
@@ -153,7 +159,9 @@ def prior_predictive(
     >>> found.prior["start"].shape, found.prior_predictive["words"].shape == (1, 10, corpus.tokens)
     ((1, 10, 2), True)
     """
-    check_draws(draws)
+    check_whole("draws", draws)
+    check_seed(seed)
+    check_limit(limit)
     check_model("prior_predictive", model)
     if not data:
         raise UnsupError("prior_predictive needs the data: they tell how much to draw")
@@ -172,10 +180,14 @@ def prior_predictive(
 def _chosen(groups: Sequence[str] | str | None) -> set[str] | None:
     if groups is None:
         return None
-    names = set(GROUPS) if groups == "all" else {groups} if isinstance(groups, str) else set(groups)
-    if wrong := sorted(names - set(GROUPS)):
-        raise UnsupError(f"there is no group {wrong[0]!r:.80}: expected some of {', '.join(GROUPS)}, or 'all'")
-    return names
+    if not isinstance(groups, Iterable):
+        raise UnsupError(f"groups must be a list of names, actual {type(groups).__name__}: {_EXPECTED}")
+    names = list(GROUPS) if groups == "all" else [groups] if isinstance(groups, str) else list(groups)
+    if wrong := [name for name in names if name not in GROUPS]:
+        raise UnsupError(f"there is no group {wrong[0]!r:.80}: {_EXPECTED}")
+    if not names:
+        raise UnsupError(f"groups is empty, so that nothing would be made: {_EXPECTED}")
+    return set(names)
 
 
 def _default(data: tuple[Any, ...]) -> list[str]:

@@ -24,6 +24,8 @@ from ..results.table_posterior import to_table
 from ..tables import Declaration
 from .guides import guide_draws
 
+#: How far the sum of probabilities may be from one: draws may come in single precision, or from a file.
+ROUNDING = 1e-3
 Values = dict[str, Tensor]  #: by table or site, (draws, ...)
 
 
@@ -100,9 +102,9 @@ def draws_of(
             f"to which model does a {type(result).__name__} belong? Give model=...; only a Fit, Samples and MCMC know"
         )
     if is_arviz(result):
-        return _of_arrays(arrays_of(result), model, args)
+        return of_arrays(arrays_of(result), model, args)
     if isinstance(result, Mapping):
-        return _of_arrays({name: np.asarray(x) for name, x in result.items()}, model, args)
+        return of_arrays({name: np.asarray(x) for name, x in result.items()}, model, args)
     return _of_guide(result, model, args, DRAWS if draws is None else draws, seed)
 
 
@@ -177,20 +179,28 @@ def _of_mcmc(mcmc: MCMC, args: tuple[Any, ...], model: Callable[..., Any] | None
         own = getattr(kernel, "model", None) if model is None else model
         if own is None:
             raise UnsupError(f"a {type(kernel).__name__} has no model of its own: give model=...")
-        return _of_arrays(found, own, args)
+        return of_arrays(found, own, args)
     program: Any = bare(kernel.model)
     numbers = {name: x for name, x in found.items() if name not in program.declarations()}
     if len(numbers) < len(found):
-        return replace(_of_arrays(found, program, args), extra=numbers)
+        return replace(of_arrays(found, program, args), extra=numbers)
     return replace(of_labels(program, args, *kernel.labels_of(mcmc), seed), extra=numbers)
 
 
-def _of_arrays(found: Mapping[str, Any], model: Callable[..., Any], args: tuple[Any, ...]) -> Draws:
+def of_arrays(found: Mapping[str, Any], model: Callable[..., Any], args: tuple[Any, ...]) -> Draws:
     """Arrays by name, (chains, draws, ...). Those of a table lie as it does, or flat over the cells that it allows."""
     if not found:
         raise UnsupError("there are no draws: expected arrays (chain, draw, ...) by the names of tables and sites")
+    for name, x in found.items():
+        if not isinstance(name, str) or x.ndim < 2 or x.dtype.kind not in "biuf":
+            raise UnsupError(
+                f"draws are arrays of numbers (chain, draw, ...) by the names of tables and sites; actual {name!r:.80} "
+                f"with shape {x.shape} of {x.dtype}"
+            )
     tables = tables_of(model, args)
     chains, size = next(iter(found.values())).shape[:2]
+    if not chains * size:
+        raise UnsupError(f"there are no draws: expected one or more, actual {chains} chains of {size}")
     for name, x in found.items():
         if x.shape[:2] != (chains, size):
             raise UnsupError(f"'{name}' has shape {x.shape}, expected ({chains}, {size}, ...): chains and draws first")
@@ -209,7 +219,15 @@ def _of_arrays(found: Mapping[str, Any], model: Callable[..., Any], args: tuple[
 
 def _as_table(declaration: Declaration, values: Tensor) -> Tensor:  # (n, *layout.shape)
     layout = declaration.layout
+    if bool((values < 0).any()) or not bool(values.isfinite().all()):
+        raise UnsupError(f"draws of table '{declaration.name}' must be probabilities, actual ones are negative or NaN")
     if values.shape[1:] == layout.shape:
+        one_a_row = layout.row_lengths is None and layout.support is None
+        if one_a_row and bool(((values.sum(-1) - 1).abs() > ROUNDING).any()):
+            raise UnsupError(
+                f"draws of table '{declaration.name}' must be probabilities that sum to one over the last axis, actual "
+                f"sums {float(values.sum(-1).min()):.4g} to {float(values.sum(-1).max()):.4g}"
+            )
         return values
     if layout.support is not None and values.shape[1:] == (int(layout.support.sum()),):
         return to_table(layout, values)
@@ -224,7 +242,7 @@ def _of_guide(guide: Any, model: Callable[..., Any], args: tuple[Any, ...], draw
     with torch.random.fork_rng(devices=[]), torch.no_grad(), poutine.block():
         sites = poutine.trace(model).get_trace(*args).nodes
     found = guide_draws(guide, args, None, draws, seed)
-    return _of_arrays({name: x.cpu().numpy() for name, x in found.items() if name in sites}, model, args)
+    return of_arrays({name: x.cpu().numpy() for name, x in found.items() if name in sites}, model, args)
 
 
 def _cells(tables: Mapping[str, Declaration]) -> int:

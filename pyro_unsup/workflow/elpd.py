@@ -15,7 +15,10 @@ from ..errors import UnsupError
 from ..results import Fit
 from ..results.fit import with_params
 from .densities import Densities
+from .draws import Draws, of_arrays
 from .parameters import flat, parameters_of
+from .pointwise import Pointwise
+from .running import Program
 
 if TYPE_CHECKING:
     import pandas
@@ -95,11 +98,23 @@ class Predictive:
         """Of each example."""
         density = Densities(self.model, args)
         with torch.no_grad():
+            if density.enumerated or len(density.observed) > 1:
+                return self._by_example(args)
             if not self.draws:
                 return density._run({})[1][None]
             rows = max(1, getattr(args[0], "tokens", 0) or _length(args[0]))
             parts = torch.arange(self.size).split(max(1, ROOM // rows))
             return torch.cat([density.pointwise({n: x[part] for n, x in self.draws.items()}) for part in parts])
+
+    def _by_example(self, args: tuple[Any, ...]) -> Tensor:  # (draws, examples)
+        """The same where the plates of the model tell which terms are of one example: it has enumerated variables, or
+        observes several sites, such as both directions of an alignment."""
+        found = {name: x.numpy()[None] for name, x in self.draws.items()}
+        drawn = of_arrays(found, self.model, args) if found else Draws(self.model, args, 1, 1, {}, lambda *_: {})
+        each = Pointwise(Program(drawn))
+        parts = torch.arange(self.size).split(max(1, ROOM // max(1, _length(args[0]))))
+        values = [each(drawn.take(int(part[0]), int(part[-1]) + 1)) for part in parts]
+        return torch.cat(values).reshape(self.size, -1)
 
 
 def log_mean(x: Tensor) -> Tensor:  # (draws, n) -> (n,)

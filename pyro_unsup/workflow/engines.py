@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pyro
@@ -13,10 +14,12 @@ from pyro.infer.mcmc.mcmc_kernel import MCMCKernel
 
 from ..errors import UnsupError
 from ..estimate import DirichletVB
+from ..handlers import bare
 from ..infer import EM, BlockedGibbs, CollapsedGibbs
 from ..infer.gibbs_chain import Collapsible
 from ..infer.runs import one_thread
 from ..results import Fit
+from .arguments import check_whole
 from .guides import guide_draws
 
 #: From a model to an object with ``run(data)``; or the name of one.
@@ -50,7 +53,7 @@ def infer(
     given = dict(run or {})
     made = _named(engine, model, given) if isinstance(engine, str) else engine(model)
     if isinstance(made, MCMCKernel) and not hasattr(made, "run"):
-        made = MCMC(made, given.pop("draws", 500), given.pop("warmup", 300), disable_progbar=True)
+        made = _mcmc(made, given)
     if not hasattr(made, "run"):
         raise UnsupError(
             "an engine is a function from a model to an object with run(data), such as pu.EM, pu.CollapsedGibbs or "
@@ -59,6 +62,7 @@ def infer(
     known = inspect.signature(made.run).parameters
     own = {} if isinstance(made, MCMC) else {"seed": seed, "progress": False, "parallel": 1}  # MCMC hands all to models
     options = {**{name: x for name, x in own.items() if name in known}, **given}
+    _check_options(made, model, given)
     with torch.random.fork_rng(devices=[]), one_thread(), pyro.get_param_store().scope():
         pyro.set_rng_seed(seed)
         result = made.run(*args, **(kwargs or {}), **options)
@@ -68,15 +72,46 @@ def infer(
     return result
 
 
+def check_engine(engine: Any) -> None:
+    """Raise unless this is the name of an engine, or a function that makes one.
+
+    >>> from pyro_unsup.workflow.engines import check_engine
+    >>> check_engine("vb")
+    """
+    if not (callable(engine) or (isinstance(engine, str) and engine in NAMES)):
+        raise UnsupError(f"engine must be one of {', '.join(NAMES)}, or a function of a model; actual {engine!r:.80}")
+
+
 def _named(engine: str, model: Any, given: dict[str, Any]) -> Any:
     if engine == "nuts":
-        draws, warmup = given.pop("draws", 500), given.pop("warmup", 300)
-        return MCMC(NUTS(model, **given.pop("nuts", {})), num_samples=draws, warmup_steps=warmup, disable_progbar=True)
+        return _mcmc(NUTS(model, **given.pop("nuts", {})), given)
     if engine == "gibbs":
         if isinstance(model, Collapsible):
             return CollapsedGibbs(model)
-        draws, warmup = given.pop("draws", 500), given.pop("warmup", 300)
-        return MCMC(BlockedGibbs(model), num_samples=draws, warmup_steps=warmup, disable_progbar=True)
-    if engine == "vb":
-        return EM(model, DirichletVB())
-    raise UnsupError(f"engine must be one of {', '.join(NAMES)}, or a function of a model; actual {engine!r:.80}")
+        return _mcmc(BlockedGibbs(model), given)
+    check_engine(engine)
+    return EM(model, DirichletVB())
+
+
+def _mcmc(kernel: Any, given: dict[str, Any]) -> MCMC:
+    """Pyro's loop around a kernel. Takes its own options out of those that are given."""
+    draws, warmup = given.pop("draws", 500), given.pop("warmup", 300)
+    check_whole("draws of run", draws)
+    check_whole("warmup of run", warmup, 0)
+    return MCMC(kernel, num_samples=draws, warmup_steps=warmup, disable_progbar=True)
+
+
+def _check_options(made: Any, model: Any, given: Mapping[str, Any]) -> None:
+    """Raise if the engine has no option of this name. ``run`` of some engines hands to the model what it does not know:
+    there, the model may take it."""
+    known = dict(inspect.signature(made.run).parameters)
+    if any(p.kind is p.VAR_KEYWORD for p in known.values()):
+        with suppress(TypeError, ValueError):  # a program without a signature takes anything
+            known |= inspect.signature(bare(model)).parameters
+            if any(p.kind is p.VAR_KEYWORD for p in inspect.signature(bare(model)).parameters.values()):
+                return
+    if wrong := [name for name in given if name not in known]:
+        own = ["draws", "warmup"] if isinstance(made, MCMC) else [n for n in known if n not in ("args", "kwargs")]
+        raise UnsupError(
+            f"run has {wrong[0]!r:.80}, which is no option of {type(made).__name__}: expected {', '.join(own)}"
+        )

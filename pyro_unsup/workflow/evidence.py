@@ -15,7 +15,7 @@ from tqdm.auto import tqdm
 from ..errors import UnsupError
 from ..infer.loop import SHOW_AFTER_SECONDS
 from ..infer.runs import one_thread
-from .arguments import check_data, check_model
+from .arguments import check_data, check_model, check_seed, check_whole, own_errors
 from .densities import Densities
 from .hmc import hmc_move
 from .psis import GOOD, khat
@@ -59,6 +59,11 @@ class Evidence:
 
     def bayes_factor(self, other: Evidence) -> tuple[float, float]:
         """The log of the Bayes factor of this model over another one of the same data, and its standard error."""
+        if not isinstance(other, Evidence):
+            raise UnsupError(
+                f"a Bayes factor compares two models: expected what pu.evidence(other_model, data) returns, actual "
+                f"{type(other).__name__}"
+            )
         return self.log - other.log, math.hypot(self.se, other.se)
 
     @property
@@ -74,6 +79,7 @@ class Evidence:
         )
 
 
+@own_errors()
 def evidence(
     model: Callable[..., Any],
     *data: Any,
@@ -130,8 +136,12 @@ def evidence(
     """
     if method not in KEPT:
         raise UnsupError(f"method must be 'ais' or 'stones', actual {method!r:.80}")
-    if type(particles) is not int or particles < 40:
-        raise UnsupError(f"particles must be a whole number, 40 or more, actual {particles!r:.80}")
+    check_whole("particles", particles, 40)
+    check_whole("moves", moves)
+    check_whole("leaps", leaps)
+    if temperatures is not None:
+        check_whole("temperatures", temperatures)
+    check_seed(seed)
     check_model("evidence", model)
     check_data("evidence", model, data)
     density = Densities(model, data)
@@ -269,8 +279,6 @@ def _next(likelihood: Tensor, beta: float, kept: float) -> float:
 
 def _spread(plan: list[_Stone], steps: int) -> list[_Stone]:
     """As many temperatures as wanted, spaced as those of the pilot are."""
-    if steps < 1:
-        raise UnsupError(f"temperatures must be 1 or more, actual {steps}")
     known = [0.0, *(stone.beta for stone in plan)]
     places = np.linspace(0, len(plan), steps + 1)[1:]
     betas = np.interp(places, np.arange(len(known)), known)

@@ -22,7 +22,7 @@ from ..results.fit import with_params
 from ..results.guide import run
 from ..results.table_posterior import is_point, table_posterior
 from ..tables import Declaration
-from .arguments import check_model
+from .arguments import check_model, check_seed, check_whole, own_errors
 from .densities import Densities
 from .guides import guide_draws
 from .psis import GOOD, psis
@@ -69,6 +69,8 @@ class Importance:
 
         :param name: of the parameter.
         """
+        if name not in self.draws:
+            raise UnsupError(f"there is no parameter {name!r:.80}: expected one of {', '.join(self.draws)}")
         weights = torch.from_numpy(np.exp(self.log_weights)).to(self.draws[name])
         found: Tensor = torch.tensordot(weights, self.draws[name], 1)
         return found
@@ -79,6 +81,8 @@ class Importance:
         :param size: how many.
         :param seed: the same draws come from the same seed.
         """
+        check_whole("size", size)
+        check_seed(seed)
         rng = np.random.default_rng(seed)
         p = np.exp(self.log_weights)
         chosen = torch.from_numpy(rng.choice(len(p), size, p=p / p.sum()))
@@ -95,6 +99,7 @@ class Importance:
         )
 
 
+@own_errors()
 def importance(
     fit: Fit | Callable[..., Any],
     *data: Any,
@@ -131,8 +136,8 @@ def importance(
     **References:** [1] Y. Yao, A. Vehtari, D. Simpson and A. Gelman (2018) "Yes, but did it work? Evaluating
     variational inference".
     """
-    if type(draws) is not int or draws < 20:
-        raise UnsupError(f"draws must be a whole number, 20 or more, actual {draws!r:.80}")
+    check_whole("draws", draws, 20)
+    check_seed(seed)
     if isinstance(fit, Samples | MCMC | Mapping) or is_arviz(fit) or not (isinstance(fit, Fit) or callable(fit)):
         raise UnsupError(
             "importance weighs draws of a variational posterior, whose density is known: expected a fit of "
@@ -194,7 +199,8 @@ def _of_fit(fit: Fit, data: Any, draws: int) -> tuple[dict[str, Tensor], Tensor]
     shares = fit.state.get("lambda")
     parts = [fit] if shares is None else [fit.component(i) for i in range(len(shares))]
     own = [_posteriors(part, data) for part in parts]
-    if any(is_point(q) for part in own for q in part.values()):  # initial weights that were never updated
+    chosen = {name for name, weights in fit.weights.items() if weights.shape[-1] > 1}  # one outcome is always sure
+    if any(is_point(q) for part in own for name, q in part.items() if name in chosen):  # weights as they were at first
         raise UnsupError("the fit has no posterior yet: train for an iteration or more")
     which = torch.zeros(draws, dtype=torch.long)
     if shares is not None:
@@ -253,4 +259,11 @@ def _of_guide(
     found = guide_draws(guide, data, None, draws, seed, hidden)
     if missing := density.sites.keys() - found.keys():
         raise UnsupError(f"the guide has no {', '.join(sorted(missing))}, which the model has")
-    return {name: found[name][0] for name in density.sites}, found.log_q
+    values = {name: found[name][0] for name in density.sites}
+    still = [name for name, x in values.items() if bool((x == x[:1]).all())]
+    if points := [name for name in still if bool((values[name] != 1).any())]:  # one outcome has probability 1, always
+        raise UnsupError(
+            f"the guide draws the same {', '.join(sorted(points))} every time: a point has no density to weigh. Train "
+            "a guide with a spread, such as AutoNormal, or use NUTS"
+        )
+    return values, found.log_q

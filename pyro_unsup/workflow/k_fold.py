@@ -12,12 +12,13 @@ from torch import Tensor
 from ..errors import UnsupError
 from ..infer.sizes import example_folds, held_out_blocks
 from ..models.series import Series
-from .arguments import check_model
+from .arguments import check_mapping, check_model, check_processes, check_seed, check_whole, own_errors
 from .elpd import ROOM, Elpd, Predictive, log_mean
-from .engines import Engine, infer
+from .engines import Engine, check_engine, infer
 from .parallel import in_order
 
 
+@own_errors()
 def k_fold(
     model: Any,
     data: Any,
@@ -66,6 +67,12 @@ def k_fold(
     import pandas
 
     check_model("k_fold", model)
+    check_engine(engine)
+    check_whole("folds", folds, 2)
+    check_whole("draws", draws)
+    check_processes(processes)
+    check_seed(seed)
+    check_mapping("run", run, "run={'draws': 500}")
     examples = model.index(data) if hasattr(model, "index") else data
     by_block = isinstance(examples, Series) and (block is not None or len(examples) == 1)
     if block is not None and not by_block:

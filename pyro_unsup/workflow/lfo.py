@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,12 +14,13 @@ from tqdm.auto import tqdm
 from ..errors import UnsupError
 from ..infer.loop import SHOW_AFTER_SECONDS
 from ..models.series import Series
-from .arguments import check_model
+from .arguments import check_mapping, check_model, check_seed, check_whole, own_errors
 from .elpd import ROOM, Elpd, Predictive
-from .engines import Engine, infer
+from .engines import Engine, check_engine, infer
 from .psis import GOOD, psis
 
 
+@own_errors()
 def leave_future_out(
     model: Any,
     data: Any,
@@ -74,6 +76,12 @@ def leave_future_out(
     import pandas
 
     check_model("leave_future_out", model)
+    check_engine(engine)
+    check_whole("draws", draws)
+    check_seed(seed)
+    check_mapping("run", run, "run={'draws': 500}")
+    if not isinstance(threshold, int | float) or math.isnan(threshold):
+        raise UnsupError(f"threshold must be a number, as in threshold=0.7, actual {threshold!r:.80}")
     series = _Prefixes(model, data)
     if type(first) is not int or type(ahead) is not int or first < 1 or ahead < 1 or first + ahead > series.size:
         raise UnsupError(

@@ -85,7 +85,12 @@ def _of_samples(samples: Samples, seed: int) -> Parameters:
 
 
 def _checked(given: Mapping[str, Any]) -> Parameters:
-    found = {name: x if isinstance(x, Tensor) else torch.from_numpy(np.array(x)) for name, x in given.items()}
+    arrays = {name: x if isinstance(x, Tensor) else np.array(x) for name, x in given.items()}
+    if wrong := [name for name, x in arrays.items() if not isinstance(x, Tensor) and x.dtype.kind not in "biuf"]:
+        raise UnsupError(
+            f"draws are arrays of numbers, (chain, draw, ...); actual {wrong[0]!r:.80} of {arrays[wrong[0]].dtype}"
+        )
+    found = {name: x if isinstance(x, Tensor) else torch.from_numpy(x) for name, x in arrays.items()}
     found = {name: x.detach() for name, x in found.items()}
     if not found:
         raise UnsupError("there are no draws: expected at least one parameter")

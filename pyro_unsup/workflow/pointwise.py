@@ -58,7 +58,7 @@ class Pointwise:
         """Of some draws."""
         if not self._program.hidden:
             return self._program.each(values, self._observed)
-        n = len(next(iter(values.values())))
+        n = len(next(iter(values.values()), [0]))  # one run, if there are only parameters that all draws share
         return torch.stack([self._enumerated({name: x[i : i + 1] for name, x in values.items()}) for i in range(n)])
 
     def _observed(self, trace: Any) -> Tensor:  # ([n,] *shape)
@@ -84,7 +84,10 @@ class Pointwise:
         for name in (*program.hidden, *program.observed):
             site = trace.nodes[name]
             around = frozenset(trace.plate_to_symbol[frame.name] for frame in _frames(site))
-            tree.setdefault(around, []).append(site["packed"]["log_prob"])
+            each = site["packed"]["log_prob"]
+            term: Any = each.double()  # parameters in single precision, data from numpy in double
+            term._pyro_dims = each._pyro_dims
+            tree.setdefault(around, []).append(term)
         plates = set(trace.plate_to_symbol.values())
         sums = {d for terms in tree.values() for x in terms for d in x._pyro_dims} - plates  # type: ignore[attr-defined]
         total = torch.zeros(self.shape, dtype=torch.float64)

@@ -109,8 +109,10 @@ class Site:
                 f"co_assignment of all {places} places would have {places**2} pairs: name up to {UNITS} or so by "
                 "units=[...]"
             )
-        chosen = np.arange(places) if units is None else np.asarray(units, dtype=np.int64).reshape(-1)
-        if chosen.size and not 0 <= chosen.min() <= chosen.max() < places:
+        chosen = np.arange(places) if units is None else np.asarray(units).reshape(-1)
+        if chosen.dtype.kind not in "iu" or not chosen.size:
+            raise UnsupError(f"units must be whole numbers, as in units=[0, 1, 5], actual {units!r:.80}")
+        if not 0 <= chosen.min() <= chosen.max() < places:
             raise UnsupError(f"units are places 0 .. {places - 1}, actual {chosen.min()} .. {chosen.max()}")
         self._same = CoAssignment(fn, chosen, places)
         for name in ("co_assignment", "co_assignment_error"):

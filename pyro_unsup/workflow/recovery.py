@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 
 from ..errors import UnsupError
 from ..results.arviz import as_arviz, dataset
+from .arguments import check_limit, check_seed, own_errors
 from .convert import LIMIT
 from .draws import draws_of
 from .enumerated import Enumerated
@@ -19,6 +20,7 @@ from .running import Program
 from .seeds import generator, stream
 
 
+@own_errors()
 @torch.random.fork_rng(devices=[])
 def recover(
     posterior: Any,
@@ -77,6 +79,10 @@ def recover(
     >>> found.recovered_mean["co_assignment"].shape
     (3, 3)
     """
+    check_seed(seed)
+    check_limit(limit)
+    if not isinstance(how, Iterable) or not how:
+        raise UnsupError(f"how must be one or several of {', '.join(WAYS)}; actual {how!r:.80}")
     wanted = [how] if isinstance(how, str) else list(how)
     if wrong := [name for name in wanted if name not in WAYS]:
         raise UnsupError(f"how has {wrong[0]!r:.80}, expected some of {', '.join(WAYS)}")

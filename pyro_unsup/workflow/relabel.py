@@ -18,6 +18,7 @@ from ..infer import CollapsedGibbs
 from ..infer.loop import SHOW_AFTER_SECONDS
 from ..results import Fit, Samples
 from ..results.arviz import is_arviz
+from .arguments import check_seed, check_whole, own_errors
 from .assignment import assign, by_ecr, by_pivot, by_stephens, favourites, overlap
 from .densities import Densities
 from .draws import samples_of
@@ -36,6 +37,7 @@ ROOM = 2**25
 LIMIT = 2**28
 
 
+@own_errors()
 def relabel(
     draws: Any,
     method: Method = "ecr",
@@ -94,10 +96,12 @@ def relabel(
 
     if method not in METHODS:
         raise UnsupError(f"method must be one of {', '.join(METHODS)}, actual {method!r:.80}")
+    check_whole("iterations", iterations)
+    check_seed(seed)
     source = _Source(draws, model, data, axes, seed, None if progress is None else not progress)
     K, lead = source.K, next(iter(source.draws.values())).shape[:2]
-    labels = source.labels if allocations is None else _given("allocations", allocations, lead).astype(np.int64)
-    weights = None if probabilities is None else _given("probabilities", probabilities, lead)
+    labels = source.labels if allocations is None else _allocations(allocations, lead, K)
+    weights = None if probabilities is None else _probabilities(probabilities, lead, K)
     at = source.best if pivot is None else _place(pivot, lead)
     if method != "stephens" and labels is None and weights is not None:
         labels = weights.argmax(-1)
@@ -167,6 +171,8 @@ class _Source:
             self.axes = named_axes(self.groups["posterior"])
         else:
             self.axes = state_axes(self.model, shapes)
+        if not next(iter(self.draws.values())).shape[:2].numel():
+            raise UnsupError("there are no draws: expected arrays (chain, draw, ...) with one draw or more")
         self.K = size_of_states(self.draws, self.axes)
         self.densities = Densities(model, self.args) if model is not None and self.args else None
 
@@ -252,11 +258,30 @@ def _given(name: str, x: Any, lead: Sequence[int]) -> Array:
     return found
 
 
+def _allocations(x: Any, lead: Sequence[int], K: int) -> Array:  # (chains, draws, N)
+    found = _given("allocations", x, lead)
+    if found.ndim != 3 or found.dtype.kind not in "iu" or (found.size and not 0 <= found.min() <= found.max() < K):
+        raise UnsupError(
+            f"allocations should be states 0 .. {K - 1} of the observations, (chain, draw, observation); actual shape "
+            f"{found.shape} of {found.dtype}" + (f", {found.min()} .. {found.max()}" if found.size else "")
+        )
+    return found.astype(np.int64)
+
+
+def _probabilities(x: Any, lead: Sequence[int], K: int) -> Array:  # (chains, draws, N, K)
+    found = _given("probabilities", x, lead)
+    if found.ndim != 4 or found.shape[-1] != K:
+        raise UnsupError(f"probabilities should have shape ({lead[0]}, {lead[1]}, N, {K}), actual {found.shape}")
+    if found.dtype.kind not in "iuf" or not (np.isfinite(found).all() and (found >= 0).all()):
+        raise UnsupError("probabilities should be numbers, 0 or more; some are negative, infinite or NaN")
+    return found
+
+
 def _place(pivot: tuple[int, int], lead: Sequence[int]) -> tuple[int, int]:
-    chain, draw = pivot
-    if not (0 <= chain < lead[0] and 0 <= draw < lead[1]):
-        raise UnsupError(f"pivot should be a chain and a draw below {tuple(lead)}, actual {pivot}")
-    return chain, draw
+    right = isinstance(pivot, Sequence) and len(pivot) == 2 and all(isinstance(i, int | np.integer) for i in pivot)
+    if not right or not (0 <= pivot[0] < lead[0] and 0 <= pivot[1] < lead[1]):
+        raise UnsupError(f"pivot should be a chain and a draw below {tuple(lead)}, actual {pivot!r:.80}")
+    return pivot
 
 
 def _renamed(samples: Samples, order: Array) -> Samples:  # (chains, draws, K)

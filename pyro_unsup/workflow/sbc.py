@@ -18,11 +18,11 @@ from ..errors import UnsupError
 from ..handlers import bare
 from ..infer.runs import one_thread
 from ..results import Fit
-from .arguments import check_model
+from .arguments import check_mapping, check_model, check_processes, check_seed, check_whole, own_errors
 from .arviz_tools import by_arviz
 from .calibration import Calibration
 from .densities import Densities
-from .engines import Engine, infer
+from .engines import Engine, check_engine, infer
 from .guides import GuideDraws
 from .parallel import in_order
 from .parameters import flat, parameters_of
@@ -38,6 +38,7 @@ NOISE = 0.25
 Found = dict[str, tuple[float, int]]
 
 
+@own_errors()
 def sbc(
     model: Any,
     engine: Engine,
@@ -102,8 +103,13 @@ def sbc(
     import pandas
 
     check_model("sbc", model)
-    if type(simulations) is not int or simulations < 2:
-        raise UnsupError(f"simulations must be a whole number, 2 or more, actual {simulations!r:.80}")
+    check_engine(engine)
+    check_whole("simulations", simulations, 2)
+    check_whole("draws", draws)
+    check_processes(processes)
+    check_seed(seed)
+    check_mapping("run", run, "run={'draws': 500}")
+    check_mapping("quantities", quantities, "{'largest': lambda draws, args: draws['loc'].amax(-1)}")
     if not parameters and not quantities:
         raise UnsupError("nothing to rank: give quantities, or leave parameters=True")
     args, kwargs = drawing_arguments(model, args, kwargs)
@@ -135,6 +141,10 @@ class _Simulation:
         with torch.random.fork_rng(devices=[]), one_thread():
             pyro.set_rng_seed(seed)
             truth, args, kwargs = simulate(self.model, self.args, self.kwargs)
+            if wrong := [name for name in self.axes or () if name not in truth]:
+                raise UnsupError(
+                    f"axes name {wrong[0]!r:.80}, which the model does not draw: it draws {', '.join(truth)}"
+                )
             # The truth was drawn by this seed: an engine with the same one would draw numbers that go with the truth.
             result = infer(self.engine, self.model, args, stream(seed, "engine") % 2**31, self.run, kwargs, self.draws)
             known = parameters_of(result, args, kwargs, self.draws, stream(seed, "draws"))
@@ -226,6 +236,8 @@ class _Done:
         self.file, self.found = None if file is None else Path(file), dict[int, Found]()
         if self.file is None:
             return
+        if self.file.is_dir() or not self.file.parent.is_dir():
+            raise UnsupError(f"checkpoint must be a file in a folder that exists, actual {str(self.file)!r:.200}")
         if not self.file.exists():
             self.file.write_text(json.dumps(what) + "\n")
             return

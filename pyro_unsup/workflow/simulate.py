@@ -11,6 +11,7 @@ from pyro import poutine
 from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 
+from ..distributions.ragged import check_lengths
 from ..errors import UnsupError
 from ..models import Clusterer
 from ..models.clusterer import Bags
@@ -65,7 +66,7 @@ def drawing_arguments(
                 "this model has to know how much it should draw: None in the place of the data, and then the lengths "
                 f"of examples, as in sbc(model, engine, None, [20, 30]); actual {(*args, *kwargs.values())!r:.120}"
             )
-        args, kwargs = (None, torch.as_tensor(given[0]).reshape(-1)), {}
+        args, kwargs = (None, check_lengths(given[0]).reshape(-1)), {}
     with torch.random.fork_rng(devices=[]), torch.no_grad(), poutine.block(), NoParameters():
         model(*args, **kwargs)
     return tuple(args), dict(kwargs)

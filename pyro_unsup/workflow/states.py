@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..errors import UnsupError
 from ..models import HMM, Clusterer, Tagger
+from .arguments import check_mapping
 
 #: By parameter, the axes that run over states, counted from 0 after (chain, draw).
 Axes = Mapping[str, Sequence[int]]
@@ -65,7 +66,14 @@ def state_axes(model: Any, shapes: Mapping[str, Sequence[int]]) -> dict[str, tup
 
 def as_axes(axes: Mapping[str, int | Sequence[int]]) -> dict[str, tuple[int, ...]]:
     """Axes as they are kept: a tuple for every parameter."""
-    return {name: (one,) if isinstance(one, int) else tuple(one) for name, one in axes.items()}
+    check_mapping("axes", axes, "axes={'loc': 0, 'transition': (0, 1)}")
+    found = {name: (one,) if isinstance(one, int) else tuple(one) for name, one in axes.items()}
+    if wrong := [name for name, own in found.items() if not all(isinstance(axis, int) for axis in own)]:
+        raise UnsupError(
+            f"axes of '{wrong[0]}' must be whole numbers, as in axes={{'loc': 0, 'transition': (0, 1)}}, actual "
+            f"{axes[wrong[0]]!r:.80}"
+        )
+    return found
 
 
 def size_of_states(draws: Mapping[str, Tensor], axes: Axes) -> int:

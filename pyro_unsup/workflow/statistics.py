@@ -28,12 +28,13 @@ def mcmc_statistics(mcmc: MCMC, likelihood: xarray.Dataset | None) -> xarray.Dat
     """
     samples = samples_of(mcmc)
     chains, size = next(iter(samples.values())).shape[:2]
-    kernel, known = mcmc.kernel, mcmc.diagnostics()
+    # Not mcmc.diagnostics(), which also computes R-hat, and fails if there are fewer than four draws.
+    kernel, known = mcmc.kernel, mcmc._diagnostics
     found: dict[str, Any] = {}
-    if not isinstance(kernel, BlockedGibbs | CollapsedGibbs) and "divergences" in known:
+    if not isinstance(kernel, BlockedGibbs | CollapsedGibbs) and "divergences" in known[0]:
         found["diverging"] = np.zeros((chains, size), bool)
         for i in range(chains):
-            found["diverging"][i, list(known["divergences"][f"chain {i}"])] = True
+            found["diverging"][i, list(known[i]["divergences"])] = True
     if isinstance(kernel, HMC) and chains == 1:  # of several chains, the kernel has the step of the last one only
         found["step_size"] = np.full((1, size), float(kernel.step_size))
     if isinstance(kernel, CollapsedGibbs):
@@ -42,7 +43,7 @@ def mcmc_statistics(mcmc: MCMC, likelihood: xarray.Dataset | None) -> xarray.Dat
         found |= _log_joint(mcmc, samples, likelihood)
     group = dataset(found) if found else None
     if isinstance(kernel, HMC):
-        rates = [float(known["acceptance rate"][f"chain {i}"]) for i in range(chains)]
+        rates = [float(known[i]["acceptance rate"]) for i in range(chains)]
         assert group is not None
         group["mean_acceptance_rate"] = (["chain"], np.array(rates))
     return group

@@ -15,11 +15,14 @@ from torch import Tensor
 
 import pyro_unsup as pu
 from pyro_unsup.errors import UnsupError
+from pyro_unsup.infer.sizes import example_folds
 from pyro_unsup.models import Series
 from pyro_unsup.results.arviz import from_groups
 from pyro_unsup.workflow.densities import Densities
-from pyro_unsup.workflow.elpd import Predictive
+from pyro_unsup.workflow.elpd import Predictive, log_mean
+from pyro_unsup.workflow.engines import infer
 from pyro_unsup.workflow.lfo import _Prefixes
+from tests.matrix.models import BITEXT
 
 from .test_evidence import SENTENCES, exact_tagger
 
@@ -194,7 +197,7 @@ def test_beginnings_of_a_series_at_once_are_those_one_by_one() -> None:
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: pu.k_fold(normal, X, Conjugate, folds=1), "folds must be 2 or more"),
+        (lambda: pu.k_fold(normal, X, Conjugate, folds=1), "folds must be a whole number, 2 or more"),
         (lambda: pu.k_fold(normal, X, Conjugate, block=3), "block is for series"),
         (lambda: pu.k_fold(normal, {0: 1, 1: 2}, Conjugate, folds=2), "cannot be selected"),
         (lambda: pu.leave_future_out(normal, X, Conjugate, first=len(X)), "leave something to predict"),
@@ -211,3 +214,43 @@ def test_refused(call: Any, says: str) -> None:
     two = pu.leave_future_out(normal, X, Conjugate, first=10, progress=False)
     with pytest.raises(UnsupError, match="same held-out data"):
         one.compare(two)
+
+
+def mixture(x: Tensor) -> None:
+    weights = pyro.sample("weights", dist.Dirichlet(torch.ones(2)))
+    loc = pyro.sample("loc", dist.Normal(0.0, 3.0).expand([2]).to_event(1))
+    with pyro.plate("data", len(x)):
+        z = pyro.sample("z", dist.Categorical(weights), infer={"enumerate": "parallel"})
+        pyro.sample("x", dist.Normal(loc[z], 1.0), obs=x)
+
+
+class Known:
+    """Two draws that do not depend on the data, in single precision."""
+
+    def __init__(self, model: Any = None) -> None:
+        weights, loc = [[[0.3, 0.7], [0.5, 0.5]]], [[[-2.0, 2.0], [-1.0, 1.5]]]
+        self.draws = {"weights": torch.tensor(weights).float(), "loc": torch.tensor(loc).float()}
+
+    def run(self, x: Tensor) -> Any:
+        return self.draws
+
+
+def test_folds_of_enumerated_variables_are_summed_by_hand() -> None:
+    x = torch.tensor([-2.0, -2.2, 2.0, 2.1, 1.9, -1.8]).double()
+    found = pu.k_fold(mixture, x, Known, folds=3, progress=False)
+    weights, loc = (x[0].double() for x in Known().draws.values())
+    each = (weights.log()[:, None] + dist.Normal(loc[:, None], 1.0).log_prob(x[None, :, None])).logsumexp(-1)
+    right = each.logsumexp(0) - math.log(2)
+    assert found.frame["elpd"].to_numpy() == pytest.approx(right.numpy(), rel=1e-5)
+
+
+def test_an_example_of_two_sites_is_held_out_whole() -> None:
+    model = pu.models.Aligner.of(BITEXT, agreement=None)
+    found = pu.k_fold(model, BITEXT, "vb", folds=2, draws=20, progress=False)
+    assert len(found.frame) == len(BITEXT)
+    _, held = example_folds(len(BITEXT), 2, 0)
+    rest = torch.tensor([i for i in range(len(BITEXT)) if i not in held])
+    fit = infer("vb", model, (BITEXT.select(rest),), 0, {}, draws=20)
+    whole = pu.to_arviz(fit, BITEXT.select(held), draws=20, seed=0).log_likelihood
+    right = log_mean(torch.from_numpy(next(iter(whole.data_vars.values())).values[0]))
+    assert found.frame["elpd"][held.tolist()].to_numpy() == pytest.approx(right.numpy())

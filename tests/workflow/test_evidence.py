@@ -182,7 +182,7 @@ def test_a_program_that_does_not_broadcast_runs_once_a_draw() -> None:
     [
         (lambda: pu.evidence(normal, X, method="exact"), "method must be 'ais' or 'stones'"),  # type: ignore[arg-type]
         (lambda: pu.evidence(normal, X, particles=3), "40 or more"),
-        (lambda: pu.evidence(normal, X, temperatures=0), "temperatures must be 1 or more"),
+        (lambda: pu.evidence(normal, X, temperatures=0), "temperatures must be a whole number, 1 or more"),
         (lambda: pu.evidence(lambda: pyro.sample("a", dist.Normal(0.0, 1.0))), "observes nothing"),
         (lambda: pu.evidence(pu.models.HMM(1), [1.0, 2.0, 3.0]), "have no prior"),
     ],

@@ -11,7 +11,7 @@ import pyro.distributions as dist
 import pytest
 import torch
 from pyro.infer import SVI, Trace_ELBO
-from pyro.infer.autoguide import AutoNormal
+from pyro.infer.autoguide import AutoDelta, AutoNormal
 from pyro.optim import Adam
 
 import pyro_unsup as pu
@@ -123,3 +123,22 @@ def test_refused(call: Any, says: str) -> None:
     with pytest.raises(UnsupError) as error:
         call()
     assert says in str(error.value)
+
+
+def test_one_tag_has_the_exact_posterior() -> None:
+    texts = [[0, 1], [1, 1], [2], [0], [1, 2, 0], [0, 0]]
+    fit = pu.EM(pu.models.Tagger(1, 3), pu.DirichletVB()).run(texts, progress=False)
+    found = pu.importance(fit, texts, draws=50)
+    counts = torch.bincount(torch.tensor([word for text in texts for word in text])).double()
+    right = math.lgamma(3) - math.lgamma(3 + float(counts.sum())) + float((counts + 1).lgamma().sum())
+    assert found.log_evidence == pytest.approx(right, abs=1e-6)
+    assert found.reliable
+
+
+def test_a_guide_of_points_is_refused() -> None:
+    """Its weights are all the same, as those of the exact posterior are."""
+    with pyro.get_param_store().scope():
+        points = AutoDelta(normal)
+        points(X)
+        with pytest.raises(UnsupError, match="draws the same mean every time: a point has no density to weigh"):
+            pu.importance(points, X, model=normal, draws=30)
