@@ -6,9 +6,8 @@
 
 Models learn from tags of at most ten words without punctuation, and are scored on sentences of at most 10, 20 and 40
 words and on all of them: directed accuracy by MBR, the root's word counted. A treebank with a test set is scored on
-that. The start is the harmonic one, alone (start 0) and with noise on its log-weights (starts 1 to 8), uniform between 0
-and 0.3; *wide* is noise between 0 and 1. Nothing was chosen on Italian and Indonesian, of which the dev set is learned
-from.
+that. The start is the harmonic one, alone and with noise on its log-weights (noise 1 to 8), uniform between 0 and 0.3;
+*wide* is noise between 0 and 1. Nothing was chosen on Italian and Indonesian, of which the dev set is learned from.
 """
 
 from __future__ import annotations
@@ -90,8 +89,8 @@ def by_tables(bank: Treebank, text: pu.data.Corpus, rules: bool, start: int, sca
 def by_features(bank: Treebank, text: pu.data.Corpus, rules: bool, start: int, scale: float = SCALE) -> pu.Fit:
     """150 steps of the direct gradient, with features of classes that fire where they are true.
 
-    It begins with weights that one iteration of EM fits to the counts expected under the start: a fit to its tables, all
-    rows of which weigh the same, begins with rare tags as far from even as frequent ones.
+    It begins with weights that one iteration of EM fits to the counts expected under the start. A fit to its tables
+    would weigh all rows the same: rare tags would then begin as far from even as frequent ones.
     """
     model = DMV.of(text, valence=bank.valence)
     init = pu.init.around(model.harmonic_start(text), scale if start else 0.0)
