@@ -29,7 +29,7 @@ from pyro_unsup.data.brackets import PUNCTUATION
 from pyro_unsup.handlers.components.universal_rules import CLASSES
 from pyro_unsup.models import DMV
 
-from .common import arguments, corpora, figure, markdown, report, side_by_side
+from .common import arguments, corpora, figure, markdown, report, side_by_side, spread
 
 STARTS, LONGEST = 8, 10
 #: The noise around the harmonic start: with rules, and without.
@@ -156,33 +156,54 @@ def treebank(key: str, data: str) -> dict[str, Any]:
     bank = TREEBANKS[key]
     found = {way: learned(bank, way, data) for way in WAYS}
     text, test = sentences(data, bank.train, LONGEST), sentences(data, bank.test, LONGEST)
-    print(f"\n{bank.name}: learned from {len(text):,} sentences, {text.tokens:,} tags; "
-          f"{len(test):,} sentences of at most ten words are scored", flush=True)  # fmt: skip
-    rows = [list(row) for row in _rows(found)]
-    markdown(["", *(f"<= {x}" if x != "all" else x for x in LENGTHS), "learned from", "objective"], rows)
+    print(
+        f"\n{bank.name}: learned from {len(text):,} sentences, {text.tokens:,} tags; {len(test):,} scored", flush=True
+    )
     chained = chain(bank, data)
-    print(f"\nEvery word on the next one: {', '.join(f'{x:.1f}' for x in chained.values())}.", flush=True)
+    markdown(["", *COLUMNS], [*_rows(found), ["every word on the next one, <= 10, 20, 40, all", _listed(chained)]])
     return {**found, "chain": chained}
 
 
+COLUMNS = (
+    "harmonic",
+    *(f"noise {k}" for k in range(1, STARTS + 1)),
+    "mean (deviation) of the eight",
+    "their best objective",
+    "consensus",
+    "agreement",
+    "wide noise",
+    "its best objective",
+    "its consensus",
+    "decoded without rules",
+    "learned without rules",
+)
+
+
 def _rows(found: dict[str, dict[str, Any]]) -> Iterator[list[str]]:
+    """By way and length, a column a start, and what follows from all of them."""
     for way, one in found.items():
-        for k, scores in enumerate(one["scores"]):
-            start = f"noise {k}" if k else "harmonic"
-            ends = [f"{one['train'][k]:.1f}", f"{one['objectives'][k]:.1f}"]
-            yield [f"{way}, {start}", *(f"{x:.1f}" for x in scores.values()), *ends]
-        noisy = one["scores"][1:]
-        means = [(np.mean([s[x] for s in noisy]), np.std([s[x] for s in noisy], ddof=1)) for x in LENGTHS]
-        yield [f"{way}, mean (deviation) of the eight", *(f"{mean:.1f} ({sd:.1f})" for mean, sd in means), "", ""]
-        yield [f"{way}, best objective of the eight", *(f"{x:.1f}" for x in one["chosen"].values()), "", ""]
-        yield [f"{way}, consensus of the eight", *(f"{x:.1f}" for x in one["consensus"].values()), "", ""]
-        yield [f"{way}, agreement of two of the eight", *(f"{x:.1f}" for x in one["agreement"].values()), "", ""]
-        wide = f"{np.mean(one['wide']):.1f} ({np.std(one['wide'], ddof=1):.1f})"
-        yield [f"{way}, wide noise, mean (deviation)", wide, *[""] * 5]
-        yield [f"{way}, wide noise, best objective", f"{one['wide chosen']:.1f}", *[""] * 5]
-        yield [f"{way}, wide noise, consensus", f"{one['wide consensus']:.1f}", *[""] * 5]
-        yield [f"{way}, harmonic, decoded without rules", f"{one['decoded without']:.1f}", *[""] * 5]
-        yield [f"{way}, harmonic, learned without rules", *(f"{x:.1f}" for x in one["no rules"].values()), "", ""]
+        for length in LENGTHS:
+            each = [scores[length] for scores in one["scores"]]
+            together = [one["chosen"][length], one["consensus"][length], one["agreement"][length]]
+            wide, without = ["", "", ""], ""
+            if length == "10":
+                wide = [spread(one["wide"], 1), f"{one['wide chosen']:.1f}", f"{one['wide consensus']:.1f}"]
+                without = f"{one['decoded without']:.1f}"
+            yield [
+                f"{way}, {'all' if length == 'all' else f'<= {length}'}",
+                *(f"{x:.1f}" for x in each),
+                spread(each[1:], 1),
+                *(f"{x:.1f}" for x in together),
+                *wide,
+                without,
+                f"{one['no rules'][length]:.1f}",
+            ]
+        yield [f"{way}, learned from", *(f"{x:.1f}" for x in one["train"]), spread(one["train"][1:], 1)]
+        yield [f"{way}, objective", *(f"{x:.1f}" for x in one["objectives"])]
+
+
+def _listed(scores: dict[str, float]) -> str:
+    return ", ".join(f"{x:.1f}" for x in scores.values())
 
 
 def without_rules(data: str) -> dict[str, Any]:

@@ -24,6 +24,12 @@ class Consensus:
         right parts under the mean of the runs' posteriors. Its posterior and log-likelihood are those of the first run.
     :param marginals: the mean of the runs' posterior probabilities of every part.
     :param between: (runs, runs) the share of the structure that two runs have in common.
+
+    >>> import pyro_unsup as pu
+    >>> fit = pu.EM(pu.models.DMV(tags=2)).run([[0, 1], [1, 0, 1]], iterations=2, restarts=2, processes=1)
+    >>> found = pu.consensus(fit, [[0, 1]])
+    >>> found.between.shape, found.central in found.fits
+    ((2, 2), True)
     """
 
     fits: tuple[Fit, ...]
