@@ -22,12 +22,13 @@ class Consensus:
     :param fits: the runs, that with the best objective first.
     :param decoded: as :meth:`.Fit.decode` gives it, of all runs together: ``decoded.structure`` has the most expected
         right parts under the mean of the runs' posteriors. Its posterior and log-likelihood are those of the first run.
-    :param marginals: the mean of the runs' posterior probabilities of every part.
+    :param marginals: (parts, ...) the mean of the runs' posterior probabilities of every part.
     :param between: (runs, runs) the share of the structure that two runs have in common.
 
     >>> import pyro_unsup as pu
-    >>> fit = pu.EM(pu.models.DMV(tags=2)).run([[0, 1], [1, 0, 1]], iterations=2, restarts=2, processes=1)
-    >>> found = pu.consensus(fit, [[0, 1]])
+    >>> corpus = pu.data.short_tag_sequences(pu.data.toy.sentences(20, seed=1), max_length=8, drop=["PUNCT"])
+    >>> fit = pu.EM(pu.models.DMV.of(corpus), pu.AddLambda(0.1)).run(corpus, iterations=2, restarts=2, processes=1)
+    >>> found = pu.consensus(fit, corpus)
     >>> found.between.shape, found.central in found.fits
     ((2, 2), True)
     """
@@ -38,7 +39,7 @@ class Consensus:
     between: np.ndarray[Any, Any]
 
     @property
-    def structure(self) -> Tensor:
+    def structure(self) -> Tensor:  # (tokens,), or as the model's structures lie
         """Of all runs together."""
         found: Tensor = self.decoded.structure
         return found
