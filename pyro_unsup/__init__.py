@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         Anneal,
         BlockedGibbs,
         CollapsedGibbs,
+        Fade,
         Gradient,
         HierarchicalEM,
         IncrementalEM,
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
         schedules,
         select_steps,
     )
+    from .infer.choose_weight import choose_weight
     from .infer.launch import launch
     from .results import Fit, Report, Samples
     from .results.loading import load
@@ -98,6 +100,7 @@ __all__ = [
     "DirichletMAP",
     "DirichletVB",
     "EmpiricalDirichlet",
+    "Fade",
     "Features",
     "Fit",
     "FitError",
@@ -119,6 +122,7 @@ __all__ = [
     "TableError",
     "Template",
     "UnsupError",
+    "choose_weight",
     "compare_sizes",
     "components",
     "consensus",
@@ -192,8 +196,8 @@ _NAMES = {
     "estimate": "AddLambda DirichletMAP DirichletVB EmpiricalDirichlet Features LogLinear LogisticNormal Normalise "
     "Template same templates",
     "handlers": "components constrain featured given harden prefer regularise skew temper",
-    "infer": "EM Anneal BlockedGibbs CollapsedGibbs Gradient HierarchicalEM IncrementalEM MixtureEM Polytope "
-    "StepwiseEM compare_sizes init launch schedules select_steps",
+    "infer": "EM Anneal BlockedGibbs CollapsedGibbs Fade Gradient HierarchicalEM IncrementalEM MixtureEM Polytope "
+    "StepwiseEM choose_weight compare_sizes init launch schedules select_steps",
     "results": "Fit Report Samples",
     "results.loading": "load",
     "tables": "table",

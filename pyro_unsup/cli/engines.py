@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import UnsupError
 from ..estimate import AddLambda, DirichletVB, EmpiricalDirichlet, LogisticNormal, LogLinear, Normalise
 from ..handlers import harden, prefer
-from ..infer import EM, Anneal, Gradient, MixtureEM, StepwiseEM
+from ..infer import EM, Anneal, Fade, Gradient, MixtureEM, StepwiseEM
 from ..infer.init import around, noise
 from ..infer.schedules import Loosen, fixed, geometric
 from ..infer.stepwise import check_power
@@ -37,6 +37,8 @@ def check(task: Task, given: Given) -> None:
     if given.anneal and (given.stepwise or given.viterbi):
         other = "--stepwise" if given.stepwise else "--viterbi"
         raise UnsupError(f"--anneal and {other} are two ways to learn; give one of them")
+    if given.probe is not None and given.restarts < 2:
+        raise UnsupError("--probe belongs to --restarts; add --restarts 20, or leave it out")
     belongs(given, "anneal", "beta_start", "beta_factor")
     belongs(given, "stepwise", "power", "batch_size", "order_seed")
     if given.power is not None:
@@ -58,7 +60,12 @@ def check(task: Task, given: Given) -> None:
         if given.constraint:
             _polytope(given)
         if not preferred(given):
-            belongs(given, "prefer", "prefer_weight")
+            belongs(given, "prefer", "prefer_weight", "prefer_fade")
+        if given.prefer_fade:
+            others = [
+                name for name in ("anneal", "stepwise", "viterbi", "gradient", "constraint") if getattr(given, name)
+            ]
+            _one_of(["prefer_fade"], others, "to learn")
         finite("prefer_weight", given.prefer_weight)
         preferences_of(preferred(given), task)
 
@@ -96,6 +103,8 @@ def engine_of(task: Task, model: Any, plan: Plan, given: Given) -> Engine:
             # Interchangeable states need noise to become different.
             shake: dict[str, Any] = {} if plan.start is None else {"jitter": 0.0}
             return Anneal(model, estimate, start, schedule=geometric(first, factor), toward=plan.toward, **shake)
+        if task.parts is not None and given.prefer_fade:
+            return Fade(model, estimate, start)
         model = harden(model) if given.viterbi else model
         if given.stepwise:
             how: dict[str, Any] = {} if given.power is None else {"power": given.power}

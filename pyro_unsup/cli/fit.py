@@ -75,6 +75,7 @@ def fit(task: Task, given: Given) -> None:
                 iterations=iterations,
                 tolerance=given.tolerance,
                 restarts=given.restarts,
+                probe=given.probe,
                 processes=given.jobs,
                 seed=given.seed,
             )

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 RUN, KIND = "run.json", "pyro_unsup run"
 MAX_RUN = 1 << 24  # bytes of the record of a run
 #: What a run that was killed may leave without a record.
-_LEFT = re.compile(r"(seed|chain)-[0-9]+|\.run\.json\.[0-9a-f]{12}")
+_LEFT = re.compile(r"(seed|chain)-[0-9]+(-probed)?|\.run\.json\.[0-9a-f]{12}")
 
 
 class Interrupted(Exception):
@@ -164,6 +164,7 @@ def train(
     iterations: int,
     tolerance: float,
     restarts: int,
+    probe: int | None,
     processes: int | None,
     seed: int,
 ) -> Fit:
@@ -172,7 +173,8 @@ def train(
     :raises Interrupted: when stopped, with everything kept in the checkpoint folder.
     """
     alone = restarts == 1
-    with board_of(restarts, iterations) as board, stopping(board.stop), warnings.catch_warnings():
+    probes = probe is not None and probe < iterations  # then the best of them goes on, as one more start on the board
+    with board_of(restarts + probes, iterations) as board, stopping(board.stop), warnings.catch_warnings():
         warnings.simplefilter("ignore", UnfinishedSchedule)  # after Ctrl-C; else it is said at the end
         try:
             with _threads(threads_for(tokens)) if alone else _no_workers_left():
@@ -181,6 +183,7 @@ def train(
                     iterations=iterations,
                     tolerance=tolerance,
                     restarts=restarts,
+                    probe=probe,
                     processes=processes,
                     seed=seed,
                     progress=False,

@@ -29,6 +29,9 @@ class Rows:
     ([0, 0, 2], [0, 1, 0], 2)
     """
 
+    #: What is made from the lengths when it is first asked for. Rows of the same lengths are the same rows.
+    NOT_COMPARED = ("_known",)
+
     def __init__(self, lengths: Tensor) -> None:
         self.lengths = lengths.cpu()
         self._known: dict[Any, Any] = {}

@@ -35,6 +35,9 @@ class PartsMessenger(Handler):
     Labels of parts are those of the axes that the model's tables declare.
     """
 
+    #: What a run notes for itself. The next run does the same whatever is in them, so a record of a run still holds.
+    NOT_COMPARED = ("_known", "_declared", "_structured")
+
     def __init__(self) -> None:
         super().__init__()
         self._known: dict[str, tuple[list[Tensor], Made]] = {}

@@ -6,7 +6,9 @@ None of them knows a model by name. CollapsedGibbs integrates tables out, and as
 from . import init, schedules
 from .anneal import AlikeStates, Anneal, UnfinishedSchedule
 from .blocked_gibbs import BlockedGibbs
+from .choose_weight import choose_weight
 from .em import EM
+from .fade import Fade
 from .gibbs import CollapsedGibbs
 from .gibbs_chain import Sweep
 from .gradient import Gradient
@@ -34,6 +36,7 @@ __all__ = [
     "BlockedGibbs",
     "Callback",
     "CollapsedGibbs",
+    "Fade",
     "Flat",
     "Gamma",
     "Gradient",
@@ -55,6 +58,7 @@ __all__ = [
     "Sweep",
     "Trials",
     "UnfinishedSchedule",
+    "choose_weight",
     "compare_sizes",
     "init",
     "jackknife_fits",

@@ -34,7 +34,7 @@ class Anneal(EM):
     good start is not forgotten.
 
     :param schedule: the betas, a list (see :mod:`pyro_unsup.infer.schedules`); by default ``geometric()``. Its end may
-        lie above 1 (quenching).
+        lie above 1 (quenching). It may fall: ``schedule=[4, 2, 1], steps=1, jitter=0`` begins with sharp posteriors.
     :param toward: what to skew toward, see :class:`.SkewMessenger`: log-weights by table, a fit, or the name of a
         structure's own reference (``"split"`` for trees).
     :param steps: the most E steps at a beta before the last; 1 raises beta after every E step.

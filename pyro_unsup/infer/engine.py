@@ -19,7 +19,7 @@ from .estimation import Estimate
 from .init import HasParameters, Initial, noise
 from .loop import Callback, Info, relative_change
 from .processes import rank_and_size
-from .runs import Monitor, Run, best_of
+from .runs import Monitor, Run, best_of, best_probed
 from .session import Session
 from .shares import Data, Share
 from .state import MAY_FALL, Problem, State
@@ -220,6 +220,7 @@ class Engine:
         iterations: int | None = None,
         tolerance: float | None = None,
         restarts: int = 1,
+        probe: int | None = None,
         processes: int | None = None,
         seed: int = 0,
         callbacks: Sequence[Callback] = (),
@@ -245,6 +246,8 @@ class Engine:
         :param iterations: maximum number of iterations; by default enough for most runs (100 for EM).
         :param restarts: how many starts to try, with seeds ``seed``, ``seed + 1``, ...; the best objective wins, and
             the report tells the spread. Each runs on one thread, so results do not depend on ``processes``.
+        :param probe: give each restart only so many iterations, and go on with the best of them. The report has the
+            objectives of all restarts as they were then.
         :param processes: restarts to run in parallel; by default as many as there are cores.
         :param callbacks: called with every :class:`.Info`; a true answer stops. With restarts, called in their process.
         :param score: called with the fit as it is at every iteration; what it returns (a number, or numbers by name)
@@ -274,6 +277,11 @@ class Engine:
             )
         if not 0 <= seed < 2**63 - restarts:
             raise FitError(f"a seed must lie in 0 .. 2**63 - 1 - restarts, actual {seed}")
+        if probe is not None and (probe < 1 or restarts < 2):
+            raise FitError(
+                f"probe is how many iterations each restart gets, at least 1, of at least 2 restarts, actual {probe} "
+                f"of {restarts}"
+            )
         if restarts > 1 and isinstance(resume, Fit):
             raise FitError(
                 "restarts begin anew: resume one fit with restarts=1, or all from a checkpoint (resume=True)"
@@ -283,7 +291,12 @@ class Engine:
         limits = (iterations, tolerance, list(callbacks), score, progress)
         run = Run(*limits, checkpoint, resume, chunk, sharded, store, monitor)
         data = (args, kwargs)
-        fit = run(self, data, seed) if restarts == 1 else best_of(self, run, data, seed, restarts, processes)
+        if restarts == 1:
+            fit = run(self, data, seed)
+        elif probe is None or probe >= iterations:
+            fit = best_of(self, run, data, seed, restarts, processes)
+        else:
+            fit = best_probed(self, run, data, seed, restarts, processes, probe)
         if store:
             fit.to_param_store(*args, **kwargs)
         return fit

@@ -17,7 +17,7 @@ from ..handlers import Counting
 from ..results import Fit
 from ..tables import Declaration
 
-__all__ = ["HasParameters", "Initial", "from_labelled", "from_weights", "noise", "uniform"]
+__all__ = ["HasParameters", "Initial", "around", "from_labelled", "from_weights", "noise", "uniform"]
 
 
 class Initial(Protocol):
@@ -91,7 +91,8 @@ def around(start: Initial, scale: float) -> Initial:
     """A start with noise on it, so that several runs may begin near one place.
 
     :param start: where the runs begin.
-    :param scale: the standard deviation of the noise on log-weights, before rows are normalised again.
+    :param scale: the most that is added to a log-weight: noise is uniform between 0 and that, and rows are normalised
+        again. (Its standard deviation is 0.29 times the scale.)
 
     >>> import torch, pyro_unsup as pu
     >>> start = pu.init.around(pu.init.uniform(), 0.3)

@@ -206,6 +206,26 @@ def best_of(engine: Engine, run: Run, data: Data, seed: int, restarts: int, proc
     return best
 
 
+def best_probed(
+    engine: Engine, run: Run, data: Data, seed: int, restarts: int, processes: int | None, probe: int
+) -> Fit:
+    """A few iterations from every seed, and the rest of the run from the best of them, which monitors hear of as one
+    more restart.
+
+    The probes and what follows have checkpoint folders of their own, so that a probe is still there when a run resumes.
+    """
+    probed = best_of(engine, replace(run, iterations=probe), data, seed, restarts, processes)
+    folder = None if run.checkpoint is None else Path(run.checkpoint) / f"seed-{probed.seed}-probed"
+    begun = folder is not None and run.resume is True and (folder / "fit.json").is_file()
+    with one_thread():
+        goes_on = replace(run, checkpoint=folder, resume=True if begun else probed)
+        fit = goes_on(_copied(engine), data, probed.seed, restarts)
+    fit.model = engine.model
+    fit.report.restarts, fit.report.probe = probed.report.restarts, probe
+    fit.config |= {"restarts": restarts, "probe": probe}
+    return fit
+
+
 def _restart(engine: Engine, run: Run, data: Data, seed: int, restart: int) -> Fit:
     folder = None if run.checkpoint is None else Path(run.checkpoint) / f"seed-{seed}"
     with one_thread():

@@ -30,8 +30,9 @@ BATCH_SIZES = (1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000)
 class Selection:
     """What a grid of settings led to.
 
-    :param rows: one dict a setting: ``power``, ``batch_size``, ``log_likelihood`` of the final weights (-inf where
-        training could not go on, with the reason as ``error``), and ``score`` if one was asked for.
+    :param rows: one dict a setting: what it is (``power`` and ``batch_size``, or ``weight``), ``log_likelihood`` of the
+        final weights (-inf where training could not go on, with the reason as ``error``), and ``score`` if one was
+        asked for.
     :param fit: of the setting with the highest log-likelihood.
 
     >>> import pyro_unsup as pu

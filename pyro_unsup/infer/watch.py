@@ -47,7 +47,7 @@ class Watch:
 
     def _look(self, x: Any, depth: int) -> None:
         if isinstance(x, Handled):
-            self._keep(vars(x.handler).values, depth)
+            self._keep(lambda: _own(x.handler).values(), depth)
             self._look(x.model, depth)
         elif isinstance(x, functools.partial):
             self._keep(lambda: [*x.args, *x.keywords.values()], depth)

@@ -77,9 +77,9 @@ class DMV(Model):
     def of(cls, sentences: Any, prior: float | Mapping[str, float] = 1.0, valence: int = 1) -> DMV:
         """A model of the symbols of this corpus.
 
-        :param sentences: a corpus of tags, or anything else that knows its vocabulary.
-        :param prior: as for the class.
-        :param valence: as for the class.
+        :param sentences: a corpus, or lists of symbols.
+        :param prior: concentration of the tables, one for all or by table.
+        :param valence: 2 if the first child of a head on a side has probabilities of its own.
         """
         return cls(vocab_of(sentences), prior, valence)
 

@@ -182,7 +182,11 @@ def _report(found: Mapping[str, Any]) -> Report:
         seed=int(found["seed"]),
         unvisited={name: int(n) for name, n in found["unvisited"].items()},
         restarts=[_number(x) for x in found["restarts"]],
-        **{key: _number(found[key]) for key in ("objective", "change", "tolerance", "seconds")},
+        probe=int(found.get("probe", 0)),
+        objective=_number(found["objective"]),
+        change=_number(found["change"]),
+        tolerance=_number(found["tolerance"]),
+        seconds=_number(found["seconds"]),
     )
 
 

@@ -41,7 +41,8 @@ class Report:
     :param seconds: that it took.
     :param seed: of the start; with restarts, of the best one.
     :param unvisited: by table, rows that no data reached, left as they started.
-    :param restarts: final objectives of all restarts, in the order of their seeds.
+    :param restarts: final objectives of all restarts, in the order of their seeds; those of probes, if there were some.
+    :param probe: iterations of each probe, the best of which went on; 0 if all restarts ran to their end.
 
     >>> import pyro_unsup as pu
     >>> engine = pu.EM(pu.models.Tagger(tags=2, vocab=2))
@@ -61,6 +62,7 @@ class Report:
     seed: int
     unvisited: dict[str, int] = field(default_factory=dict)
     restarts: list[float] = field(default_factory=list)
+    probe: int = 0
 
     def __post_init__(self) -> None:
         try:
@@ -87,9 +89,10 @@ class Report:
         ]
         if len(self.restarts) > 1:
             low, mean, high = self.spread
+            after = f" after {self.probe} iterations" if self.probe else ""
             spread = statistics.stdev(self.restarts) if math.isfinite(low) else math.inf
             lines.append(
-                f"best of {len(self.restarts)} restarts (seed {self.seed}): lowest {low:.6f}, "
+                f"best of {len(self.restarts)} restarts{after} (seed {self.seed}): lowest {low:.6f}, "
                 f"mean {mean:.6f}, highest {high:.6f}, standard deviation {spread:.6f}"
             )
         lines += [

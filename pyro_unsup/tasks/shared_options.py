@@ -89,6 +89,11 @@ def training(task: Task) -> tuple[Option, ...]:
         ),
         real("noise", "Size of the random noise that is added to the start.", shown=task.recipe.noise_shown),
         number("restarts", "How many starts to try; the best objective wins.", 1, identity=False),
+        number(
+            "probe",
+            "With --restarts: give each start only so many iterations, and go on with the best.",
+            shown="all of them",
+        ),
         number("jobs", "Restarts to run in parallel.", shown="as many as there are cores", identity=False),
         seed("restarts"),
         text(
@@ -192,6 +197,10 @@ def beliefs(task: Task) -> tuple[Option, ...]:
                 many=True,
             ),
             real("prefer_weight", "With --prefer: what obeys a rule is e^WEIGHT times as likely.", shown="2"),
+            flag(
+                "prefer_fade",
+                "With --prefer: let the rules go in training. Their weight is halved twice, and is 0 at the end.",
+            ),
         ]
     return under(BELIEFS, *own)
 

@@ -188,8 +188,12 @@ class Task:
 
         return mean_posterior(fit.model, decoded)
 
-    def in_common(self, one: Tensor, other: Tensor) -> float:  # (rows, ...) each
-        """The share of their structure that two runs have in common."""
+    def in_common(self, one: Tensor, other: Tensor) -> float:  # (tokens,) both, or as the model's structures lie
+        """The share of their structure that two runs have in common.
+
+        :param one: (tokens,) the structure of a run.
+        :param other: (tokens,) that of another one.
+        """
         return float((one == other).double().mean()) if len(one) else 1.0
 
     def decoding(self, given: Given) -> dict[str, Any]:

@@ -312,3 +312,44 @@ def test_preferences_that_are_refused(tmp_path: Path, grammar: Path, rule: str, 
     assert result.exit_code != 0
     assert said in " ".join(result.stderr.split())
     assert not (tmp_path / "x").exists()
+
+
+def test_preferences_that_fade(tmp_path: Path, grammar: Path, run: Run) -> None:
+    text = grammar / "text.conllu"
+    options = ("--column", "upos", "--prefer", "universal", "--tolerance", 1e-3)
+    run("fit", "dmv", text, *options, "--prefer-fade", "--out", tmp_path / "faded")
+    fit = pu.load(tmp_path / "faded")
+    assert fit.history.strength.unique().tolist() == [1.0, 0.5, 0.25, 0.0]
+    assert "strength=0" in run("show", tmp_path / "faded").stdout
+    both = [
+        run("evaluate", tmp_path / "faded", text, "--json", *more).stdout for more in ((), ("--without-preferences",))
+    ]
+    assert both[0] == both[1]  # at the end there are no preferences
+
+
+def test_probes(tmp_path: Path, grammar: Path, run: Run) -> None:
+    text = grammar / "text.conllu"
+    options = ("--column", "upos", "--noise", 0.3, "--jobs", 1, "--max-iterations", 6, "--tolerance", 0)
+    found = run("fit", "dmv", text, *options, "--restarts", 3, "--probe", 2, "--out", tmp_path / "probed")
+    assert "best of 3 restarts after 2 iterations" in found.stderr
+    fit = pu.load(tmp_path / "probed")
+    run("fit", "dmv", text, *options, "--seed", fit.seed, "--out", tmp_path / "alone")
+    alone = pu.load(tmp_path / "alone")
+    assert [row["objective"] for row in fit.rows] == [row["objective"] for row in alone.rows]
+    assert (len(fit.report.restarts), fit.report.probe) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--probe", 3), "--probe belongs to --restarts"),
+        (("--prefer-fade",), "--prefer-fade belongs to --prefer"),
+        (("--prefer", "universal", "--prefer-fade", "--anneal"), "--prefer-fade and --anneal are two ways to learn"),
+    ],
+)
+def test_fading_and_probing_that_are_refused(
+    tmp_path: Path, grammar: Path, options: tuple[object, ...], said: str
+) -> None:
+    found = run_command("fit", "dmv", grammar / "text.conllu", "--column", "upos", *options, "--out", tmp_path / "x")
+    assert found.exit_code != 0
+    assert said in " ".join(found.stderr.split())
