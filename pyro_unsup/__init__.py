@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         Features,
         LogisticNormal,
         LogLinear,
+        Neural,
         Normalise,
         Template,
         same,
@@ -109,6 +110,7 @@ __all__ = [
     "LogLinear",
     "LogisticNormal",
     "MixtureEM",
+    "Neural",
     "Normalise",
     "Polytope",
     "Report",
@@ -189,7 +191,7 @@ _ROOMS = frozenset(
 _NAMES = {
     "distributions": "Categorical Chain Joint SemiMarkov stationary",
     "errors": "FitError InputError StructureError TableError UnsupError",
-    "estimate": "AddLambda DirichletMAP DirichletVB EmpiricalDirichlet Features LogLinear LogisticNormal Normalise "
+    "estimate": "AddLambda DirichletMAP DirichletVB EmpiricalDirichlet Features LogLinear LogisticNormal Neural Normalise "
     "Template same templates",
     "handlers": "components constrain featured given harden prefer regularise skew temper",
     "infer": "EM Anneal BlockedGibbs CollapsedGibbs Gradient HierarchicalEM IncrementalEM MixtureEM Polytope "
