@@ -191,8 +191,8 @@ _ROOMS = frozenset(
 _NAMES = {
     "distributions": "Categorical Chain Joint SemiMarkov stationary",
     "errors": "FitError InputError StructureError TableError UnsupError",
-    "estimate": "AddLambda DirichletMAP DirichletVB EmpiricalDirichlet Features LogLinear LogisticNormal Neural Normalise "
-    "Template same templates",
+    "estimate": "AddLambda DirichletMAP DirichletVB EmpiricalDirichlet Features LogLinear LogisticNormal Neural "
+    "Normalise Template same templates",
     "handlers": "components constrain featured given harden prefer regularise skew temper",
     "infer": "EM Anneal BlockedGibbs CollapsedGibbs Gradient HierarchicalEM IncrementalEM MixtureEM Polytope "
     "StepwiseEM compare_sizes init launch schedules select_steps",

@@ -25,14 +25,15 @@ class Embeddings(PlainSettings):
         score[c, d] = g(vector of each label of c) . vector of d + bias of d,   theta[d given c] = softmax over d
 
     Each label of each axis has a vector of its own. A word also has vectors for its spelling: its endings, and whether
-    it has a digit, a hyphen or an initial capital. All of them are added up, so that words with one ending share what is
-    learned about it. ``g`` puts the vectors of a row's labels end to end, and sends them through the hidden layers.
+    it has a digit, a hyphen or an initial capital. All of them are added up, so that words with one ending share what
+    is learned about it. ``g`` puts the vectors of a row's labels end to end, and sends them through hidden layers.
 
     :param size: length of the vectors.
-    :param hidden: sizes of the hidden layers of ``g``. Without any, ``g`` is linear. A network with one context axis, no
-        hidden layer, and a size of at least the number of rows can be every table.
+    :param hidden: sizes of the hidden layers of ``g``. Without any, ``g`` is linear. A network with one context axis,
+        no hidden layer, and a size of at least the number of rows can be every table.
     :param dropout: share of the inputs of each layer that are set to zero in training. Tables are made without it.
-    :param spelled: names of the axes whose labels are words, to look at their spelling. Labels that are no strings are not spelled.
+    :param spelled: names of the axes whose labels are words, to look at their spelling. Only strings are
+        spelled.
     :param longest: most characters in an ending.
     :param start: about the standard deviation of the scores of a new network. With 0 all rows would start uniform.
 
@@ -64,7 +65,9 @@ class Embeddings(PlainSettings):
             raise TableError(f"Embeddings: spelled must be a list of names of axes, actual {self.spelled!r:.80}")
         for name, sizes in (("size", (self.size,)), ("hidden", self.hidden), ("longest", (self.longest,))):
             if any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in sizes):
-                raise TableError(f"Embeddings: {name} needs whole numbers, 1 or more, actual {getattr(self, name)!r:.80}")
+                raise TableError(
+                    f"Embeddings: {name} needs whole numbers, 1 or more, actual {getattr(self, name)!r:.80}"
+                )
         if not _is_number(self.dropout) or not 0 <= self.dropout < 1:
             raise TableError(f"Embeddings: dropout must be at least 0 and below 1, actual {self.dropout!r:.80}")
         if not _is_number(self.start) or not 0 <= self.start < float("inf"):
@@ -106,6 +109,9 @@ class _CellScores(nn.Module):
 class _TableNetwork(nn.Module):
     """The network of one table. Called without arguments, it gives the scores of all cells, ``layout.shape``."""
 
+    rows: Tensor  # (cells,) of a ragged table
+    columns: Tensor  # (cells,)
+
     def __init__(self, declaration: Declaration, how: Embeddings) -> None:
         super().__init__()
         *context, outcome = _axes(declaration)
@@ -123,9 +129,11 @@ class _TableNetwork(nn.Module):
         self._scale(how.start)
 
     def forward(self) -> Tensor:  # layout.shape
-        outcome = self.outcome()  # (V, D)
+        outcome: Tensor = self.outcome()  # (V, D)
         if self.layers is None:
+            assert self.only_row is not None
             return outcome @ self.only_row + self.bias
+        rows: Tensor
         if self.ragged:
             rows = self.layers(torch.cat([vectors() for vectors in self.context], -1))  # (R, D)
             return dot_pairs(rows, outcome, self.rows, self.columns) + self.bias[self.columns]
@@ -147,7 +155,7 @@ class _TableNetwork(nn.Module):
         spread = float(self().std()) if self.shape.numel() > 1 else 0.0
         if spread > 0:
             for weight in self.outcome.parameters():
-                weight *= start / spread
+                weight.mul_(start / spread)
 
 
 def _layers(how: Embeddings, width: int) -> nn.Sequential:
@@ -164,7 +172,7 @@ def _axes(declaration: Declaration) -> tuple[Axis, ...]:
     if declaration.axes is None and declaration.layout.row_lengths is not None:
         raise TableError(
             f"table '{declaration.name}' is ragged and has no axes, so a network cannot know which outcome each cell "
-            "is: declare it with axes=[Axis('source', ...), Axis('target', ..., cells)], or use another estimator for it"
+            "is: declare it with axes=[Axis('source', ...), Axis('target', ..., cells)], or use another estimator"
         )
     return axes_of(declaration)
 

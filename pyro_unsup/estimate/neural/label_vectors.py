@@ -25,6 +25,10 @@ class LabelVectors(nn.Module):
     [('digit', False), ('hyphen', False), ('capital', False), ('ending', 'g'), ('ending', 's')]
     """
 
+    index: Tensor | None  # (labels,)
+    pieces: Tensor  # (spellings of all words,)
+    offsets: Tensor  # (words,)
+
     def __init__(self, axis: Axis, size: int, spelled: Collection[str], longest: int) -> None:
         super().__init__()
         places: dict[Any, int] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +15,7 @@ from ...tables import Declaration
 from ..base import Declarations, Differentiable, Tensors
 from .embeddings import Embeddings
 from .networks import MakeNetwork, Networks
-from .training import adam, lbfgs, slope
+from .training import Objective, adam, lbfgs, slope
 
 #: What it remembers besides the weights of its networks: the seed of its chance numbers, and updates so far.
 CHANCE = "chance"
@@ -30,8 +30,8 @@ SLOWER, RATES = 0.1, 3
 class Neural(Differentiable):
     """Tables whose rows are softmaxes of the scores of a network [1, 2].
 
-    Each table has a network, by default :class:`.Embeddings`: vectors for the labels of its axes, hidden layers, and the
-    spelling of words. The M step trains the networks on the expected counts:
+    Each table has a network, by default :class:`.Embeddings`: vectors for the labels of its axes, a hidden layer, and
+    the spelling of words. The M step trains the networks on the expected counts:
 
         maximise  sum over cells of count * log theta  -  weight_decay * (sum of squares of all weights)
 
@@ -44,7 +44,7 @@ class Neural(Differentiable):
         returns the scores of all cells, in the shape of the table. To save yours with fits, register its class
         (``pu.registry.register("networks", name, Class)``) and give it ``settings`` and ``from_settings``.
     :param weight_decay: strength of the prior, 1 / (2 variance); the ``kappa`` of :class:`.LogLinear`.
-    :param optimiser: ``"adam"``, or ``"lbfgs"`` for networks without dropout. L-BFGS goes much further in as many steps.
+    :param optimiser: ``"adam"``, or ``"lbfgs"`` for networks without dropout, which goes further in as many steps.
     :param learning_rate: of Adam. A step that ends lower than it began is tried again with a tenth, twice at most.
     :param steps: the most in an M step (engines for mini-batches make 5 after each, if this is more).
     :param tolerance: relative change of the objective of an M step at which it is done.
@@ -96,7 +96,8 @@ class Neural(Differentiable):
     ) -> None:
         if net is not None and not callable(net):
             raise TableError(
-                f"Neural: net must be a function from the declaration of a table to a torch.nn.Module, actual {net!r:.80}"
+                f"Neural: net must be a function from the declaration of a table to a torch.nn.Module, "
+                f"actual {net!r:.80}"
             )
         for name, value in (("weight_decay", weight_decay), ("tolerance", tolerance)):
             _check_number(name, value, least=0.0)
@@ -228,8 +229,8 @@ class Neural(Differentiable):
         """
         if not self.weight_decay:
             raise TableError(
-                "Neural with weight_decay=0 has no prior to draw from: give weight_decay a positive value, or leave the "
-                "groups prior and prior_predictive out"
+                "Neural with weight_decay=0 has no prior to draw from: give weight_decay a positive value, or leave "
+                "the groups prior and prior_predictive out"
             )
         networks = self.networks(declarations)
         w = torch.randn(draws, len(networks), generator=generator, dtype=torch.float64) / (2 * self.weight_decay) ** 0.5
@@ -257,27 +258,23 @@ class Neural(Differentiable):
     ) -> dict[str, Tensor]:
         networks, chance = self.networks(declarations), memory[CHANCE] + torch.tensor([0, 1])
         objective, old = _objective(networks, _plain(counts), self.weight_decay), networks.flat(memory)
-        start = self._fresh(declarations, chance) if fresh else old
-        if self.optimiser == "lbfgs":
-            new = lbfgs(objective, start, steps, self.tolerance)
-            if fresh and not _value(objective, new) > _value(objective, old):
-                new = old
-        else:
-            new = self._adam(networks, objective, start, old, steps, _seed(chance, "dropout"))
+        start, reached = self._fresh(declarations, chance) if fresh else old, _value(objective, old)
+        tries = (
+            self._adam(networks, objective, start, steps, self.learning_rate * SLOWER**trial, chance)
+            if self.optimiser == "adam"
+            else lbfgs(objective, start, steps, self.tolerance)
+            for trial in range(RATES if self.optimiser == "adam" else 1)
+        )
+        new = next((one for one in tries if _value(objective, one) > reached), old)
         found = {CHANCE: chance, **networks.named(new)}
         self.check(declarations, found)
         return found
 
     def _adam(
-        self, networks: Networks, objective: Callable[[Tensor], Tensor], start: Tensor, old: Tensor, steps: int, seed: int
+        self, networks: Networks, objective: Objective, start: Tensor, steps: int, rate: float, chance: Tensor
     ) -> Tensor:
-        reached = _value(objective, old)
-        for trial in range(RATES):
-            with networks.training(seed):
-                new = adam(objective, start, self.learning_rate * SLOWER**trial, steps, self.tolerance)
-            if _value(objective, new) > reached:
-                return new
-        return old
+        with networks.training(_seed(chance, "dropout")):
+            return adam(objective, start, rate, steps, self.tolerance)
 
     def _fresh(self, declarations: Declarations, chance: Tensor) -> Tensor:
         """The weights of new networks."""
@@ -311,16 +308,16 @@ class Neural(Differentiable):
 
     def __repr__(self) -> str:
         net = getattr(self.net, "__name__", self.net)
-        return f"Neural({net!s:.80}, weight_decay={self.weight_decay:g}, optimiser={self.optimiser!r}, steps={self.steps})"
+        return f"Neural({net!s:.80}, weight_decay={self.weight_decay:g}, {self.optimiser!r}, steps={self.steps})"
 
 
-def _objective(networks: Networks, counts: Tensors, decay: float) -> Callable[[Tensor], Tensor]:
+def _objective(networks: Networks, counts: Tensors, decay: float) -> Objective:
     """Of an M step."""
     return lambda w: networks.expected(w, counts) - decay * (w @ w)
 
 
 @torch.no_grad()
-def _value(objective: Callable[[Tensor], Tensor], w: Tensor) -> float:
+def _value(objective: Objective, w: Tensor) -> float:
     return float(objective(w))
 
 

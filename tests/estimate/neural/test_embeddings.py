@@ -67,9 +67,12 @@ class Running(Broken):
     (lambda table: 3, "net must make a torch.nn.Module for a table, actual 3 for table 'emission'"),
 ])  # fmt: skip
 def test_wrong_networks(net: Any, message: str) -> None:
-    with pytest.raises(TableError, match=message):
+    def score() -> None:
         networks = Networks({"emission": TABLES["emission"]}, net)
         networks.log_weights(networks.start)
+
+    with pytest.raises(TableError, match=message):
+        score()
 
 
 def test_l_bfgs_refuses_dropout() -> None:
@@ -95,7 +98,9 @@ def test_words_share_the_vectors_of_their_spelling() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("axis", [Axis("word", 3), Axis("tag", ["a", "b", "c"]), Axis("word", [("a",), ("b",), ("c",)])])
+@pytest.mark.parametrize(
+    "axis", [Axis("word", 3), Axis("tag", ["a", "b", "c"]), Axis("word", [("a",), ("b",), ("c",)])]
+)
 def test_what_is_no_word_is_not_spelled(axis: Axis) -> None:
     vectors = LabelVectors(axis, size=4, spelled=["word"], longest=3)
     assert vectors.spelling == []

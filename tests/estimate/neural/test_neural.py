@@ -320,7 +320,7 @@ def test_weights_that_run_away() -> None:
     how, tables = Neural(Cells()), {"vector": TABLES["vector"]}
     memory = begun(how, tables)
     for bad in (2e3, torch.nan):
-        with pytest.raises(DivergenceError, match="'vector.scores' has one of size .* raise weight_decay, actual 0"):
+        with pytest.raises(DivergenceError, match=r"'vector.scores' has one of size .* raise weight_decay, actual 0"):
             how.check(tables, {**memory, "vector.scores": torch.full((5,), bad)})
 
 
