@@ -29,8 +29,9 @@ class Embeddings(PlainSettings):
     is learned about it. ``g`` puts the vectors of a row's labels end to end, and sends them through hidden layers.
 
     :param size: length of the vectors.
-    :param hidden: sizes of the hidden layers of ``g``. Without any, ``g`` is linear. A network with one context axis,
-        no hidden layer, and a size of at least the number of rows can be every table.
+    :param hidden: sizes of the hidden layers of ``g``; without any, ``g`` is linear. By default there is one of ``size``
+        where rows have several labels, so that labels can act together, and none where rows have one. A network with one
+        context axis, no hidden layer, and a size of at least the number of rows can be every table.
     :param dropout: share of the inputs of each layer that are set to zero in training. Tables are made without it.
     :param spelled: names of the axes whose labels are words, to look at their spelling. Only strings are
         spelled.
@@ -48,8 +49,8 @@ class Embeddings(PlainSettings):
         11
     """
 
-    size: int = 32
-    hidden: Sequence[int] = (32,)
+    size: int = 64
+    hidden: Sequence[int] | None = None
     dropout: float = 0.0
     spelled: Sequence[str] = ("word", "segment", "source", "target")
     longest: int = 3
@@ -58,12 +59,14 @@ class Embeddings(PlainSettings):
     def __post_init__(self) -> None:
         for name in ("hidden", "spelled"):  # a saved description has lists
             given = getattr(self, name)
+            if name == "hidden" and given is None:
+                continue
             if isinstance(given, str) or not isinstance(given, Sequence):
                 raise TableError(f"Embeddings: {name} must be a list, actual {given!r:.80}")
             object.__setattr__(self, name, tuple(given))
         if not all(isinstance(name, str) for name in self.spelled):
             raise TableError(f"Embeddings: spelled must be a list of names of axes, actual {self.spelled!r:.80}")
-        for name, sizes in (("size", (self.size,)), ("hidden", self.hidden), ("longest", (self.longest,))):
+        for name, sizes in (("size", (self.size,)), ("hidden", self.hidden or ()), ("longest", (self.longest,))):
             if any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in sizes):
                 raise TableError(
                     f"Embeddings: {name} needs whole numbers, 1 or more, actual {getattr(self, name)!r:.80}"
@@ -120,7 +123,7 @@ class _TableNetwork(nn.Module):
         self.context = nn.ModuleList([LabelVectors(axis, how.size, how.spelled, how.longest) for axis in context])
         self.outcome = LabelVectors(outcome, how.size, how.spelled, how.longest)
         self.bias = nn.Parameter(torch.zeros(len(outcome.labels)))
-        self.layers = _layers(how, how.size * len(context)) if context else None
+        self.layers = _layers(how, len(context)) if context else None
         self.only_row = None if context else nn.Parameter(torch.randn(how.size))
         if layout.row_lengths is not None:
             assert outcome.cells is not None
@@ -158,10 +161,11 @@ class _TableNetwork(nn.Module):
                 weight.mul_(start / spread)
 
 
-def _layers(how: Embeddings, width: int) -> nn.Sequential:
+def _layers(how: Embeddings, labels: int) -> nn.Sequential:
     """From the vectors of a row's labels, end to end, to one vector."""
     found: list[nn.Module] = []
-    for size in how.hidden:
+    width, usual = how.size * labels, (how.size,) if labels > 1 else ()
+    for size in usual if how.hidden is None else how.hidden:
         found += [nn.Dropout(how.dropout), nn.Linear(width, size), nn.ReLU()]
         width = size
     return nn.Sequential(*found, nn.Dropout(how.dropout), nn.Linear(width, how.size))

@@ -123,7 +123,7 @@ def test_scores_of_a_ragged_table_are_those_of_a_dense_one() -> None:
 @pytest.mark.parametrize("how", [
     Neural(SMALL, weight_decay=0.1, steps=20),
     Neural(SMALL, weight_decay=0.1, steps=20, fresh=True),
-    Neural(Embeddings(3, dropout=0.5), learning_rate=0.1, steps=20),
+    Neural(Embeddings(3, (32,), dropout=0.5), learning_rate=0.1, steps=20),
     Neural(SMALL, learning_rate=1.0, steps=3),  # far too fast: slower steps are tried
     Neural(SMALL, optimiser="lbfgs", steps=5),
     Neural(SMALL, optimiser="lbfgs", steps=2, fresh=True),
@@ -154,7 +154,7 @@ def test_where_no_step_leads_up_the_old_weights_stay() -> None:
 @pytest.mark.parametrize("how", [
     Neural(SMALL, weight_decay=0.05, steps=20),
     Neural(SMALL, weight_decay=0.05, steps=20, fresh=True),
-    Neural(Embeddings(3, dropout=0.3), steps=10),
+    Neural(Embeddings(3, (32,), dropout=0.3), steps=10),
     Neural(SMALL, optimiser="lbfgs", steps=5),
 ], ids=["warm", "fresh", "dropout", "L-BFGS"])  # fmt: skip
 def test_em_never_falls_and_resumes_to_the_last_bit(how: Neural, tmp_path: Path) -> None:
