@@ -24,14 +24,16 @@ class Embeddings(PlainSettings):
 
         score[c, d] = g(vector of each label of c) . vector of d + bias of d,   theta[d given c] = softmax over d
 
-    Each label of each axis has a vector of its own. A word also has vectors for its spelling: its endings, and whether
-    it has a digit, a hyphen or an initial capital. All of them are added up, so that words with one ending share what
-    is learned about it. ``g`` puts the vectors of a row's labels end to end, and sends them through hidden layers.
+    Each label of each axis has a vector of its own. A word also has vectors for its spelling: its endings, its shape,
+    and whether it has a digit, a hyphen or an initial capital. All of them are added up, so that words with one ending
+    share what is learned about it. ``g`` puts the vectors of a row's labels end to end, and sends them through
+    hidden layers.
 
     :param size: length of the vectors.
-    :param hidden: sizes of the hidden layers of ``g``; without any, ``g`` is linear. By default there is one of ``size``
-        where rows have several labels, so that labels can act together, and none where rows have one. A network with one
-        context axis, no hidden layer, and a size of at least the number of rows can be every table.
+    :param hidden: sizes of the hidden layers of ``g``; without any, ``g`` is linear. By default there is one, as
+        long as the vectors, where rows have several labels, so that labels can act together, and none where rows have
+        one. A network with one context axis, no hidden layer, and a size of at least the number of rows can be every
+        table.
     :param dropout: share of the inputs of each layer that are set to zero in training. Tables are made without it.
     :param spelled: names of the axes whose labels are words, to look at their spelling. Only strings are
         spelled.
@@ -45,8 +47,8 @@ class Embeddings(PlainSettings):
         >>> network = pu.estimate.Embeddings(size=4, hidden=())(table)
         >>> network().shape  # scores, not yet normalised
         torch.Size([2, 3])
-        >>> len(network.outcome.spelling)  # endings g, og, dog, s, gs, ogs, ts, ats; digit, hyphen and capital: no
-        11
+        >>> len(network.outcome.spelling)  # 8 endings; no digit, no hyphen, no capital; the shape x
+        12
     """
 
     size: int = 64

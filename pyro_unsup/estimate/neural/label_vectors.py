@@ -10,10 +10,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ...tables import Axis
-from ..templates.tagging import has_digit, has_hyphen, is_capital, suffixes
+from ..templates.tagging import has_digit, has_hyphen, is_capital, suffixes, word_shape
 
 #: What is looked at in a word besides its endings.
-LOOKS: dict[str, Callable[[str], bool]] = {"digit": has_digit, "hyphen": has_hyphen, "capital": is_capital}
+LOOKS: dict[str, Callable[[str], bool | str]] = {
+    "digit": has_digit,
+    "hyphen": has_hyphen,
+    "capital": is_capital,
+    "shape": word_shape,
+}
 
 
 class LabelVectors(nn.Module):
@@ -22,7 +27,7 @@ class LabelVectors(nn.Module):
     >>> from pyro_unsup.estimate.neural.label_vectors import LabelVectors
     >>> from pyro_unsup.tables import Axis
     >>> LabelVectors(Axis("word", ["dog", "dogs"]), size=4, spelled=["word"], longest=1).spelling
-    [('digit', False), ('hyphen', False), ('capital', False), ('ending', 'g'), ('ending', 's')]
+    [('digit', False), ('hyphen', False), ('capital', False), ('shape', 'x'), ('ending', 'g'), ('ending', 's')]
     """
 
     index: Tensor | None  # (labels,)
@@ -60,6 +65,6 @@ def spell(word: str, longest: int) -> Sequence[tuple[str, Any]]:
 
     >>> from pyro_unsup.estimate.neural.label_vectors import spell
     >>> spell("X-1", longest=2)
-    [('digit', True), ('hyphen', True), ('capital', True), ('ending', '1'), ('ending', '-1')]
+    [('digit', True), ('hyphen', True), ('capital', True), ('shape', 'X-9'), ('ending', '1'), ('ending', '-1')]
     """
     return [*((name, look(word)) for name, look in LOOKS.items()), *(("ending", x) for x in suffixes(word, longest))]
