@@ -15,7 +15,15 @@ from ...tables import Declaration
 from ..base import Declarations, Differentiable, Tensors
 from .embeddings import Embeddings
 from .networks import MakeNetwork, Networks
-from .training import Objective, adam, lbfgs, slope
+from .training import (
+    Objective,
+    adam,
+    expected_objective,
+    lbfgs,
+    seed_of,
+    slope,
+    value_at,
+)
 
 #: What it remembers besides the weights of its networks: the seed of its chance numbers, and updates so far.
 CHANCE = "chance"
@@ -126,7 +134,7 @@ class Neural(Differentiable):
             >>> model = pu.models.Tagger(tags=2, vocab=3)
             >>> networks = pu.Neural().networks(model.declarations())
             >>> lifted = pu.featured(model, networks, kappa=0.1)
-            >>> guide = AutoDelta(lifted, init_loc_fn=init_to_value(values={"features": networks.start.float()}))
+            >>> guide = AutoDelta(lifted, init_loc_fn=init_tovalue_at(values={"features": networks.start.float()}))
             >>> pyro.clear_param_store()
             >>> svi = SVI(lifted, guide, pyro.optim.Adam({"lr": 0.01}), Trace_ELBO())
             >>> losses = [svi.step([[0, 1, 2], [2, 1]]) for _ in range(20)]
@@ -153,7 +161,7 @@ class Neural(Differentiable):
         networks = self.networks(declarations)
         if self.fit_start:
             shares = {name: d.layout.normalise(weights[name].double()).exp() for name, d in declarations.items()}
-            w = lbfgs(_objective(networks, shares, START_DECAY), w, MANY, tolerance=1e-9)
+            w = lbfgs(expected_objective(networks, shares, START_DECAY), w, MANY, tolerance=1e-9)
         return {CHANCE: chance, **networks.named(w)}
 
     @torch.no_grad()
@@ -193,7 +201,7 @@ class Neural(Differentiable):
         Nothing is dropped here, for L-BFGS needs one function.
         """
         networks = self.networks(declarations)
-        _, found = slope(_objective(networks, _plain(counts), self.weight_decay), networks.flat(memory))
+        _, found = slope(expected_objective(networks, counts, self.weight_decay), networks.flat(memory))
         return {CHANCE: torch.zeros_like(memory[CHANCE]), **networks.named(found)}
 
     def perturbed(
@@ -257,15 +265,18 @@ class Neural(Differentiable):
         self, declarations: Declarations, counts: Tensors, memory: Tensors, steps: int, fresh: bool
     ) -> dict[str, Tensor]:
         networks, chance = self.networks(declarations), memory[CHANCE] + torch.tensor([0, 1])
-        objective, old = _objective(networks, _plain(counts), self.weight_decay), networks.flat(memory)
-        start, reached = self._fresh(declarations, chance) if fresh else old, _value(objective, old)
+        objective, old = (
+            expected_objective(networks, counts, self.weight_decay),
+            networks.flat(memory),
+        )
+        start, reached = self._fresh(declarations, chance) if fresh else old, value_at(objective, old)
         tries = (
             self._adam(networks, objective, start, steps, self.learning_rate * SLOWER**trial, chance)
             if self.optimiser == "adam"
             else lbfgs(objective, start, steps, self.tolerance)
             for trial in range(RATES if self.optimiser == "adam" else 1)
         )
-        new = next((one for one in tries if _value(objective, one) > reached), old)
+        new = next((one for one in tries if value_at(objective, one) > reached), old)
         found = {CHANCE: chance, **networks.named(new)}
         self.check(declarations, found)
         return found
@@ -273,12 +284,12 @@ class Neural(Differentiable):
     def _adam(
         self, networks: Networks, objective: Objective, start: Tensor, steps: int, rate: float, chance: Tensor
     ) -> Tensor:
-        with networks.training(_seed(chance, "dropout")):
+        with networks.training(seed_of(chance, "dropout")):
             return adam(objective, start, rate, steps, self.tolerance)
 
     def _fresh(self, declarations: Declarations, chance: Tensor) -> Tensor:
         """The weights of new networks."""
-        return Networks(declarations, self.net, _seed(chance, "network")).start
+        return Networks(declarations, self.net, seed_of(chance, "network")).start
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_built": None}  # another process builds its own
@@ -309,26 +320,6 @@ class Neural(Differentiable):
     def __repr__(self) -> str:
         net = getattr(self.net, "__name__", self.net)
         return f"Neural({net!s:.80}, weight_decay={self.weight_decay:g}, {self.optimiser!r}, steps={self.steps})"
-
-
-def _objective(networks: Networks, counts: Tensors, decay: float) -> Objective:
-    """Of an M step."""
-    return lambda w: networks.expected(w, counts) - decay * (w @ w)
-
-
-@torch.no_grad()
-def _value(objective: Objective, w: Tensor) -> float:
-    return float(objective(w))
-
-
-def _plain(counts: Tensors) -> dict[str, Tensor]:
-    # What rounding leaves below zero is zero.
-    return {name: x.detach().double().clamp(min=0) for name, x in counts.items()}
-
-
-def _seed(chance: Tensor, what: str) -> int:
-    """A seed of its own for each update and purpose."""
-    return int(np.random.SeedSequence([*chance.tolist(), *what.encode()]).generate_state(1)[0])
 
 
 def _check_number(name: str, value: Any, least: float) -> None:

@@ -1,18 +1,36 @@
-"""Ways to train networks on expected counts: Adam, and L-BFGS."""
+"""What an M step climbs, and ways to climb it: Adam, and L-BFGS."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ...array import Array
+from ..base import Tensors
 from ..features.lbfgs import LBFGS, Point
+from .networks import Networks
 
 #: What is climbed, as a differentiable function of the weights: (F,) -> ().
 Objective = Callable[[Tensor], Tensor]
+
+
+def expected_objective(networks: Networks, counts: Tensors, decay: float) -> Objective:
+    """The expected complete log-likelihood, minus the weight decay times the squares of the weights.
+
+    :param counts: by table. What rounding left below zero is zero.
+    """
+    plain = {name: x.detach().double().clamp(min=0) for name, x in counts.items()}
+    return lambda w: networks.expected(w, plain) - decay * (w @ w)
+
+
+@torch.no_grad()
+def value_at(objective: Objective, w: Tensor) -> float:  # (F,)
+    """The value alone."""
+    return float(objective(w))
 
 
 def adam(objective: Objective, start: Tensor, rate: float, steps: int, tolerance: float) -> Tensor:
@@ -66,3 +84,8 @@ def slope(objective: Objective, w: Tensor) -> tuple[Tensor, Tensor]:  # (F,) -> 
         value = objective(leaf)
         (gradient,) = torch.autograd.grad(value, leaf)
     return value.detach(), gradient
+
+
+def seed_of(chance: Tensor, what: str) -> int:  # (2,)
+    """A seed of its own for each update and purpose, from the seed of a run and the number of the update."""
+    return int(np.random.SeedSequence([*chance.tolist(), *what.encode()]).generate_state(1)[0])
