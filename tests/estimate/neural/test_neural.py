@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from pyro import poutine
 from torch import Tensor, nn
 
 import pyro_unsup as pu
@@ -228,6 +230,23 @@ def test_mini_batches_take_few_steps() -> None:
     how = Neural(SMALL, steps=20, weight_decay=0.01)
     fit = pu.StepwiseEM(tagger(), how, batch_size=2).run(SENTENCES, iterations=4, **QUIET)
     assert fit.rows[-1]["log_likelihood"] > fit.rows[0]["log_likelihood"]
+
+
+def test_stock_inference_sees_the_same_objective_whole_and_in_mini_batches() -> None:
+    how, model = Neural(SMALL, weight_decay=0.3), tagger()
+    fit = pu.EM(model, how).run(SENTENCES, iterations=0, seed=2, **QUIET)
+    networks = how.networks(model.declarations())
+    w = networks.flat(fit.memory)
+    lifted = poutine.condition(pu.featured(model, networks, kappa=0.3), {"features": w})
+    normaliser = len(networks) * 0.5 * math.log(2 * math.pi / 0.6)  # of the prior, which EM leaves out
+    found = float(poutine.trace(lifted).get_trace(SENTENCES).log_prob_sum()) + normaliser
+    assert found == pytest.approx(fit.objective, rel=1e-9)
+    prior = how.log_prior(fit.memory)
+    parts = [
+        float(poutine.trace(lifted).get_trace(batch).log_prob_sum()) + normaliser - prior
+        for batch in (SENTENCES[:2], SENTENCES[2:])
+    ]
+    assert sum(parts) + prior == pytest.approx(fit.objective, rel=1e-9)
 
 
 def test_noise_for_annealing_and_draws_of_the_prior() -> None:
