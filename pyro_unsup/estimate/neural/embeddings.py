@@ -97,6 +97,10 @@ class Cells(PlainSettings):
 
     start: float = 0.01
 
+    def __post_init__(self) -> None:
+        if not _is_number(self.start) or not 0 <= self.start < float("inf"):
+            raise TableError(f"Cells: start must be finite and not negative, actual {self.start!r:.80}")
+
     def __call__(self, declaration: Declaration) -> nn.Module:
         """A new network for a table. Its numbers come from torch's global generator."""
         return _CellScores(self.start * torch.randn(declaration.layout.shape))

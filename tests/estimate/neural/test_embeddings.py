@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from pyro_unsup.errors import TableError
-from pyro_unsup.estimate import Embeddings, Networks, Neural
+from pyro_unsup.estimate import Cells, Embeddings, Networks, Neural
 from pyro_unsup.estimate.neural import pairs
 from pyro_unsup.estimate.neural.label_vectors import LabelVectors, spell
 from pyro_unsup.tables import Axis, Declaration, Layout
@@ -32,6 +32,12 @@ RAGGED = Declaration("pairs", Layout.ragged([2, 1]), torch.tensor(1.0))
 def test_wrong_settings(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(TableError, match=message):
         Embeddings(**settings)
+
+
+@pytest.mark.parametrize("start", ["x", -1.0, float("nan"), True])
+def test_wrong_scores_to_start_with(start: Any) -> None:
+    with pytest.raises(TableError, match="Cells: start must be finite and not negative, actual"):
+        Cells(start)
 
 
 def test_a_ragged_table_needs_axes() -> None:
