@@ -134,7 +134,7 @@ class Neural(Differentiable):
             >>> model = pu.models.Tagger(tags=2, vocab=3)
             >>> networks = pu.Neural().networks(model.declarations())
             >>> lifted = pu.featured(model, networks, kappa=0.1)
-            >>> guide = AutoDelta(lifted, init_loc_fn=init_tovalue_at(values={"features": networks.start.float()}))
+            >>> guide = AutoDelta(lifted, init_loc_fn=init_to_value(values={"features": networks.start.float()}))
             >>> pyro.clear_param_store()
             >>> svi = SVI(lifted, guide, pyro.optim.Adam({"lr": 0.01}), Trace_ELBO())
             >>> losses = [svi.step([[0, 1, 2], [2, 1]]) for _ in range(20)]
