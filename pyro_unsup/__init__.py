@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         Features,
         LogisticNormal,
         LogLinear,
+        Neural,
         Normalise,
         Template,
         same,
@@ -112,6 +113,7 @@ __all__ = [
     "LogLinear",
     "LogisticNormal",
     "MixtureEM",
+    "Neural",
     "Normalise",
     "Polytope",
     "Report",
@@ -193,8 +195,8 @@ _ROOMS = frozenset(
 _NAMES = {
     "distributions": "Categorical Chain Joint SemiMarkov stationary",
     "errors": "FitError InputError StructureError TableError UnsupError",
-    "estimate": "AddLambda DirichletMAP DirichletVB EmpiricalDirichlet Features LogLinear LogisticNormal Normalise "
-    "Template same templates",
+    "estimate": "AddLambda DirichletMAP DirichletVB EmpiricalDirichlet Features LogLinear LogisticNormal Neural "
+    "Normalise Template same templates",
     "handlers": "components constrain featured given harden prefer regularise skew temper",
     "infer": "EM Anneal BlockedGibbs CollapsedGibbs Fade Gradient HierarchicalEM IncrementalEM MixtureEM Polytope "
     "StepwiseEM choose_weight compare_sizes init launch schedules select_steps",

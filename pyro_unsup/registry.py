@@ -8,12 +8,13 @@ A package registers its own classes by entry points, in its ``pyproject.toml``::
 A script or a notebook calls :func:`register`. A saved fit holds such names and plain settings. Loading it builds what
 is registered here, and imports nothing else: a file cannot make this process run code that was not installed for it.
 
-There are six kinds of names:
+There are seven kinds of names:
 
 * ``models``, ``handlers``, ``components`` and ``estimators``: classes (or functions that make components) that can
   describe themselves, see :class:`Describable`;
 * ``tasks``: classes that say what a model is for, see :class:`pyro_unsup.tasks.Task`. The class of a model names its
   task by an attribute ``task``;
+* ``networks``: classes that make the network of a table and can describe themselves, see :class:`pyro_unsup.Neural`;
 * ``structures``: structured distributions. They are not saved; a name makes them known to tools, such as test suites.
 """
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Describable", "PlainSettings", "build", "describe", "find", "name_of", "names", "register", "unregister"]
 
-KINDS = ("models", "handlers", "components", "estimators", "structures", "tasks")
+KINDS = ("models", "handlers", "components", "estimators", "structures", "tasks", "networks")
 #: What the name of an entry point group begins with, before the kind.
 GROUP = "pyro_unsup."
 LIBRARY = "pyro_unsup"
@@ -91,9 +92,11 @@ OWN: Mapping[str, Mapping[str, str]] = {
             "EmpiricalDirichlet",
             "LogLinear",
             "LogisticNormal",
+            "Neural",
             "Normalise",
         )
     },
+    "networks": {name: f"pyro_unsup.estimate:{name}" for name in ("Cells", "Embeddings")},
     "structures": {
         name: f"pyro_unsup.distributions:{name}"
         for name in (
@@ -202,7 +205,8 @@ _loaded: dict[EntryPoint, Any] = {}
 def register(kind: str, name: str, what: Any) -> None:
     """Make something known by a name, in this process. An installed package has entry points for this.
 
-    :param kind: one of ``models``, ``handlers``, ``components``, ``estimators``, ``structures`` and ``tasks``.
+    :param kind: one of ``models``, ``handlers``, ``components``, ``estimators``, ``networks``, ``structures`` and
+        ``tasks``.
     :param name: that saved fits call it by.
     :param what: the class; for a component the function that makes it.
 

@@ -8,6 +8,9 @@ from .features.feature_names import FeatureNames
 from .features.features import Features
 from .features.log_linear import LogLinear
 from .features.template import Template, same
+from .neural.embeddings import Cells, Embeddings
+from .neural.networks import Networks
+from .neural.neural import Neural
 from .normal.covariance import families
 from .normal.logistic_normal import LogisticNormal
 from .normalise import Normalise
@@ -16,15 +19,19 @@ from .variational import DirichletVB
 __all__ = [
     "AddLambda",
     "Additive",
+    "Cells",
     "Differentiable",
     "DirichletMAP",
     "DirichletVB",
+    "Embeddings",
     "EmpiricalDirichlet",
     "Estimator",
     "FeatureNames",
     "Features",
     "LogLinear",
     "LogisticNormal",
+    "Networks",
+    "Neural",
     "Normalise",
     "Parametric",
     "TablePosterior",

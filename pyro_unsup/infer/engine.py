@@ -172,8 +172,8 @@ class Engine:
         declarations, estimation = problem.declarations, problem.estimation
         if self.initial is not None and declarations and estimation.ignores_initial():
             raise FitError(
-                "init has no effect, for features begin with random weights: leave it out, or fit the weights to it "
-                "(LogLinear(fit_start=True))"
+                "init has no effect, for features and networks begin with random weights: leave it out, or fit the "
+                "weights to it (LogLinear(fit_start=True), Neural(fit_start=True))"
             )
         init = noise(self.NOISE) if self.initial is None else self.initial
         found = init(declarations, generator)

@@ -142,7 +142,7 @@ class Estimation:
                 raise FitError(
                     f"the fit to go on from has no '{key}' in its memory, which has {sorted(memory)}: it was trained "
                     "with other estimators. To start from its tables, give init=pu.init.from_weights(fit) (with "
-                    "LogLinear(fit_start=True))"
+                    "LogLinear(fit_start=True) or Neural(fit_start=True))"
                 )
             if key in features:
                 difference = features[key].differs(self.names()[key]) if key in self.names() else "these have no names"

@@ -50,8 +50,9 @@ class Gradient(Engine):
     steps that know of its curvature. With features it tends to end at better structure [1], and is more fragile: starts
     that end equally high can differ much in structure, so try several (``restarts``).
 
-    :param estimate: :class:`.LogLinear`, one for all tables or by table name. Others then have a feature for each cell
-        and no prior, which is also the default for all: the stationary points are then those of EM.
+    :param estimate: :class:`.LogLinear` or :class:`.Neural`, one for all tables or by table name. Others then have a
+        feature for each cell and no prior, which is also the default for all: the stationary points are then those of
+        EM.
     :param init: only with ``LogLinear(fit_start=True)``; else weights start small and random.
     :param history: steps that L-BFGS remembers.
 
@@ -219,7 +220,9 @@ class Gradient(Engine):
                   for n in g.declarations}  # fmt: skip
         if wrong:
             name, how = next(iter(wrong.items()))
-            raise FitError(f"Gradient climbs in the weights of LogLinear tables, and table '{name}' has {how}: use EM")
+            raise FitError(
+                f"Gradient climbs in the weights of LogLinear and Neural tables, and table '{name}' has {how}: use EM"
+            )
         if not problem.exact:
             raise FitError(
                 "the counts of this model are a heuristic, not the gradient of its objective, so there is nothing to "

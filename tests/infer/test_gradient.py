@@ -192,10 +192,16 @@ def test_enumerated_models_of_ones_own() -> None:
 @pytest.mark.parametrize(
     ("engine", "message"),
     [
-        (lambda: Gradient(Tagger(2, 3), pu.AddLambda(0.1)), "Gradient climbs in the weights of LogLinear tables"),
+        (
+            lambda: Gradient(Tagger(2, 3), pu.AddLambda(0.1)),
+            "Gradient climbs in the weights of LogLinear and Neural tables",
+        ),
         (lambda: Gradient(Tagger(2, 3), {"emission": pu.AddLambda(0.1)}), "table 'emission' has AddLambda.*: use EM"),
         (lambda: Gradient(Tagger(2, 3), {"emit": LogLinear()}), "estimate names tables that the model does not have"),
-        (lambda: Gradient(Tagger(2, 3), init=pu.init.noise(1.0)), "init has no effect, for features begin with random"),
+        (
+            lambda: Gradient(Tagger(2, 3), init=pu.init.noise(1.0)),
+            "init has no effect, for features and networks begin",
+        ),
     ],
 )
 def test_models_and_settings_that_it_is_not_for(engine: Any, message: str) -> None:

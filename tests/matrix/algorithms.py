@@ -96,6 +96,11 @@ def features(model: Model) -> pu.LogLinear:
     return pu.LogLinear(model.templates, kappa=0.1, lbfgs_iterations=5)
 
 
+def networks() -> pu.Neural:
+    net = pu.estimate.Embeddings(size=4, hidden=(4,), dropout=0.1)
+    return pu.Neural(net, weight_decay=0.01, learning_rate=0.05, steps=3)
+
+
 def regularised(model: Model) -> Any:
     return pu.regularise(model.make(), model.component, bound(model))
 
@@ -230,6 +235,8 @@ ALGORITHMS: dict[str, Check] = {
     "skewed annealing": learns(skewed),
     "features by EM": learns(lambda m: pu.EM(m.make(), features(m))),
     "features by gradient": learns(lambda m: pu.Gradient(m.make(), features(m))),
+    "networks by EM": learns(lambda m: pu.EM(m.make(), networks())),
+    "networks by gradient": learns(lambda m: pu.Gradient(m.make(), networks())),
     "Dirichlet VB": learns(lambda m: pu.EM(m.make(), pu.DirichletVB())),
     "logistic-normal VB": learns(lambda m: pu.EM(m.make(), pu.LogisticNormal())),
     "hierarchical EM": learns(lambda m: pu.HierarchicalEM(m.make())),

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from itertools import groupby
 from typing import Any, Literal
 
 from ...errors import TableError
 from ..features.template import Template, same
 
+#: Characters of a shape that are looked at.
+LONGEST_SHAPE = 8
+
 
 def tagging(
-    table: str = "emission", ngram: Literal["suffix", "any"] | None = "suffix", longest: int = 3
+    table: str = "emission",
+    ngram: Literal["suffix", "any"] | None = "suffix",
+    longest: int = 3,
+    shape: bool = False,
+    known: Collection[str] | None = None,
 ) -> list[Template]:
     """What a word looks like, with its tag: itself, whether it has a digit, a hyphen or an initial capital, and the
     character n-grams in it. Transitions are left as they are.
@@ -19,6 +27,8 @@ def tagging(
     :param ngram: those at the end of the word, or anywhere in it; None for none. (The paper says "present in" the word;
         suffixes induce better tags.)
     :param longest: the most characters in an n-gram.
+    :param shape: also the kinds of characters that the word is written with (:func:`word_shape`).
+    :param known: the words that have a feature for themselves, such as the frequent ones; by default all have.
 
     >>> import pyro_unsup as pu
     >>> [template.name for template in pu.templates.tagging()]
@@ -29,7 +39,14 @@ def tagging(
     wanted = ["basic", "digit", "hyphen", "capital"]
     if ngram is not None:
         wanted.append("suffix" if ngram == "suffix" else "n-gram")
+    if shape:
+        wanted.append("shape")
+    if isinstance(known, str):
+        raise TableError(f"known must be a collection of words, actual the string {known!r:.80}")
     found = {name: word_function(name, longest) for name in wanted}
+    if known is not None:
+        some = frozenset(known)
+        found["basic"] = lambda word: word if word in some else None
     return [Template(table, name, tag=same, word=one) for name, one in found.items() if one is not None]
 
 
@@ -47,6 +64,7 @@ def word_function(template: str, longest: int) -> Callable[[str], Any] | None:
         "digit": has_digit,
         "hyphen": has_hyphen,
         "capital": is_capital,
+        "shape": word_shape,
         "suffix": lambda word: suffixes(word, longest),
         "n-gram": lambda word: ngrams(word, longest),
     }
@@ -66,6 +84,19 @@ def has_hyphen(word: str) -> bool:
 def is_capital(word: str) -> bool:
     """Whether its first letter is a capital."""
     return word[:1].isupper()
+
+
+def word_shape(word: str) -> str:
+    """Which kinds of characters follow each other in it: X capitals, x other letters, 9 digits; others as they are.
+
+    What repeats is written once. Long shapes are cut off: few words share them.
+
+    >>> from pyro_unsup.estimate.templates.tagging import word_shape
+    >>> [word_shape(word) for word in ("the", "Mr.", "IBM", "1980s", "10,000", "x-ray")]
+    ['x', 'Xx.', 'X', '9x', '9,9', 'x-x']
+    """
+    kinds = ("9" if c.isdigit() else "X" if c.isupper() else "x" if c.isalpha() else c for c in word)
+    return "".join(kind for kind, _ in groupby(kinds))[:LONGEST_SHAPE]
 
 
 def suffixes(word: str, longest: int) -> list[str]:

@@ -40,6 +40,17 @@ def test_tagging() -> None:
     assert len(features) == 3 + 9 + 3 * (4 + 2 + 2 + 2 + len(suffixes))
 
 
+def test_shapes_and_words_without_a_feature_of_their_own() -> None:
+    found = by_name(templates.tagging(shape=True, known=["the", "Ohio"]))
+    word = {name: template.functions["word"] for name, template in found.items()}
+    assert [word["basic"](one) for one in ("the", "The", "Ohio", "run")] == ["the", None, "Ohio", None]
+    shapes = {"École": "Xx", "U.S.": "X.X.", "...": ".", "中文": "x", "": "", "a1b2c3d4e5": "x9x9x9x9", "٣": "9"}
+    assert {one: word["shape"](one) for one in shapes} == shapes
+    assert [*by_name(templates.tagging())] == ["basic", "digit", "hyphen", "capital", "suffix"]
+    with pytest.raises(TableError, match="known must be a collection of words, actual the string 'the'"):
+        templates.tagging(known="the")
+
+
 def grammar() -> dict[str, Declaration]:
     import torch
 
