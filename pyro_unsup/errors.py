@@ -99,7 +99,7 @@ class RegistryError(UnsupError):
     ...     pu.registry.find("colours", "red")
     ... except pu.errors.RegistryError as error:
     ...     print(error)
-    expected one of the kinds models, handlers, components, estimators, structures, tasks, actual 'colours'
+    expected one of the kinds models, handlers, components, estimators, structures, tasks, networks, actual 'colours'
     """
 
 
