@@ -51,7 +51,7 @@ def _lines(data: Arrays, name: str) -> list[list[str]]:
 def _judge(data: Arrays, aligner: Any, weights: dict[str, Any], how: str) -> float:
     from pyro_unsup.tasks.decoding.aligner import decode
 
-    fit: Any = SimpleNamespace(model=aligner, weights=weights, config={})
+    fit: Any = SimpleNamespace(model=aligner, weights=weights, config={}, preferences=())
     return error_rate(data, decode(fit, _text(data, JUDGED), how).links.rows)
 
 

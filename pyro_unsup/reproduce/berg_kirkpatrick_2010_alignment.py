@@ -45,7 +45,7 @@ def trained(model: Any, start: Any, pairs: Pairs, estimate: Any = None, iteratio
         state, info = em.step(state)
         loss = -info.objective
     seconds = time.perf_counter() - began
-    return SimpleNamespace(model=model, weights=state.weights, config={}, loss=loss, seconds=seconds)
+    return SimpleNamespace(model=model, weights=state.weights, config={}, preferences=(), loss=loss, seconds=seconds)
 
 
 def _pairs_of_words(**settings: Any) -> Callable[[str], list[pu.Template]]:
