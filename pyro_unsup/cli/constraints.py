@@ -35,8 +35,10 @@ WRITTEN = {
 }
 
 
-#: Components that say yes to few parts: they can be preferred, but to allow nothing else would leave no structure.
-NO_CONSTRAINTS = ("arc", "closed-classes", "ends-in", "root", "universal")
+#: Components that are not named on the command line: rules for arcs are written with an arrow, and one has two settings.
+NOT_NAMED = ("arc", "closed-classes", "root", "universal")
+#: Those that say yes to few parts: they can be preferred, but to allow nothing else would leave no structure.
+NO_CONSTRAINTS = (*NOT_NAMED, "ends-in")
 
 
 def preferred(given: Given) -> list[str]:
@@ -100,7 +102,7 @@ def component_of(text: str, task: Task, model: Any = None, option: str = "--cons
     """
     name, given, values = text.partition("=")
     name, makers = name.strip().replace("_", "-"), _known(task)
-    few = NO_CONSTRAINTS if option == "--constraint" else ("arc", "closed-classes", "root", "universal")
+    few = NO_CONSTRAINTS if option == "--constraint" else NOT_NAMED
     makers = {one: make for one, make in makers.items() if one not in few}
     if name not in makers:
         what = "constraint" if option == "--constraint" else "rule"

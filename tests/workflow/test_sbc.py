@@ -54,10 +54,10 @@ def coin_sbc(engine: Any, simulations: int = 70, **options: Any) -> Any:
 
 
 def test_the_exact_posterior_passes_and_wrong_ones_fail_in_their_own_ways() -> None:
-    right = coin_sbc(Conjugate())
+    right = coin_sbc(Conjugate(), simulations=210)
     assert list(right.ranks) == ["bias", "log_likelihood"]
     assert right.passed()
-    assert abs(right.table.loc["bias", "spread"] - 1) < 4 * deviation(70)
+    assert abs(right.table.loc["bias", "spread"] - 1) < 4 * deviation(210)
     overconfident = coin_sbc(Conjugate(times=4.0))
     assert not overconfident.passed()
     assert overconfident.table.loc["bias", "spread"] > 1 + 4 * deviation(70)
@@ -79,8 +79,8 @@ def test_the_log_likelihood_sees_an_engine_that_returns_the_prior() -> None:
         def run(self, flips: Any) -> Any:
             return {"bias": dist.Beta(2.0, 1.0).sample((1, 100))}
 
-    found = coin_sbc(Prior)
-    assert found.failing(1e-4) == ["log_likelihood"]  # uniform ranks get there once in 10,000 runs
+    found = coin_sbc(Prior, simulations=300)
+    assert found.failing() == ["log_likelihood"]
 
 
 def test_the_same_seed_the_same_ranks_and_a_run_that_goes_on(tmp_path: Path) -> None:
