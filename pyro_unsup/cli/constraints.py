@@ -35,7 +35,7 @@ WRITTEN = {
 }
 
 
-#: Components that are not named on the command line: rules for arcs are written with an arrow, and one has two settings.
+#: Components without a name on the command line: rules for arcs have an arrow, and one has two settings.
 NOT_NAMED = ("arc", "closed-classes", "root", "universal")
 #: Those that say yes to few parts: they can be preferred, but to allow nothing else would leave no structure.
 NO_CONSTRAINTS = (*NOT_NAMED, "ends-in")

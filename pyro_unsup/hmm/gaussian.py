@@ -20,6 +20,12 @@ from .steps import Seen
 KINDS = ("diag", "full", "spherical", "tied")
 
 
+def check_covariance(kind: str) -> None:
+    """Refuse a form of covariances that there is not."""
+    if kind not in KINDS:
+        raise UnsupError(f"covariance_type must be diag, full, spherical or tied, actual {kind!r}")
+
+
 class GaussianHMM(Base):
     """States with normal emissions.
 
@@ -76,8 +82,7 @@ class GaussianHMM(Base):
     ) -> None:
         chain = (startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol, verbose)
         super().__init__(n_components, *chain, params, init_params, implementation)
-        if covariance_type not in KINDS:
-            raise UnsupError(f"covariance_type must be diag, full, spherical or tied, actual {covariance_type!r}")
+        check_covariance(covariance_type)
         self.covariance_type, self.min_covar = covariance_type, min_covar
         self.means_prior, self.means_weight = means_prior, means_weight
         self.covars_prior, self.covars_weight = covars_prior, covars_weight

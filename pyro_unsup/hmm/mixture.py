@@ -13,12 +13,11 @@ from pyro.distributions import constraints
 from torch import Tensor
 
 from ..array import Array
-from ..errors import UnsupError
 from ..models.emissions import groups
 from ..models.hmm import HMM
 from ..models.series import Series
 from .base import Base
-from .gaussian import KINDS
+from .gaussian import check_covariance
 from .steps import Seen
 
 
@@ -84,8 +83,7 @@ class GMMHMM(Base):
     ) -> None:
         chain = (startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol, verbose)
         super().__init__(n_components, *chain, params, init_params, implementation)
-        if covariance_type not in KINDS:
-            raise UnsupError(f"covariance_type must be diag, full, spherical or tied, actual {covariance_type!r}")
+        check_covariance(covariance_type)
         self.n_mix, self.covariance_type, self.min_covar = n_mix, covariance_type, min_covar
         self.weights_prior, self.means_prior, self.means_weight = weights_prior, means_prior, means_weight
         self.covars_prior, self.covars_weight = covars_prior, covars_weight
