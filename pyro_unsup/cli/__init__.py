@@ -1,4 +1,5 @@
-"""The command line: ``pyro-unsup demo | fit | sample | predict | forecast | evaluate | show | reproduce``.
+"""The command line: ``pyro-unsup demo | fit | sample | predict | forecast | evaluate | show | report | compare`` and
+``fetch | reproduce``.
 
 Only results go to standard output, so that it can be piped. Messages go to standard error. Exit codes: 0 done, 2 bad
 input or usage (one line says what, with file and line), 130 interrupted.
@@ -17,6 +18,7 @@ from ..errors import UnsupError
 from .commands import USES, ByModel, ByTask
 from .common import BAD_INPUT, INTERRUPTED, utf8_stdout
 from .demo import demo
+from .fetch import fetch
 from .reproduce import reproduce
 from .together import rank_and_size, together
 
@@ -29,7 +31,8 @@ class _Commands(TyperGroup):
     """Lists the commands in the order of use, and turns errors into one line and an exit code."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return ["demo", "fit", "sample", "predict", "forecast", "evaluate", "show", "reproduce"]
+        use = ["fit", "sample", "predict", "forecast", "evaluate", "show", "report", "compare"]
+        return ["demo", *use, "fetch", "reproduce"]
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         utf8_stdout()
@@ -85,7 +88,6 @@ def _version(wanted: bool) -> None:
 app = typer.Typer(
     cls=_Commands,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
@@ -118,6 +120,7 @@ app.add_typer(fit, name="fit")
 app.add_typer(sample, name="sample")
 for _name, _what in USES.items():
     app.command(_name, cls=ByModel, no_args_is_help=True, help=_what)(lambda: None)
+app.command()(fetch)
 app.command()(reproduce)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import Enum, StrEnum
@@ -29,6 +30,8 @@ USES = {
     "forecast": "Forecast what comes after the end of time series.",
     "evaluate": "Score a model, or samples, on data with gold structure.",
     "show": "Show what a model is and what it has learned, or what samples say.",
+    "report": "Write a report of a model, one page for the browser.",
+    "compare": "Compare models of one task, in a table and on a page for the browser.",
 }
 
 
@@ -54,11 +57,11 @@ class ByModel(TyperCommand):
     """
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        return ["DIR", "[OPTIONS]", "..."]
+        return ["DIR", *(["DIR..."] if self.name == "compare" else []), "[OPTIONS]", "..."]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         name = self.name or ""
-        found = {one: tasks.find(one).commands[name].help.splitlines()[0] for one in tasks.names(name)}
+        found = {one: _help(one, name).partition("\n")[0] for one in tasks.names(name)}
         self.help = "\n".join([
             USES[name],
             "",
@@ -70,13 +73,13 @@ class ByModel(TyperCommand):
         super().format_help(ctx, formatter)
 
     def make_context(self, info_name: Any, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        name = self.name or ""
+        name, words = self.name or "", [*args]
         task, folder, found = _look(args)
         if task is None:
             return super().make_context(info_name, args, parent, **extra)
         sampled = found is not None and not hasattr(found, "weights")
         use = f"{name}_samples" if sampled else name
-        own = task.commands.get(use)
+        own = task.command(use)
         if own is None and sampled and name == "predict":
             raise InputError("holds samples; evaluate and show take samples, predict needs a model", folder)
         if own is None:
@@ -85,11 +88,22 @@ class ByModel(TyperCommand):
             raise InputError(f"{what}, for which the command line has no {name}: use {instead}", folder)
 
         def run(given: Given) -> None:
-            loaded = found if given.folder == folder else _load(given.folder)
+            given.command = shlex.join(["pyro-unsup", name, *words])
+            if isinstance(given.folder, list):
+                loaded: Any = {one: found if one == folder else _load(one) for one in given.folder}
+            else:
+                loaded = found if given.folder == folder else _load(given.folder)
             _runner(use)(task, loaded, given)
 
         made = command(name, own.help, [replace(one, panel=None) for one in task.options(use)], run)
         return made.make_context(info_name, args, parent, **extra)
+
+
+def _help(task: str, name: str) -> str:
+    """What a command is for, with models of a task; of pages, which are alike for all, what the model is."""
+    known = tasks.find(task)
+    own = known.commands.get(name)
+    return known.about.partition(". ")[0] if own is None else own.help
 
 
 def command(name: str, help: str, wanted: Sequence[Option], run: Callable[[Given], None]) -> Any:
@@ -140,9 +154,10 @@ def _runner(name: str) -> Callable[..., None]:
     """What a command does. It is imported when it is needed: help need not wait for torch."""
     from . import use
     from .fit import fit
+    from .reports import compare, report
     from .sample import sample
 
-    known: dict[str, Callable[..., None]] = {"fit": fit, "sample": sample}
+    known: dict[str, Callable[..., None]] = {"fit": fit, "sample": sample, "report": report, "compare": compare}
     return known[name] if name in known else getattr(use, name)
 
 

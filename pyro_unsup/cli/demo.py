@@ -31,6 +31,8 @@ MODEL, TEXT, DICTIONARY, CURVE, CONFUSION = (
     "learning_curve.png",
     "confusion.png",
 )
+REPORTS = {"tagger.html": "the tagger", "hmm.html": "the time series", "dmv.html": "the grammar"}
+OTHERS = ("counts.csv", "hmm", "trees.conllu", "dmv")
 DPI = 150
 
 
@@ -43,13 +45,15 @@ def demo(
         typer.Option(metavar="NUMBER", min=0, max=MAX_SEED, help="Another seed gives another text and other starts."),
     ] = 0,
 ) -> None:
-    """See it work: draw a text from a small grammar, find its parts of speech, and look at what was found.
+    """See it work: draw a text from a small grammar, find its parts of speech and its dependencies; draw a time series,
+    find its states; and look at what was found, in the terminal and in the browser.
 
-    Nothing is fetched; it takes some ten seconds, and longer the first time, when the kernels are compiled.
+    Nothing is fetched; it takes some twenty seconds, and longer the first time, when the kernels are compiled.
     """
     import torch
 
     from ..data import toy
+    from .demo_more import grammar, series
 
     folder = Path(out)
     _may_write(folder)
@@ -60,13 +64,17 @@ def demo(
     with board_of(STARTS, ITERATIONS) as board:
         fits = [_learn(text, seed, start, board) for start in range(STARTS)]
     best = max(fits, key=lambda fit: fit.objective)
-    best.report.restarts = [fit.objective for fit in fits]
+    best.report.restarts, best.runs = [fit.objective for fit in fits], tuple(fits)
     states = best.decode(text).structure.numpy()
     starts_page(screen, fits, best)
     scores_page(screen, text, best)
     sample(screen, text, states)
     tags_page(screen, text, states, best)
     _write(folder, text, states, best)
+    command = f"pyro-unsup demo --out {shlex.quote(out)} --seed {seed}"
+    best.report_html(text, folder / "tagger.html", command=command, title="Parts of speech of a toy language")
+    series(screen, seed, folder, command)
+    grammar(screen, text, folder, command)
     _closing(screen, out)
 
 
@@ -96,7 +104,7 @@ def _may_write(folder: Path) -> None:
     """A demo may replace a demo, and nothing else."""
     if not os.path.lexists(folder):
         return
-    own = {MODEL, TEXT, DICTIONARY, CURVE, CONFUSION}
+    own = {MODEL, TEXT, DICTIONARY, CURVE, CONFUSION, *REPORTS, *OTHERS}
     if not folder.is_dir() or not own.issuperset(one.name for one in folder.iterdir()):
         raise InputError("exists already and holds other things than a demo; choose another folder with --out", folder)
 
@@ -125,7 +133,8 @@ def _write(folder: Path, text: Corpus, states: Any, fit: Fit) -> None:
 
 
 def _closing(screen: Console, out: str) -> None:
-    place = {name: shlex.quote(os.path.join(out, name)) for name in (MODEL, TEXT, DICTIONARY, CURVE, CONFUSION)}
+    own = (*REPORTS, MODEL, TEXT, DICTIONARY, CURVE, CONFUSION, *OTHERS)
+    place = {name: shlex.quote(os.path.join(out, name)) for name in own}
     screen.rule("[bold]Written", align="left")
     widest = max(map(len, place.values()))
     for name, what in (
@@ -133,9 +142,19 @@ def _closing(screen: Console, out: str) -> None:
         (CONFUSION, "which gold tags fall into which induced tag"),
         (TEXT, "the sentences with their gold tags"),
         (DICTIONARY, "the tags that every word may have"),
-        (MODEL, "the trained model"),
+        (MODEL, "the trained tagger"),
+        ("counts.csv", "the time series"),
+        ("hmm", "its trained model"),
+        ("trees.conllu", "the sentences with their gold trees"),
+        ("dmv", "the trained grammar"),
     ):
         screen.print(f"  [cyan]{place[name]:{widest}}[/cyan]  {what}", soft_wrap=True)
+    screen.print()
+    screen.rule("[bold]Look at it", align="left")
+    say(screen, "Open these pages in a browser. Each is one file, which can be sent to others:")
+    for name, what in REPORTS.items():
+        address = Path(out, name).resolve().as_uri()
+        screen.print(f"    [cyan][link={address}]{place[name]}[/link][/cyan]  {what}", soft_wrap=True)
     screen.print()
     screen.rule("[bold]Try next", align="left")
     for what, command in (
@@ -147,8 +166,11 @@ def _closing(screen: Console, out: str) -> None:
         ("", f"pyro-unsup evaluate toy-tagger {place[TEXT]}"),
         ("Give it more tags than there are. Which score rises, which falls?",
          f"pyro-unsup fit tagger {place[TEXT]} --tags 30 --stop --restarts 4 --out toy-30"),
+        ("Put them side by side, in the terminal and in the browser:",
+         f"pyro-unsup compare {place[MODEL]} toy-30 --gold {place[TEXT]} --out compare.html"),
         ("Then a text of your own (CoNLL-U, Penn brackets, word TAG lines, word/TAG or plain lines):",
          "pyro-unsup fit tagger FILE --tags 45 --out DIR"),
+        ("", "pyro-unsup report DIR --gold FILE --out report.html"),
     ):  # fmt: skip
         if what:
             say(screen, what)

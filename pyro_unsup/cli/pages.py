@@ -21,14 +21,15 @@ SAMPLE_LENGTHS = (6, 8)  # words: enough to be a sentence, few enough for a line
 TOP = 7
 
 
-def _table(*columns: str, right: tuple[str, ...] = ()) -> Table:
+def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
+    """An empty table; columns ``right`` are aligned to the right."""
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in columns:
-        table.add_column(name, justify="right" if name in right else "left", no_wrap=name in right)
-    return table
+        grid.add_column(name, justify="right" if name in right else "left", no_wrap=name in right)
+    return grid
 
 
 def say(screen: Console, text: str) -> None:
@@ -59,12 +60,12 @@ def opening(screen: Console, text: Corpus, starts: int) -> None:
 
 def starts_page(screen: Console, fits: list[Fit], best: Fit) -> None:
     """How the starts fared."""
-    table = _table(
+    grid = table(
         "start", "steps", "log-likelihood", "many-to-1", "", right=("start", "steps", "log-likelihood", "many-to-1")
     )
     for i, fit in enumerate(fits):
         mark = "<- the likeliest: kept" if fit is best else ""
-        table.add_row(
+        grid.add_row(
             str(i + 1),
             str(fit.report.iterations),
             f"{fit.objective:,.1f}",
@@ -72,7 +73,7 @@ def starts_page(screen: Console, fits: list[Fit], best: Fit) -> None:
             mark,
             style="bold green" if fit is best else "",
         )
-    screen.print(table)
+    screen.print(grid)
     best_score = max(fit.rows[-1]["many_to_one"] for fit in fits)
     if best.rows[-1]["many_to_one"] < best_score:
         say(screen, "The likeliest is not the one with the best score: a likely model is not always a good tagger.\n")
@@ -82,11 +83,11 @@ def scores_page(screen: Console, text: Corpus, fit: Fit) -> None:
     """The scores of the best start, against gold tags."""
     assert text.tags is not None
     screen.rule("[bold]Scores against the gold tags", align="left")
-    table = _table("score", "value", "what it says", right=("value",))
+    grid = table("score", "value", "what it says", right=("value",))
     scores = {one.name: one for one in find("tagger").scores_known}
     for name, value in fit.evaluate(text).items():
-        table.add_row(name, f"[bold]{scores[name].show(value)}[/bold]", f"[dim]{scores[name].meaning}[/dim]")
-    screen.print(table)
+        grid.add_row(name, f"[bold]{scores[name].show(value)}[/bold]", f"[dim]{scores[name].meaning}[/dim]")
+    screen.print(grid)
     most = np.bincount(text.tags).max() / text.tokens
     say(screen, f"One tag for every word would have a many_to_one of {100 * most:.1f} %.\n")
 
@@ -129,16 +130,16 @@ def tags_page(screen: Console, text: Corpus, states: Any, fit: Fit) -> None:
     counts = contingency(text.tags, states, len(text.tagset), len(top))  # type: ignore[arg-type]
     share, purity = counts.sum(0) / text.tokens, counts.max(0) / np.maximum(counts.sum(0), 1)
     screen.rule("[bold]What the induced tags are", align="left")
-    table = _table("tag", "words", "mostly", "", "likeliest words", right=("tag", "words", ""))
+    grid = table("tag", "words", "mostly", "", "likeliest words", right=("tag", "words", ""))
     for state in np.argsort(-share, kind="stable").tolist():
-        table.add_row(
+        grid.add_row(
             str(state),
             f"{100 * share[state]:.0f} %",
             f"[bold]{names[state]}[/bold]",
             f"{100 * purity[state]:.0f} %",
             "  ".join(word for word, _ in top[state]),
         )
-    screen.print(table)
+    screen.print(grid)
 
 
 def _names(text: Corpus, states: Any) -> list[str]:

@@ -64,7 +64,8 @@ def evaluate(task: Task, fit: Fit, given: Given) -> None:
         advice = task.impossible(fit, task.unseen(gold, decoded)[0])
         many = f"{impossible:,} of {len(decoded.log_likelihood):,} {task.examples}"
         say(f"{many} have probability zero, so {task.likelihood} is infinite{advice and f': {advice}'}")
-    _say_worse(task, found, beside)
+    if worse := task.beaten(found, beside):
+        say(worse)
 
 
 def _scored(task: Task, fit: Fit, gold: Any, given: Given) -> tuple[Scores, Mapping[str, Scores], Mapping[str, Any]]:
@@ -96,7 +97,8 @@ def evaluate_samples(task: Task, samples: Samples, given: Given) -> None:
     means, deviations = ({name: one[key] for name, one in found.items()} for key in ("mean", "deviation"))
     chains, beside = len(samples.last), task.baselines(gold)
     print_scores(task, means, {f"deviation of {chains} chains": deviations, **beside} if chains > 1 else beside)
-    _say_worse(task, means, beside)
+    if worse := task.beaten(means, beside):
+        say(worse)
 
 
 def show_samples(task: Task, samples: Samples, given: Given) -> None:
@@ -105,10 +107,16 @@ def show_samples(task: Task, samples: Samples, given: Given) -> None:
 
 
 def print_scores(
-    task: Task, found: Scores, beside: Mapping[str, Scores], title: str | None = None, explain: bool = True
+    task: Task,
+    found: Scores,
+    beside: Mapping[str, Scores],
+    title: str | None = None,
+    explain: bool = True,
+    name: str = "value",
 ) -> None:
     """A row a score: its value, that of baselines, and what it says; that goes below, if there are many baselines.
 
+    :param name: of the column of values.
     :param explain: whether to say there what scores and baselines mean.
     """
     from rich import box
@@ -116,14 +124,14 @@ def print_scores(
 
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
     table.add_column("score", no_wrap=True)
-    table.add_column("value", justify="right", no_wrap=True, style="bold")
-    for name in beside:
-        table.add_column(name.replace("_", " "), justify="right")
+    table.add_column(name, justify="right", no_wrap=True, style="bold")
+    for other in beside:
+        table.add_column(other.replace("_", " "), justify="right")
     room = len(beside) < 2
     if room:
         table.add_column("what it says", style="dim")
     known = {one.name: one for one in task.scores_known}
-    scores = [known.get(name, Score(name, unit=".4g")) for name in found]
+    scores = [known.get(one, Score(one, unit=".4g")) for one in found]
     for score in scores:
         others = [score.show(other[score.name]) if score.name in other else "" for other in beside.values()]
         table.add_row(score.name, score.show(found[score.name]), *others, *([score.meaning] if room else []))
@@ -157,22 +165,6 @@ def _say_unknown(task: Task, data: Any, decoded: Any) -> None:
     unseen, _, said = task.unseen(data, decoded)
     if unseen:
         say(said)
-
-
-def _say_worse(task: Task, found: Scores, beside: Mapping[str, Scores]) -> None:
-    """Say if a trivial baseline is better than the model, and what to try."""
-    known = {one.name: one for one in task.scores_known}
-    main = next((known[name] for name in task.main if name in found and name in known), None)
-    if main is None:
-        return
-    sign = -1 if main.lower_is_better else 1
-    trivial = {one: beside[one.name][main.name] for one in task.baselines_known
-               if one.trivial and main.name in beside.get(one.name, {})}  # fmt: skip
-    best = max(trivial, key=lambda one: sign * trivial[one], default=None)
-    if best is not None and sign * trivial[best] > sign * found[main.name]:
-        ours, theirs = main.show(found[main.name]), main.show(trivial[best])
-        say(f"a trivial baseline is better: if {best.meaning}, {main.name} is {theirs}; the model has {ours}. "
-            f"{task.when_worse}")  # fmt: skip
 
 
 def _own(task: Task, command: str, given: Given) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from pyro_unsup.plot.alignments import alignment_grid, alignment_svg
 from pyro_unsup.plot.calibration import check_plot, rank_ecdf, rank_histogram
 from pyro_unsup.plot.confusion import confusion_matrix
 from pyro_unsup.plot.curves import learning_curve, learning_curves
+from pyro_unsup.plot.curves_svg import learning_curve_svg, restarts_svg
 from pyro_unsup.plot.dependencies import dependency_diagram, dependency_svg
 from pyro_unsup.plot.grids import heat_map
 from pyro_unsup.plot.series import (
@@ -17,7 +18,8 @@ from pyro_unsup.plot.series import (
     state_probabilities,
     transition_graph,
 )
-from pyro_unsup.plot.trees import tree_diagram
+from pyro_unsup.plot.states_svg import series_svg, transition_svg
+from pyro_unsup.plot.trees import tree_diagram, tree_svg
 from pyro_unsup.plot.words import top_words, top_words_grid
 
 __all__ = [
@@ -30,14 +32,19 @@ __all__ = [
     "forecast_fan",
     "heat_map",
     "learning_curve",
+    "learning_curve_svg",
     "learning_curves",
     "rank_ecdf",
     "rank_histogram",
     "residual_plot",
+    "restarts_svg",
     "series_by_state",
+    "series_svg",
     "state_probabilities",
     "top_words",
     "top_words_grid",
     "transition_graph",
+    "transition_svg",
     "tree_diagram",
+    "tree_svg",
 ]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pyro_unsup.data import Bitext, Links
 from pyro_unsup.errors import UnsupError
 from pyro_unsup.evaluate.labels import to_numpy
-from pyro_unsup.plot.svg import Svg, drawing, label, shape, width_of
+from pyro_unsup.plot.svg import Svg, drawing, group, label, shape, width_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,6 +19,9 @@ CELL = 0.28  # inches a cell, enough for a word at its side
 SURE, POSSIBLE, FOUND = "C1", "0.6", "C0"
 SIDE = 24  # pixels a cell
 _COLOURS = {SURE: "#ff7f0e", POSSIBLE: "#999999", FOUND: "#1f77b4"}  # the same for SVG
+_CLASSES = {SURE: "sure", POSSIBLE: "possible"}  # what a style sheet may call them
+TOLD = 0.005  # the least probability that is told of a cell
+REACHED = 0.2  # the least probability of a cell that a keyboard stops at
 
 
 def alignment_grid(bitext: Bitext, predicted: Any = None, pair: int = 0, ax: Axes | None = None) -> Axes:
@@ -81,16 +84,28 @@ def alignment_svg(bitext: Bitext, predicted: Any = None, pair: int = 0) -> Svg:
     for i in range(len(source)):
         for j in range(len(target)):
             cell = {"x": f"{left + SIDE * j:.1f}", "y": f"{top + SIDE * i:.1f}", "width": SIDE, "height": SIDE}
-            filled = {"fill": _COLOURS[FOUND], "fill_opacity": f"{0.6 * shade[i, j]:.3f}"}
-            parts.append(shape("rect", **cell, **filled, stroke="#cccccc", stroke_width=0.6))
+            filled = {"fill": _COLOURS[FOUND], "fill_opacity": f"{0.6 * shade[i, j]:.3f}", "class_": "cell"}
+            drawn = shape("rect", **cell, **filled, stroke="#cccccc", stroke_width=0.6)
+            said = f"{source[i]} \N{EN DASH} {target[j]}: {100 * shade[i, j]:.0f} %"
+            parts.append(group([drawn], said, bool(shade[i, j] >= REACHED)) if shade[i, j] >= TOLD else drawn)
     for sure, colour in ((False, POSSIBLE), (True, SURE)):
         for i, j in [] if bitext.links is None else _places(bitext.links, pair, sure):
             cell = {"x": f"{left + SIDE * j + 2:.1f}", "y": f"{top + SIDE * i + 2:.1f}"}
             size = {"width": SIDE - 4, "height": SIDE - 4}
-            parts.append(shape("rect", **cell, **size, fill="none", stroke=_COLOURS[colour], stroke_width=2))
+            parts.append(
+                shape(
+                    "rect",
+                    **cell,
+                    **size,
+                    fill="none",
+                    stroke=_COLOURS[colour],
+                    stroke_width=2,
+                    class_=_CLASSES[colour],
+                )
+            )
     for i, j in [] if found is None else [*_places(found, pair, True), *_places(found, pair, False)]:
         centre = {"cx": f"{left + SIDE * (j + 0.5):.1f}", "cy": f"{top + SIDE * (i + 0.5):.1f}"}
-        parts.append(shape("circle", **centre, r=5, fill=_COLOURS[FOUND]))
+        parts.append(shape("circle", **centre, r=5, fill=_COLOURS[FOUND], class_="found", pointer_events="none"))
     for i, word in enumerate(source):
         parts.append(label(word, left - 6, top + SIDE * (i + 0.72), text_anchor="end"))
     for j, word in enumerate(target):

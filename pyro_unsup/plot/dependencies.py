@@ -11,7 +11,7 @@ import numpy as np
 from pyro_unsup.errors import UnsupError
 from pyro_unsup.evaluate.dependencies import check_heads
 from pyro_unsup.evaluate.labels import to_numpy
-from pyro_unsup.plot.svg import FONT_SIZE, Svg, drawing, label, shape, width_of
+from pyro_unsup.plot.svg import FONT_SIZE, Svg, drawing, group, label, shape, width_of
 from pyro_unsup.plot.trees import lines_of, new_axes, write_lines
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 #: Colours of arcs that are gold, of those that are gold the other way round, of the rest; of gold ones not found, and
 #: of all where there is no gold.
 RIGHT, TURNED, WRONG, MISSED, PLAIN = "#1f77b4", "#ff7f0e", "#d62728", "#999999", "#404040"
+#: What a style sheet may call them.
+_CLASSES = {RIGHT: "right", TURNED: "turned", WRONG: "wrong", MISSED: "missed", PLAIN: "plain"}
 #: Pixels: between words, between levels of arcs, from line to line of text, and of an arrow head.
 GAP, LEVEL, LINE, ARROW = 18, 26, 20, 8
 ROOT = -1
@@ -101,8 +103,11 @@ def dependency_svg(
     sentence: int = 0,
     tags: Sequence[str] | None = None,
     title: str | None = None,
+    probabilities: Any = None,
 ) -> Svg:
     """The same picture as :func:`dependency_diagram` as SVG, which a notebook shows in the place of a figure.
+
+    :param probabilities: (words,) of the heads of the sentence: the surer one is, the stronger its arc.
 
     >>> from pyro_unsup.data import toy
     >>> from pyro_unsup.plot import dependency_svg
@@ -118,16 +123,26 @@ def dependency_svg(
     foot = head + LINE * (2 if tags is None else 3) - 8  # where those below them do
     width = max(float(sum(widths)), 0.0 if title is None else width_of(title) + GAP)
     parts = [] if title is None else [label(title, GAP / 2, LINE - 4, text_anchor="start")]
+    sure = None if probabilities is None else to_numpy(probabilities).tolist()
     for arc in arcs:
-        parts += _drawn(arc, middles, head if arc.level > 0 else foot)
+        p = None if sure is None or arc.level < 0 else float(sure[arc.child])
+        drawn = _drawn(arc, middles, head if arc.level > 0 else foot, 1.0 if p is None else p)
+        above = "the root" if arc.head == ROOT else words[arc.head]
+        what = "" if p is None else f": {100 * p:.0f} %"
+        said = f"{words[arc.child]} \N{LEFTWARDS ARROW} {above}{what if arc.level > 0 else ', gold, not found'}"
+        parts.append(group(drawn, said, sure is not None, class_=f"arc {_CLASSES[arc.colour]}"))
     for place, word in enumerate(words):
         parts.append(label(word, middles[place], head + LINE))
         if tags is not None:
-            parts.append(label(tags[place], middles[place], head + 2 * LINE, font_size=FONT_SIZE - 3, fill="#808080"))
+            parts.append(
+                label(
+                    tags[place], middles[place], head + 2 * LINE, font_size=FONT_SIZE - 3, fill="#808080", class_="sub"
+                )
+            )
     return drawing(width, foot - LEVEL * bottom + 4, parts, title or " ".join(words))
 
 
-def _drawn(arc: Arc, middles: Any, foot: float) -> list[str]:
+def _drawn(arc: Arc, middles: Any, foot: float, sure: float) -> list[str]:
     x, up = middles[arc.child], 1 if arc.level > 0 else -1
     neck, height = foot - ARROW * up, foot - LEVEL * arc.level
     if arc.head == ROOT:
@@ -138,9 +153,11 @@ def _drawn(arc: Arc, middles: Any, foot: float) -> list[str]:
         line = f"M{begin:.1f},{foot:.1f} C{begin:.1f},{bend:.1f} {x:.1f},{bend:.1f} {x:.1f},{neck:.1f}"
     dashes = {} if arc.level > 0 else {"stroke_dasharray": "4 3"}
     point = f"M{x - ARROW / 2:.1f},{neck:.1f} h{ARROW} L{x:.1f},{foot:.1f} Z"
+    strength = f"{0.2 + 0.8 * sure:.2f}"
+    look: dict[str, Any] = {"fill": "none", "stroke": arc.colour, "stroke_width": 1.7, "stroke_opacity": strength}
     return [
-        shape("path", d=line, fill="none", stroke=arc.colour, stroke_width=1.6, **dashes),
-        shape("path", d=point, fill=arc.colour),
+        shape("path", d=line, **look, **dashes, class_="line"),
+        shape("path", d=point, fill=arc.colour, fill_opacity=strength, class_="head"),
     ]
 
 

@@ -45,13 +45,14 @@ class Svg:
             stream.write(self.source)
 
 
-def drawing(width: float, height: float, parts: Iterable[str], description: str) -> Svg:
+def drawing(width: float, height: float, parts: Iterable[str], description: str, kind: str | None = None) -> Svg:
     """A picture from its elements.
 
     :param description: what it shows, for those who cannot see it.
+    :param kind: the class by which a style sheet knows it.
     """
     size = f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}"'
-    style = f'font-family="{FONT}" font-size="{FONT_SIZE}" fill="currentColor"'
+    style = f'font-family="{FONT}" font-size="{FONT_SIZE}" fill="currentColor"' + (f' class="{kind}"' if kind else "")
     head = f'<svg xmlns="http://www.w3.org/2000/svg" role="img" {size} {style}>'
     return Svg("\n".join([head, f"<title>{clean(description)}</title>", *parts, "</svg>\n"]))
 
@@ -67,9 +68,19 @@ def shape(kind: str, **attributes: object) -> str:
     return f"<{kind}{_attributes(attributes)}/>"
 
 
+def group(parts: Iterable[str], title: str, reached: bool = True, **attributes: object) -> str:
+    """Elements that belong together, with what a pointer on them shows.
+
+    :param reached: whether a keyboard reaches them too.
+    """
+    given = {**({"tabindex": 0, "role": "img"} if reached else {}), **attributes}
+    return f"<g{_attributes(given)}><title>{clean(title)}</title>{''.join(parts)}</g>"
+
+
 def _attributes(given: dict[str, object]) -> str:
-    """Underscores in names stand for hyphens."""
-    return "".join(f' {name.replace("_", "-")}="{clean(str(value))}"' for name, value in given.items())
+    """Underscores in names stand for hyphens; one at the end is dropped."""
+    spelt = {name.removesuffix("_").replace("_", "-"): value for name, value in given.items()}
+    return "".join(f' {name}="{clean(str(value))}"' for name, value in spelt.items())
 
 
 def clean(text: str) -> str:

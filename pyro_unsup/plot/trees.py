@@ -10,6 +10,7 @@ import numpy as np
 from pyro_unsup.data.spans import Rows, check_nested, crosses, tidy_rows
 from pyro_unsup.errors import UnsupError
 from pyro_unsup.evaluate.labels import to_numpy
+from pyro_unsup.plot.svg import FONT_SIZE, Svg, drawing, group, label, shape, width_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 WORD_WIDTH, LETTER_WIDTH, LEVEL_HEIGHT = 0.75, 0.1, 0.42  # inches
 RIGHT, NEW, CROSSING = "C0", "0.6", "C3"  # colours of gold brackets, others that agree with gold, and of the rest
 PLAIN = "0.25"  # the colour where there is no gold
+#: The same in SVG, with the names that a style sheet knows them by.
+_SVG = {RIGHT: ("right", "#1f77b4"), NEW: ("new", "#999999"), CROSSING: ("crossing", "#d62728")}
+_SVG[PLAIN] = ("plain", "currentColor")
+#: Pixels: between words, between levels, and from line to line of text.
+GAP, LEVEL, LINE = 16, 30, 20
 
 Span = tuple[int, int]
 
@@ -74,6 +80,62 @@ def tree_diagram(
     write_lines(ax, words, tags, title, feet=(0.1, -0.4))
     ax.set_ylim(-0.3 - 0.4 * (tags is not None), top + 0.3)
     return ax
+
+
+def tree_svg(
+    words: Sequence[str],
+    brackets: Any,
+    gold: Any = None,
+    *,
+    tags: Sequence[str] | None = None,
+    probabilities: Any = None,
+) -> Svg:
+    """The tree of one sentence as SVG, in the colours of :func:`tree_diagram`.
+
+    :param words: of the sentence.
+    :param brackets: pairs (start, end), shape (brackets, 2).
+    :param gold: likewise, or None.
+    :param tags: a second line below the words.
+    :param probabilities: (brackets,) of the brackets: the surer one is, the stronger its lines.
+
+    >>> from pyro_unsup.plot import tree_svg
+    >>> str(tree_svg(["the", "dog", "barks"], [[0, 2]])).count("<circle")
+    2
+    """
+    words, tags = lines_of(words, tags, 0, "tree")
+    lengths = np.array([len(words)])
+    rows = _rows(brackets, 0, lengths, "brackets")
+    check_nested(rows, lengths, "brackets")
+    spans = [(i, j) for _, i, j in rows.tolist()]
+    children, heights = _tree(spans, len(words))
+    right = None if gold is None else _rows(gold, 0, lengths, "gold")
+    colours = dict(zip(spans, _colours(rows, right, lengths), strict=True))
+    given = [] if probabilities is None else to_numpy(brackets).reshape(-1, 2).tolist()
+    sure = {tuple(span): float(p) for span, p in zip(given, probabilities if given else [], strict=True)}
+    widths = [max(map(width_of, pair)) + GAP for pair in zip(words, tags or words, strict=True)]
+    edges = np.concatenate(([0.0], np.cumsum(widths)))
+    foot = LEVEL * max(heights.values()) + 12
+
+    def place(span: Span) -> tuple[float, float]:
+        return float(edges[span[0]] + edges[span[1]]) / 2, foot - LEVEL * heights[span]
+
+    parts = []
+    for span, below in children.items():
+        name, colour = _SVG[colours.get(span, PLAIN)]
+        p, (x, y) = sure.get(span, 1.0), place(span)
+        look = {"stroke": colour, "stroke_width": 1.7, "stroke_opacity": f"{0.25 + 0.75 * p:.2f}", "fill": "none"}
+        ends = [place(one) if one in children else (place(one)[0], foot + 2.0) for one in below]
+        drawn = [shape("path", d=f"M{x:.1f},{y:.1f} L{a:.1f},{b:.1f}", **look) for a, b in ends]
+        dot = {"cx": f"{x:.1f}", "cy": f"{y:.1f}", "r": 4.5, "fill": colour, "fill_opacity": f"{0.25 + 0.75 * p:.2f}"}
+        said = " ".join(words[span[0] : span[1]]) + (f": {100 * p:.0f} %" if span in sure else "")
+        parts.append(group([*drawn, shape("circle", **dot)], said, class_=f"node {name}"))
+    for k, text in enumerate(words):
+        middle = place((k, k + 1))[0]
+        parts.append(label(text, middle, foot + LINE))
+        if tags is not None:
+            small = {"font_size": FONT_SIZE - 3, "fill": "#808080", "class_": "sub"}
+            parts.append(label(tags[k], middle, foot + 2 * LINE, **small))
+    return drawing(float(edges[-1]), foot + LINE * (1 if tags is None else 2) + 10, parts, " ".join(words))
 
 
 def lines_of(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .. import registry
 from ..errors import UnsupError
 from ..evaluate import relabel
+from ..handlers import bare
 
 if TYPE_CHECKING:
     from .fit import Fit
@@ -49,8 +50,17 @@ def relabelled(fit: Fit, gold: Any, how: str) -> Fit:
     labels = None if task is None else task.gold_labels(gold)
     if labels is None:
         raise UnsupError(f"expected the fit of a tagger or a clusterer, actual {fit.model!r:.80}")
-    predicted = task.decode(inner, gold).structure.numpy()
-    mapping = relabel(labels, predicted, how=how, predicted_size=model.states)  # type: ignore[arg-type]
+    return named_after(fit, gold, labels, task.decode(inner, gold).structure, how)
+
+
+def named_after(fit: Fit, gold: Any, labels: Any, predicted: Any, how: str = "many_to_one") -> Fit:
+    """The same from what was decoded.
+
+    :param labels: (items,) the gold label of each.
+    :param predicted: (items,) the state of each.
+    """
+    model: Any = bare(fit.model)
+    mapping = relabel(labels, predicted.numpy(), how=how, predicted_size=model.states)  # type: ignore[arg-type]
     new = copy(fit)
     known = gold.tagset if hasattr(gold, "tagset") else gold.labelset
     names = [str(k) if label < 0 else known[int(label)] for k, label in enumerate(mapping)]

@@ -408,6 +408,30 @@ class Fit:
         fit = self.unhandled()
         return task_of(fit.model).plot(fit, data, **options, **({} if ax is None else {"ax": ax}))
 
+    def report_html(
+        self, data: Any = None, out: str | PathLike[str] | None = None, *, gold: Any = None, **options: Any
+    ) -> str:
+        """A page for the browser, in one file: what the model is, how training went, what was learned; scores beside
+        baselines, errors by kind, and twenty examples drawn with their structure. ``pyro-unsup report``
+        writes the same.
+
+        :param data: what examples are drawn from. If they have gold structure, they are scored too.
+        :param out: a file to write the page to.
+        :param gold: data to score, if they are others than those.
+        :param options: a ``title`` of the page; and those of decoding, such as ``how``.
+        :return: the page, HTML.
+
+        >>> import pyro_unsup as pu
+        >>> corpus = pu.data.toy.sentences(20, seed=1)
+        >>> fit = pu.EM(pu.models.Tagger(tags=3, vocab=corpus.vocab)).run(corpus, iterations=2)
+        >>> page = fit.report_html(corpus)  # fit.report_html(corpus, "report.html")
+        >>> page[:15], page.count("<article")
+        ('<!doctype html>', 20)
+        """
+        fit = self.unhandled()
+        page: str = task_of(fit.model).report(fit, data, gold, out, **options)
+        return page
+
     def guide(self, components: Sequence[Component] | None = None) -> Guide:
         """The learned posterior as a Pyro guide, over the model's own sites and the hidden structure; see
         :class:`.Guide`.

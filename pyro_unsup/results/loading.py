@@ -23,7 +23,7 @@ def load(folder: str | os.PathLike[str], model: Callable[..., Any] | None = None
 
     :param model: for a fit of a model of your own that is not registered, such as a function. Registered models are
         built again, those of the library and of installed packages alike (:mod:`pyro_unsup.registry`).
-    :returns: a :class:`.Fit`, :class:`.Samples`, a :class:`.Corpus` or :class:`.Documents`.
+    :returns: a :class:`.Fit`, :class:`.Samples`, a :class:`.Corpus` or :class:`~pyro_unsup.data.Documents`.
 
     >>> import tempfile, pyro_unsup as pu
     >>> corpus = pu.data.Corpus.of(["a b", "b"])

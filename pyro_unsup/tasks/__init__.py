@@ -9,7 +9,6 @@ A package of your own registers its tasks by entry points (group ``pyro_unsup.ta
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from .. import registry
@@ -45,14 +44,14 @@ def names(command: str = "fit") -> list[str]:
     """
     found = registry.names("tasks")
     own = [name for name in ORDER if name in found]
-    return [name for name in [*own, *(one for one in found if one not in own)] if command in _commands(name)]
+    return [name for name in [*own, *(one for one in found if one not in own)] if _has(name, command)]
 
 
-def _commands(name: str) -> Mapping[str, Command]:
+def _has(name: str, command: str) -> bool:
     try:
-        return find(name).commands
+        return find(name).command(command) is not None
     except UnsupError:
-        return {}
+        return False
 
 
 #: The order in which commands are listed.

@@ -15,6 +15,7 @@ import pyro_unsup as pu
 from ..errors import UnsupError
 from . import frames, summaries
 from .option import MODEL, TEXT, TRAINING, Given, choice, flag, number, real, spelt, text, under
+from .pictures_links import grids, link_errors, link_scores
 from .shown import Likely, Shown, Table, likeliest, listed
 from .task import Task
 from .texts import LOWERCASE, MIN_COUNT, saved_model, say, top_option
@@ -90,6 +91,13 @@ class AlignerTask(Task):
     """Word alignment, by IBM Model 1 or by a hidden Markov model."""
 
     name = "aligner"
+    about = (
+        "A translation model. Every word of a sentence chooses the word of the other sentence that "
+        "it translates, or none; "
+        "both directions are learned together."
+    )
+    colours = "Dots are links. The darker a cell, the likelier the link (mean of both directions)."
+    colours_gold = "Framed cells are gold: strong frames are sure links, grey ones possible links."
     statistics = summaries.by_name(summaries.types, summaries.repeats)
     unit, examples = "words", "pairs"
     all_unknown = "are the languages in the right order, and with the same case of letters?"
@@ -271,6 +279,19 @@ class AlignerTask(Task):
         facts |= {"agreement": model.agreement, "null": model.null}
         made = [{"word": word, "translations": listed(row, "word")} for word, row in rows]
         return Shown({**facts, "translations": made}, [Table("word", "likeliest translations", rows)])
+
+    def has_gold(self, data: Bitext) -> bool:
+        return data.links is not None
+
+    def drawn(self, fit: Fit, data: Bitext, decoded: Any, numbers: Sequence[int]) -> Sequence[Any]:
+        return grids(data, decoded, numbers)
+
+    def by_example(self, fit: Fit, gold: Bitext, decoded: Any) -> Any:
+        """Of each pair: one less its alignment error rate."""
+        return link_scores(_links(gold), decoded.links)
+
+    def mistakes(self, fit: Fit, gold: Bitext, decoded: Any) -> Sequence[Any]:
+        return link_errors(gold, decoded)
 
     def frame(self, fit: Fit, data: Bitext, decoded: Any) -> dict[str, Any]:
         """A row a link: ``sentence``, ``source_position``, ``target_position``, ``source_word``, ``target_word``, and

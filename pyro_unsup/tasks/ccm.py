@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyro_unsup as pu
@@ -25,6 +26,7 @@ from .grammar import (
     without,
 )
 from .option import ALGORITHM, MODEL, TRAINING, Given, choice, flag, number
+from .pictures_trees import bracket_errors, brackets
 from .shown import Shown, Table, listed
 from .texts import format_option, how_option, read, top_option
 from .values import Baseline, Command, Plan, Recipe, Score
@@ -47,6 +49,13 @@ class CCMTask(GrammarTask):
     """Constituency induction."""
 
     name = "ccm"
+    about = (
+        "A constituent-context model. Every sentence has a hidden binary tree. Each span of tags, "
+        "and what stands on its "
+        "two sides, says whether it is a constituent."
+    )
+    colours = "The stronger the lines of a constituent, the surer the model is."
+    colours_gold = "Blue constituents are gold, red ones cross a gold one, grey ones do neither."
     gold, no_gold = ("spans",), "no brackets in it, expected a treebank"
     decoder = "pyro_unsup.tasks.decoding.ccm:decode"
     parts, constraints = "Brackets", "fragments=CC"
@@ -156,6 +165,16 @@ class CCMTask(GrammarTask):
         facts = {"tags": model.symbols, "variant": model.variant, "empty_spans": model.empty_spans}
         record = {**facts, **{name: listed(row, "tags") for name, row in rows.items()}}
         return Shown(record, [Table("", "likeliest", list(rows.items()))])
+
+    def drawn(self, fit: Fit, data: Corpus, decoded: Any, numbers: Sequence[int]) -> Sequence[Any]:
+        return brackets(data, decoded, numbers)
+
+    def by_example(self, fit: Fit, gold: Corpus, decoded: Any) -> Any:
+        """Gold brackets of each sentence that were found."""
+        return pu.evaluate.bracket_counts(pu.data.bracket_rows(gold), decoded.brackets, gold.lengths).matched
+
+    def mistakes(self, fit: Fit, gold: Corpus, decoded: Any) -> Sequence[Any]:
+        return bracket_errors(gold, decoded)
 
     def frame(self, fit: Fit, data: Corpus, decoded: Any) -> dict[str, Any]:
         """A row a constituent of two words or more: ``sentence``, ``first``, ``last``, ``words``, ``probability``."""

@@ -13,6 +13,7 @@ import pyro_unsup as pu
 from ..errors import InputError, StructureError, UnsupError
 from . import frames, summaries
 from .option import MODEL, TEXT, Given, choice, flag, number, text, under
+from .pictures_lines import bags
 from .shown import Shown, Table, commonest, likeliest, listed
 from .tagger import STATE_SCORES, commonest_id
 from .task import Task
@@ -64,6 +65,13 @@ class ClustererTask(Task):
     """Clustering of documents."""
 
     name = "clusterer"
+    about = (
+        "A mixture of multinomials. Each document belongs to one hidden cluster. A cluster says how "
+        "likely each word is "
+        "in its documents."
+    )
+    colours = "The darker a word, the more it speaks for the cluster of the document."
+    colours_gold = "A document whose cluster goes with another gold label is marked as wrong."
     statistics = summaries.by_name(summaries.types, summaries.once_only)
     structure_statistics = summaries.by_name(summaries.types, summaries.largest_share)
     unit, examples, labelled = "words", "documents", "documents"
@@ -205,6 +213,12 @@ class ClustererTask(Task):
         top = [likeliest(row, model.vocab, words) for row in fit.weights["words"]]
         record = {"clusters": model.clusters, "words": model.words, "rows": _rows(share, top, "probability")}
         return Shown(record, [_table(share, top, "likeliest words")])
+
+    def has_gold(self, data: Documents) -> bool:
+        return getattr(data, "labels", None) is not None
+
+    def drawn(self, fit: Fit, data: Documents, decoded: Any, numbers: Sequence[int]) -> Sequence[Any]:
+        return bags(fit, data, decoded, numbers)
 
     def frame(self, fit: Fit, data: Any, decoded: Any) -> dict[str, Any]:
         """A row a document: ``document``, ``cluster``, ``probability``."""

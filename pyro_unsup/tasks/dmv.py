@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ from .grammar import (
     templates_of,
 )
 from .option import ALGORITHM, TEXT, TRAINING, Given, choice, flag, number
+from .pictures_trees import arcs, head_errors, strongest_attachments
 from .shown import Shown, Table, likeliest, listed
 from .texts import format_option, how_option, top_option
 from .values import Baseline, Command, Plan, Score
@@ -60,6 +62,12 @@ WHEN_WORSE = "Try --prefer universal, or rules for the tags of your text: --pref
 class HeadsTask(GrammarTask):
     """What models of heads have in common."""
 
+    colours = "The stronger an arc, the surer the model is."
+    colours_gold = (
+        "Blue arcs are right, orange ones are turned round, red ones are wrong. Dashed arcs below "
+        "are gold, and were not "
+        "found."
+    )
     also_dropped = ("SYM",)
     statistics = summaries.by_name(summaries.types, summaries.repeats)
     structure_statistics = summaries.by_name(
@@ -81,6 +89,21 @@ class HeadsTask(GrammarTask):
     def text_of(self, data: Unparsed) -> Corpus:
         return data.text
 
+    def learned(self, fit: Fit) -> Sequence[Any]:
+        model: Any = fit.model
+        return strongest_attachments(attachments(fit), list(model.vocab))
+
+    def drawn(self, fit: Fit, data: Corpus, decoded: Any, numbers: Sequence[int]) -> Sequence[Any]:
+        return arcs(data, decoded, numbers)
+
+    def by_example(self, fit: Fit, gold: Corpus, decoded: Any) -> Any:
+        """Right heads of each sentence."""
+        assert gold.heads is not None
+        return pu.evaluate.head_counts(gold.heads, decoded.structure, gold.lengths).directed
+
+    def mistakes(self, fit: Fit, gold: Corpus, decoded: Any) -> Sequence[Any]:
+        return head_errors(gold, decoded)
+
     def write(self, fit: Fit, data: Unparsed, decoded: Any, given: Given) -> None:
         data.write(np.zeros(0, np.int64) if decoded is None else decoded.structure.numpy(), given.out)
 
@@ -89,6 +112,10 @@ class DMVTask(HeadsTask):
     """Dependency grammar induction."""
 
     name = "dmv"
+    about = (
+        "A dependency model with valence. Every word hangs on another word, its head. A head says which tags its "
+        "dependents are likely to have on each side, and when it has enough of them."
+    )
     gold, no_gold = ("heads",), "no heads in it, expected a treebank in CoNLL-U"
     decoder = "pyro_unsup.tasks.decoding.dmv:decode"
     main = ("directed",)
@@ -193,9 +220,7 @@ class DMVTask(HeadsTask):
 
     def show(self, fit: Fit, top: int = 5) -> Shown:
         model: Any = fit.model
-        names, attach = list(model.vocab), fit.weights["attach"]
-        if model.valence > 1:  # what a child is likely to be, be it the first or a later one
-            attach = attach.exp().mean(2).log()
+        names, attach = list(model.vocab), attachments(fit)
         roots = likeliest(fit.weights["root"], names, top)
         below = {
             name: {side: likeliest(attach[k, d], names, top) for d, side in enumerate(("left", "right"))}
@@ -216,6 +241,12 @@ class DMVTask(HeadsTask):
         """The tree of one sentence, beside the gold tree if there is one."""
         one = data.select([sentence])
         return pu.plot.dependency_diagram(one.sentence(0), fit.predict(one), one.heads, **options)
+
+
+def attachments(fit: Fit) -> Any:  # (tags, 2, tags)
+    """Log-weights of dependents by head and side: what a child is likely to be, be it the first or a later one."""
+    attach = fit.weights["attach"]
+    return attach.exp().mean(2).log() if attach.dim() > 3 else attach
 
 
 def chains(gold: Corpus) -> dict[str, dict[str, float]]:

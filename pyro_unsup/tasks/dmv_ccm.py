@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,11 @@ class DMVCCMTask(HeadsTask):
     """Grammar induction of heads and brackets together."""
 
     name = "dmv-ccm"
+    about = (
+        "A product of two models: heads with their dependents, and spans of tags that are "
+        "constituents or not. A tree is "
+        "likely if both models like it."
+    )
     gold, no_gold = ("heads", "spans"), "no heads or brackets in it, expected a treebank"
     decoder = "pyro_unsup.tasks.decoding.dmv_ccm:decode"
     main = ("directed", "f1")
@@ -151,6 +157,15 @@ class DMVCCMTask(HeadsTask):
     def baselines(self, gold: Corpus) -> dict[str, dict[str, float]]:
         heads = {} if gold.heads is None else chains(gold)
         return heads if gold.spans is None else {**heads, **branching(gold)}
+
+    def by_example(self, fit: Fit, gold: Corpus, decoded: Any) -> Any:
+        """Right heads of each sentence, or gold brackets that were found, if there are no gold heads."""
+        if gold.heads is not None:
+            return super().by_example(fit, gold, decoded)
+        return pu.evaluate.bracket_counts(pu.data.bracket_rows(gold), decoded.brackets, gold.lengths).matched
+
+    def mistakes(self, fit: Fit, gold: Corpus, decoded: Any) -> Sequence[Any]:
+        return () if gold.heads is None else super().mistakes(fit, gold, decoded)
 
     def frame(self, fit: Fit, data: Corpus, decoded: Any) -> dict[str, Any]:
         """A row a word: ``sentence``, ``position``, ``word``, ``head``, ``probability``."""

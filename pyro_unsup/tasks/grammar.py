@@ -12,6 +12,7 @@ import pyro_unsup as pu
 
 from ..errors import InputError, UnsupError
 from .option import BELIEFS, TEXT, TRAINING, Given, Option, number, real, text, under
+from .pictures import as_corpus
 from .shown import Likely, likeliest, printable
 from .task import Task
 from .texts import belongs, column_option, finite, format_of, format_option, read, say, setting
@@ -139,10 +140,16 @@ class GrammarTask(Task):
         if all(getattr(gold, name) is None for name in self.gold):
             raise InputError(f"{self.no_gold}; is --format right?", given.file)
         most = setting(fit, "max_length", int, MAX_LENGTH) if given.max_length is None else given.max_length
-        found, given.left_out = short(gold, most, dropped, given.file)
+        found, given.left_out = short(gold, most, dropped, given.file, getattr(given, "keep_words", False))
         also = given.max_length is None and given.left_out and most < LONGEST
         given.longer, given.too_long = short(gold, LONGEST, dropped, given.file) if also else (None, "")
         return found
+
+    def taken(self, fit: Fit, data: Any) -> Corpus:
+        return as_corpus(data)
+
+    def has_gold(self, data: Corpus) -> bool:
+        return any(getattr(data, name) is not None for name in self.gold)
 
     def further(self, gold: Corpus, given: Given) -> dict[str, Any]:
         longer = given.longer
@@ -175,14 +182,19 @@ def column_of(fit: Fit, given: Given) -> str:
     return found
 
 
-def short(text: Corpus, max_length: int, dropped: list[str], file: str) -> tuple[Corpus, str]:
+def short(text: Corpus, max_length: int, dropped: list[str], file: str, keep_words: bool = False) -> tuple[Corpus, str]:
     """Sequences of tags, short ones without punctuation, and how many sentences were left out, for people.
 
     Of a text without tags, its words are the tags.
+
+    :param keep_words: leave the words as they are, with their tags beside them.
     """
     if text.tags is None:
         text = replace(text, tags=text.words, tagset=text.vocab)
-    found = pu.data.short_tag_sequences(text, max_length, dropped)
+    if keep_words:
+        found = text.drop_tags(*dropped).filter(max_length=max_length)
+    else:
+        found = pu.data.short_tag_sequences(text, max_length, dropped)
     if len(found) == 0:
         raise InputError(f"no sentence of at most {max_length} tags in it; raise --max-length", file)
     lengths = np.add.reduceat(kept(text, dropped), text.offsets[:-1]) if len(text) else np.zeros(0)

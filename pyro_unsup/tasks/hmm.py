@@ -15,6 +15,8 @@ import pyro_unsup as pu
 from ..errors import InputError, UnsupError
 from . import summaries
 from .option import MODEL, TEXT, Given, choice, number, text, under
+from .pictures import transitions
+from .pictures_series import stretches
 from .shown import Shown
 from .task import Task
 from .values import Baseline, Command, Plan, Recipe, Score
@@ -84,6 +86,13 @@ class HMMTask(Task):
     """States of time series."""
 
     name = "hmm"
+    about = (
+        "A hidden Markov model of a time series. At each step the series is in one hidden state. A "
+        "state says which state "
+        "is likely to come next, and which values it is likely to emit."
+    )
+    colours = "Colours are states. The stronger a stripe, the surer the model is."
+    colours_gold = ""
     statistics = summaries.by_name(
         summaries.mean, summaries.deviation, summaries.smallest, summaries.largest, summaries.autocorrelation
     )
@@ -270,6 +279,30 @@ class HMMTask(Task):
                 means = found.mean[s, t].reshape(-1).tolist() if heads else []
                 cells = [*means, *(float(x[s, t]) for x in columns), *shares]
                 yield "\t".join([str(s), str(t + 1), *(f"{x:.{DIGITS}g}" for x in cells)])
+
+    def taken(self, fit: Fit, data: Any) -> Rows:
+        model: Any = fit.model
+        series = model.index(getattr(data, "series", data))
+        return Rows(series, getattr(data, "names", []), np.arange(series.tokens), model)
+
+    def has_gold(self, data: Rows) -> bool:
+        """Scores of a series need no gold."""
+        return True
+
+    def size(self, data: Rows) -> str:
+        return f"{len(data):,} series, {self.tokens(data):,} observations"
+
+    def learned(self, fit: Fit) -> Sequence[Any]:
+        shares = _transition(fit)
+        return () if shares is None else transitions(shares.log(), [str(k) for k in range(len(shares))])
+
+    def by_example(self, fit: Fit, gold: Rows, decoded: Any) -> Any:
+        """The log-likelihood of each series."""
+        return decoded.log_likelihood.double().reshape(-1).numpy()
+
+    def illustrated(self, fit: Fit, data: Rows, numbers: Sequence[int], **options: Any) -> Sequence[Any]:
+        """Series are decoded as a whole, and long ones drawn in stretches."""
+        return stretches(data, self.decode(fit, data, **options), len(numbers) if len(data) > 1 else None)
 
     def frame(self, fit: Fit, data: Any, decoded: Any) -> dict[str, Any]:
         """A row an observation: ``series``, ``step``, ``observation`` (of numbers), ``state``, ``probability``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from ..errors import InputError, UnsupError
 from ..graphemes import graphemes
 from . import frames, summaries
 from .option import MODEL, TEXT, Given, choice, flag, number, real, text, under
+from .pictures_lines import cut_lines, split_errors
 from .shown import Shown, Table, commonest, likeliest, listed
 from .task import Task
 from .texts import LOWERCASE, check_memory, finite, how_option, saved_model, setting, top_option
@@ -76,6 +77,12 @@ class SegmenterTask(Task):
     """Word segmentation."""
 
     name = "segmenter"
+    about = (
+        "A model of words in lines without spaces. Each line is a sequence of segments, drawn one by one from a hidden "
+        "lexicon; long segments are penalised."
+    )
+    colours = "Bars are cuts: the stronger a bar, the surer the model is."
+    colours_gold = "Red bars are cuts that gold does not have. Dotted ones are gold cuts that were missed."
     statistics = summaries.by_name(summaries.types, summaries.repeats)
     structure_statistics = summaries.by_name(
         summaries.mean_word_length, summaries.longest_word, summaries.one_symbol_words
@@ -242,6 +249,20 @@ class SegmenterTask(Task):
         stop = float(fit.weights["stop"][1].exp())
         record = {**facts, "penalty": model.penalty, "stop": stop, "segments": listed(segments, "segment")}
         return Shown(record, [Table("", "likeliest segments", [("", segments)])])
+
+    def has_gold(self, data: Segmented) -> bool:
+        return getattr(data, "ends", None) is not None
+
+    def drawn(self, fit: Fit, data: Segmented, decoded: Any, numbers: Sequence[int]) -> Sequence[Any]:
+        return cut_lines(data, decoded, numbers)
+
+    def by_example(self, fit: Fit, gold: Segmented, decoded: Any) -> Any:
+        """Symbols of each line after which the answer is right: a cut, or none."""
+        right = np.asarray(_ends(gold)) == (decoded.structure.numpy() == 1)
+        return np.diff(np.concatenate(([0], np.cumsum(right)))[gold.offsets])
+
+    def mistakes(self, fit: Fit, gold: Segmented, decoded: Any) -> Sequence[Any]:
+        return split_errors(gold, decoded)
 
     def frame(self, fit: Fit, data: Segmented, decoded: Any) -> dict[str, Any]:
         """A row a symbol: ``sentence``, ``position``, ``symbol``, ``end`` (of a segment), ``probability``."""

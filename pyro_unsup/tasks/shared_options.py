@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .option import ALGORITHM, BELIEFS, TEXT, TRAINING, Option, choice, flag, number, real, text, under
+from .values import Command
 
 if TYPE_CHECKING:
     from .task import Task
@@ -27,9 +28,41 @@ WHICH = choice(
 )
 
 
+FOLDERS = text("folder", "DIR", "Models of one task that `pyro-unsup fit` wrote.", required=True, positional=True,
+               many=True)  # fmt: skip
+#: Of commands that every model has which can be shown.
+PAGES = {
+    "report": "Write a report of a model, one page for the browser.\n\nWhat the model is, how training went, what it "
+    "learned; with --gold, scores beside those of trivial baselines, and errors by kind; with --gold or --data, twenty "
+    "examples drawn with their structure.",
+    "compare": "Compare models of one task: training, scores beside those of trivial baselines, sign tests, and "
+    "examples on which they differ.\n\nA table is printed; --out writes a page for the browser, too.",
+}
+
+
+def own_command(task: Task, name: str) -> Command | None:
+    """The words of a command and its own options. Pages read and decode as ``evaluate`` does."""
+    if name not in PAGES or "show" not in task.commands:
+        return task.commands.get(name)
+    scored, read = task.commands.get("evaluate", Command("")), task.commands.get("predict", Command(""))
+    apart = any(one.name == "gold" for one in scored.options)  # gold in a file of its own, beside the data
+    gold = "Gold structure of --data." if apart else f"Data to score: {scored.file or 'with gold structure'}"
+    files = (
+        text("gold", "FILE", gold),
+        text("data", "FILE", f"What examples are drawn from: {read.file or 'data'}", shown="those of --gold"),
+    )
+    others = (
+        replace(one, positional=False, required=False, shown=one.shown and one.shown.partition(";")[0])
+        for one in scored.options
+        if one.name != "gold"
+    )
+    return Command(PAGES[name], "", (*files, *others))
+
+
 def options_of(task: Task, command: str) -> list[Option]:
     """Every option of a command: arguments first, then the model's own options, then those that all models have."""
-    own = task.commands[command]
+    own = own_command(task, command)
+    assert own is not None
     if command == "fit":
         every = [*training(task), *algorithm(task), *beliefs(task)]
     elif command == "sample":
@@ -38,9 +71,13 @@ def options_of(task: Task, command: str) -> list[Option]:
         every = {
             "predict": [OUT_FILE, *heeding(task)],
             "forecast": [OUT_FILE],
+            "report": [replace(OUT_FILE, default="report.html"), *heeding(task)],
+            "compare": [replace(OUT_FILE, default=None, help="A page for the browser."), *heeding(task)],
             "evaluate": [SCORES_JSON, *heeding(task)],
             "evaluate_samples": [SCORES_JSON, WHICH],
         }.get(command, [JSON])
+    if command == "compare":
+        return [FOLDERS, *own.options, *every]
     first = [] if command in ("fit", "sample") else [SAMPLES if command.endswith("_samples") else FOLDER]
     file = [replace(FILE, help=own.file)] if own.file or not first else []
     return [*first, *file, *sorted(own.options, key=lambda one: not one.positional), *every]

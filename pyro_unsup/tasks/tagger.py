@@ -13,6 +13,7 @@ import pyro_unsup as pu
 from ..errors import UnsupError
 from . import dictionary, frames, summaries
 from .option import MODEL, TEXT, Given, Option, flag, number, text, under
+from .pictures import as_corpus, tagged_sentences, transitions
 from .shown import Shown, Table, commonest, likeliest, listed, printable
 from .tagged_text import COLUMN, OUTPUT_FORMAT, Untagged
 from .task import Task
@@ -67,6 +68,11 @@ class TaggerTask(Task):
     name = "tagger"
     statistics = summaries.by_name(summaries.types, summaries.once_only, summaries.repeats)
     structure_statistics = summaries.by_name(summaries.bigrams, summaries.bigram_information, summaries.largest_share)
+    about = (
+        "A hidden Markov model. Each word has a hidden tag. A tag says which tags are likely to "
+        "follow it, and which words "
+        "it is likely to be."
+    )
     unit, examples = "words", "sentences"
     labelled = "tokens"
     unknown = "their endings, shapes and neighbours decided"
@@ -259,6 +265,25 @@ class TaggerTask(Task):
         """Which gold tags fall into which induced tag."""
         names = None if data.tagset is None else data.tagset.types
         return pu.plot.confusion_matrix(self.gold_labels(data), fit.predict(data), names, **options)
+
+    def taken(self, fit: Fit, data: Any) -> Corpus:
+        return as_corpus(data)
+
+    def has_gold(self, data: Corpus) -> bool:
+        return data.tags is not None
+
+    def learned(self, fit: Fit) -> Sequence[Any]:
+        return transitions(fit.weights["transition"], names_of(fit))
+
+    def by_example(self, fit: Fit, gold: Corpus, decoded: Any) -> Any:
+        """Words of each sentence with the right tag, each state taken as its commonest gold tag."""
+        names = np.array(names_of(self.named(fit, gold, decoded)), dtype=object)
+        assert gold.tagset is not None
+        right = names[decoded.structure.numpy()] == np.array(list(gold.tagset), dtype=object)[gold.tags]
+        return np.diff(np.concatenate(([0], np.cumsum(right)))[gold.offsets])
+
+    def drawn(self, fit: Fit, data: Corpus, decoded: Any, numbers: Sequence[int]) -> Sequence[Any]:
+        return tagged_sentences(data, decoded, names_of(fit), numbers)
 
     def read_sampled(self, samples: Any, given: Given) -> Corpus:
         return read_gold(given.file, given.format, given.column, lowercase=samples.config.get("lowercase") is True)

@@ -13,7 +13,8 @@ import pyro_unsup as pu
 from ..errors import InputError, UnsupError
 from . import frames
 from .option import ALGORITHM, BELIEFS, Given, Option
-from .shared_options import options_of
+from .reported import Reported
+from .shared_options import options_of, own_command
 from .shown import Shown, of_fit, of_samples
 from .summaries import Statistic
 from .values import Baseline, Command, Plan, Recipe, Score, Stream
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from ..results import Fit
 
 
-class Task:
+class Task(Reported):
     """What a model is for. Subclasses fill in the attributes, and override what is different for them.
 
     Methods speak of a ``fit`` (or of ``samples``) and its ``model``; of ``data``, or data with ``gold`` structure; of
@@ -89,6 +90,15 @@ class Task:
         ['--folder', '--words', '--json']
         """
         return options_of(self, command)
+
+    def command(self, name: str) -> Command | None:
+        """The words of a command; None if there is none. Whatever can be shown can be reported and compared, too.
+
+        >>> import pyro_unsup as pu
+        >>> pu.tasks.find("dmv").command("forecast") is None, pu.tasks.find("dmv").command("report").help[:24]
+        (True, 'Write a report of a mode')
+        """
+        return own_command(self, name)
 
     # -- training
 
