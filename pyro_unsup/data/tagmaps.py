@@ -43,7 +43,9 @@ _MEMBERS = {
 }
 _WEB = {"(": "LPUNC", ")": "RPUNC", "ADD": "N", "AFX": "ADJ", "GW": "N", "HYPH": "INPUNC", "NFP": "INPUNC", "XX": "N"}
 
+#: From the tags of the Penn Treebank to the seventeen that Smith and Eisner (2005) use.
 SMITH_EISNER_17: Mapping[str, str] = MappingProxyType(
     {fine: coarse for coarse, members in _MEMBERS.items() for fine in members.split()}
 )
+#: The same, with the tags that English web treebanks have besides.
 SMITH_EISNER_17_WEB: Mapping[str, str] = MappingProxyType({**SMITH_EISNER_17, **_WEB})

@@ -25,7 +25,7 @@ class Bracketing(Structure):
               \\prod_s \\psi(\\mathrm{yield}_s \\mid [s \\in y]) \\, \\chi(\\mathrm{context}_s \\mid [s \\in y]).
 
     The words of a sentence are drawn again and again, by every span over them: the model is deficient, and has no
-    :meth:`sample`. Single words and whole sentences are constituents of every tree, and count as such.
+    ``sample``. Single words and whole sentences are constituents of every tree, and count as such.
 
     With the ratio :math:`\\phi_s` of a span's weight as constituent to its weight as distituent, and K the product of
     all distituent weights, :math:`p(x) = K \\cdot I(0, n)`, where :math:`I(i, j) = \\phi_{ij} \\sum_k I(i, k) I(k, j)`.

@@ -31,7 +31,7 @@ class HeadedBracketing(Dependency, Bracketing):  # type: ignore[misc]  # its par
 
     .. math:: p(x) = \\sum_y p_{\\mathrm{dependency}}(x, y) \\, p_{\\mathrm{bracketing}}(x, b(y)).
 
-    Both models draw the same words, so the product is deficient, and has no :meth:`sample`. The sum goes over spans and
+    Both models draw the same words, so the product is deficient, and has no ``sample``. The sum goes over spans and
     their heads: O(n^4). On CPU a compiled kernel does the work.
 
     A value is the tags of all sentences, end to end. A structure is the head of each word: 0 for the root, k for the

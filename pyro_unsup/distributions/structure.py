@@ -417,7 +417,7 @@ class Structure(TorchDistribution):
             ) from None
 
     def sum_over(self, potentials: Potentials, sum_: Sum) -> Tensor:  # (*draws, B)
-        """:meth:`total`; 0 for empty examples, and no gradient where no structure is possible."""
+        """As :meth:`total`, but 0 for empty examples, and no gradient where no structure is possible."""
         total = self.total(potentials, sum_)
         total = torch.where(total == -torch.inf, -torch.inf, total)
         return torch.where(self.skipped.to(total.device), torch.zeros_like(total), total)

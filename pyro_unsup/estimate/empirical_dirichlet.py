@@ -148,7 +148,7 @@ class EmpiricalDirichlet(PlainSettings, Parametric):
         """log theta of every table, drawn from the posterior.
 
         :param declarations: of the tables, by name.
-        :param memory: what :meth:`update` returned.
+        :param memory: what :meth:`.Parametric.update` returned.
         :param generator: where the draws come from.
         :param draws: how many.
         """
@@ -160,7 +160,7 @@ class EmpiricalDirichlet(PlainSettings, Parametric):
         """The same from the prior, with the concentrations that were learned.
 
         :param declarations: of the tables, by name.
-        :param memory: what :meth:`update` returned.
+        :param memory: what :meth:`.Parametric.update` returned.
         :param generator: where the draws come from.
         :param draws: how many.
         """

@@ -91,7 +91,7 @@ class DirichletVB(PlainSettings):
         """log theta drawn from the posterior that these weights are the expected logs of.
 
         :param declaration: of the table.
-        :param log_weights: what :meth:`weights` returned, of the table's shape.
+        :param log_weights: what :meth:`.Estimator.weights` returned, of the table's shape.
         :param generator: where the draws come from.
         :param draws: how many.
         """

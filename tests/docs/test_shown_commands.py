@@ -88,10 +88,14 @@ def check_own(words: Sequence[str]) -> None:
     """Of ``pyro-unsup``, by its own parser."""
     command, rest = typer.main.get_command(app), [one for one in words if one != "--help"]
     while isinstance(command, TyperGroup) and rest and not PLACEHOLDER.fullmatch(rest[0]):
+        if rest[0].startswith("--"):
+            known = [flag for one in command.params for flag in one.opts]
+            assert rest[0] in known, f"no option {rest[0]}, expected one of {', '.join(known)}"
+            return
         name, known = rest.pop(0), command.list_commands(None)
         assert name in known, f"no command {name}, expected one of {', '.join(known)}"
         command = command.get_command(None, name)
-    if isinstance(command, TyperGroup):
+    if isinstance(command, TyperGroup) or not rest:  # only named
         return
     try:
         found = command.make_context(command.name, [one for one in rest if one != "..."]).params
@@ -168,6 +172,7 @@ def test_commands_are_found() -> None:
         ("python -m benchmarks.ccm --only speed", "speed: expected one of ratios, growth"),
         ("python -m tests.mutation models", "models: expected one of kernels, handlers"),
         ("pyro-unsup train", "no command train, expected one of "),
+        ("pyro-unsup --completion", "no option --completion, expected one of "),
         ("pyro-unsup fit tagger FILE --lags 45", "No such option: --lags"),
         ("pyro-unsup reproduce cohen-smith-2010 --only fr", "cohen-smith-2010 has no table {'fr'}"),
     ],

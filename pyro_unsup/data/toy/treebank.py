@@ -12,7 +12,9 @@ from pyro_unsup.data.toy.grammar import GRAMMAR, Int
 from pyro_unsup.data.toy.lexicon import CLASSES, TAGS, WORDS
 from pyro_unsup.data.vocab import Vocab
 
+#: All words of the toy world.
 VOCAB = Vocab(WORDS)
+#: All its tags.
 TAGSET = Vocab(TAGS)
 _TAG_OF_CLASS: Int = np.array([TAGS.index(entry.tag) for entry in CLASSES.values()])
 
