@@ -1,8 +1,8 @@
 """The matrix of models and algorithms, as it is found by running all of it.
 
-python -m tests.matrix                     runs every cell and prints the matrix
-python -m tests.matrix --write README.md   and puts it in its place in a text
-python -m tests.matrix --check README.md   compares the matrix of a text with what the suite declares; runs nothing
+python -m tests.matrix                                  runs every cell and prints the matrix
+python -m tests.matrix --write docs/reference/matrix.md   and puts it in its place in a text
+python -m tests.matrix --check docs/reference/matrix.md   compares a text with what the suite declares; runs nothing
 """
 
 from __future__ import annotations

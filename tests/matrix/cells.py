@@ -15,7 +15,7 @@ from .algorithms import ALGORITHMS
 from .models import MODELS
 
 #: What stands before and after the matrix in a text that shows it.
-MARKS = "<!-- matrix: python -m tests.matrix --write README.md -->", "<!-- end of matrix -->"
+MARKS = "<!-- matrix: python -m tests.matrix --write docs/reference/matrix.md -->", "<!-- end of matrix -->"
 WORKS = "✓"
 
 

@@ -22,8 +22,8 @@ def test_every_cell_is_tested_and_every_refusal_is_one_of_a_cell() -> None:
     assert REFUSED.keys() <= set(tested)
 
 
-def test_the_readme_shows_it() -> None:
-    assert split((ROOT / "README.md").read_text())[1] == table()
+def test_the_page_of_the_reference_shows_it() -> None:
+    assert split((ROOT / "docs/reference/matrix.md").read_text())[1] == table()
 
 
 def test_a_row_for_each_algorithm_and_a_reason_for_each_letter() -> None:
