@@ -1,6 +1,6 @@
-"""The examples of the README, and the picture that the first one makes.
+"""The examples of the README, the picture that the first one makes, and a picture of a report.
 
-python -m tests.readme --write   runs the first example again, and saves its picture
+python -m tests.readme --write   makes both pictures again (needs a browser)
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ import contextlib
 import io
 import re
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
 README, PICTURE = ROOT / "README.md", ROOT / "docs" / "_static" / "readme.png"
+REPORT = ROOT / "docs" / "_static" / "report.png"
 DPI = 130
 
 
@@ -51,7 +53,25 @@ def picture() -> Any:
     return plt.gcf()
 
 
+def report(path: Path, height: int = 1250) -> None:
+    """Save the top of a report of a tagger, as a browser shows it."""
+    import matplotlib.pyplot as plt
+
+    import pyro_unsup as pu
+
+    from .browser import browser
+
+    corpus = pu.data.toy.sentences(2000, seed=1)
+    fit = pu.EM(pu.models.Tagger(tags=12, vocab=corpus.vocab)).run(corpus, iterations=80, restarts=4)
+    with tempfile.TemporaryDirectory() as folder, browser() as page:
+        out = Path(folder, "report.html")
+        fit.report_html(corpus, out, title="Parts of speech of a toy language")
+        page.open(out, (1000, 900))
+        plt.imsave(path, plt.imread(page.screenshot("report", Path(folder)))[:height])
+
+
 if __name__ == "__main__":
     if sys.argv[1:] != ["--write"]:
         sys.exit(__doc__)
     picture().savefig(PICTURE, dpi=DPI)
+    report(REPORT)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 TAG = "thumbnail"
 #: By the type of a picture, the ending of its file; what is drawn for screens before what is drawn for paper.
 PICTURES = {"image/png": "png", "image/jpeg": "jpg", "image/svg+xml": "svg"}
+#: Letters of a card's text, about.
+SUMMARY = 150
 #: What every chapter of the gallery has, by the first numbers of its notebooks.
 CHAPTERS = {
     "First steps": ("01", "10", "14"),
@@ -54,9 +56,13 @@ class Tutorial:
 
     @property
     def summary(self) -> str:
-        """The first sentence, in plain words."""
-        first = re.split(r"(?<=[.:?!]) ", self.opening[1] if len(self.opening) > 1 else "")[0]
-        return re.sub(r"[*_`]|\$[^$]*\$", "", first).rstrip(":")
+        """The first sentences, in plain words."""
+        told = ""
+        for sentence in re.split(r"(?<=[.?!]) ", self.opening[1] if len(self.opening) > 1 else ""):
+            if len(told) + len(sentence) > SUMMARY and told:
+                break
+            told = f"{told} {sentence}".strip()
+        return re.sub(r"[*_`]|\$[^$]*\$", "", told)
 
     @property
     def picture(self) -> tuple[str, bytes] | None:
@@ -106,7 +112,14 @@ def gallery(found: list[Tutorial], pictures: dict[str, str]) -> str:
     :param found: the notebooks.
     :param pictures: by the name of a notebook, the file of its picture.
     """
-    lines = ["# Tutorials", "", "Each tutorial is a notebook that goes from data to a result. All data are made up, or"]
+    lines = [
+        "---",
+        "html_theme.sidebar_secondary.remove: true",
+        "---",
+        "# Tutorials",
+        "",
+        "Each tutorial is a notebook that goes from data to a result. All data are made up, or",
+    ]
     lines += ["are in the notebook. Download one from `tutorials/` of the repository and run it.", ""]
     placed = [number for numbers in CHAPTERS.values() for number in numbers]
     others = [one.name[:2] for one in found if one.name[:2] not in placed]

@@ -6,13 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tqdm.auto import tqdm
-
 from ..errors import FitError, UnsupError
 from ..handlers.parts import Component
 from ..handlers.prefer import prefer
 from ..results import Fit
-from .loop import SHOW_AFTER_SECONDS
+from .progress import progress_bar
 from .select import Selection
 
 if TYPE_CHECKING:
@@ -68,7 +66,7 @@ def choose_weight(
         raise FitError(f"weights should be one finite number or more, actual {weights!r:.80}")
     rows: list[dict[str, Any]] = []
     best: tuple[float, Fit] | None = None
-    for weight in tqdm(tried, unit="weight", delay=SHOW_AFTER_SECONDS, disable=not progress):
+    for weight in progress_bar(tried, progress, unit="weight"):
         row: dict[str, Any] = {"weight": weight}
         rows.append(row)
         try:

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from ..array import Array
 from ..errors import FitError
 from ..evaluate import Jackknife, random_parts
 from ..results import Fit
-from .loop import SHOW_AFTER_SECONDS
+from .progress import progress_bar
 from .runs import one_thread
 
 
@@ -107,7 +106,7 @@ def jackknife_fits(
         if processes > 1
         else (job[0](*job[1], **job[2]) for job in jobs)
     )
-    trials = list(tqdm(found, total=parts, unit="trial", delay=SHOW_AFTER_SECONDS, disable=not progress))
+    trials = list(progress_bar(found, progress, total=parts, unit="trial"))
     names = dict.fromkeys(name for _, scores in trials for name in scores)
     scores = {name: Jackknife(tuple(scores[name] for _, scores in trials)) for name in names}
     return Trials([fit for fit, _ in trials], [mine for mine, _ in cuts], scores)

@@ -10,15 +10,11 @@ from dataclasses import asdict, dataclass, field, fields
 from os import PathLike
 from typing import Any, Protocol
 
-from tqdm.auto import tqdm
-
 from ..errors import FitError
 from ..results import Fit, Reason
 from ..results.storage import may_write
 from .processes import rank_and_size
-
-#: Progress appears once a run has taken this long.
-SHOW_AFTER_SECONDS = 2
+from .progress import progress_bar
 
 
 @dataclass
@@ -167,7 +163,7 @@ def iterate(
     found_rows, updates = list(rows), 0
     began = time.perf_counter() - (found_rows[-1].seconds if found_rows else 0.0)
     keeping = Checkpoints(None, lambda state, rows: _nothing) if checkpoints is None else checkpoints
-    with tqdm(total=iterations, delay=SHOW_AFTER_SECONDS, disable=not progress, unit="it") as bar, keeping.guarding():
+    with progress_bar(total=iterations, shown=progress, unit="it") as bar, keeping.guarding():
         while True:
             info, found = engine.e_step(state)
             info.seconds = time.perf_counter() - began

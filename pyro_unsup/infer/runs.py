@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
-from tqdm.auto import tqdm
 
 from ..results import Fit, Reason, Report, load
-from .loop import SHOW_AFTER_SECONDS, Callback, Checkpoints, Info, iterate
+from .loop import Callback, Checkpoints, Info, iterate
 from .processes import any_of, failing_together, rank_and_size
+from .progress import progress_bar
 from .shares import Data, glimpse, same_start
 from .state import Saved, State
 
@@ -196,7 +196,7 @@ def best_of(engine: Engine, run: Run, data: Data, seed: int, restarts: int, proc
         else (job[0](*job[1], **job[2]) for job in jobs)
     )
     shown = run.progress and not rank_and_size()[0]
-    fits: list[Fit] = list(tqdm(found, total=restarts, unit="restart", delay=SHOW_AFTER_SECONDS, disable=not shown))
+    fits: list[Fit] = list(progress_bar(found, shown, total=restarts, unit="restart"))
     for fit in fits:
         fit.model = engine.model
     best = copy(max(fits, key=lambda fit: fit.objective))

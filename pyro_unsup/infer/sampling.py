@@ -14,7 +14,6 @@ from threading import Event, Lock
 from typing import Any
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from ..array import Array
 from ..errors import FitError, InputError
@@ -23,7 +22,7 @@ from ..results.record import WRONG
 from .gibbs_chain import GibbsChain, Sweep
 from .gibbs_checks import is_whole
 from .gibbs_identity import OTHER, identity
-from .loop import SHOW_AFTER_SECONDS
+from .progress import progress_bar
 
 #: Called after every sweep; a true answer ends the run as an interrupt would.
 SweepCallback = Callable[[Sweep], object]
@@ -181,7 +180,7 @@ def run_chains(
             sample_storage.remove(Path(checkpoint), CHAIN.fullmatch)
     elif resume:
         raise FitError("resume needs the checkpoint folder of the run to go on with")
-    with tqdm(total=plan.sweeps * len(walks), delay=SHOW_AFTER_SECONDS, disable=not progress, unit="sweep") as bar:
+    with progress_bar(total=plan.sweeps * len(walks), shown=progress, unit="sweep") as bar:
         bar.update(sum(walk.sweep for walk in walks))
 
         def work(i: int) -> None:

@@ -9,12 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tqdm.auto import tqdm
-
 from ..errors import FitError, UnsupError
 from ..results import Fit
 from .examples import Examples
-from .loop import SHOW_AFTER_SECONDS
+from .progress import progress_bar
 from .runs import one_thread
 from .stepwise import SlowForgetting, StepwiseEM
 
@@ -101,7 +99,7 @@ def select_steps(
         raise FitError("the grid is empty: expected at least one power and one batch size")
     found = _each(grid, processes, model, args, iterations, seed, score, settings)
     rows, best = [], None
-    bar = tqdm(found, total=len(grid), unit="setting", delay=SHOW_AFTER_SECONDS, disable=not progress)
+    bar = progress_bar(found, progress, total=len(grid), unit="setting")
     for row, fit in bar:  # one at a time, so that only the best is kept
         if fit is not None and (best is None or row["log_likelihood"] > best[0]):
             best = (row["log_likelihood"], fit)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from tqdm.auto import tqdm
 
 from ..errors import FitError, UnsupError
 from ..estimate import AddLambda
@@ -16,6 +15,7 @@ from ..results import Fit
 from ..results.criteria import criteria, free_parameters, log_prior_of_points
 from .em import EM
 from .examples import Examples
+from .progress import progress_bar
 
 if TYPE_CHECKING:
     import pandas
@@ -84,7 +84,7 @@ def compare_sizes(
         raise FitError(f"sizes must be whole numbers, 1 or more, actual {wrong[0]!r:.80}")
     if not wanted:
         raise FitError("compare_sizes needs at least one size")
-    with tqdm(total=len(wanted) * (1 + folds), disable=None if progress is None else not progress) as bar:
+    with progress_bar(shown=progress, total=len(wanted) * (1 + folds), unit="fit") as bar:
         for size in wanted:
             one = make(size)
             examples = one.index(data) if hasattr(one, "index") else data

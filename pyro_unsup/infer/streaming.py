@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from tqdm.auto import tqdm
-
 from ..errors import FitError
 from ..results import Fit, Reason
-from .loop import SHOW_AFTER_SECONDS, Callback, Checkpoints, Info
+from .loop import Callback, Checkpoints, Info
+from .progress import progress_bar
 from .runs import outcome
 from .shares import Data
 
@@ -49,7 +48,7 @@ def follow(
         return info
 
     checkpoints = Checkpoints(checkpoint, fit_of)
-    with tqdm(batches, delay=SHOW_AFTER_SECONDS, disable=not progress, unit="batch") as bar, checkpoints.guarding():
+    with progress_bar(batches, progress, unit="batch") as bar, checkpoints.guarding():
         for batch in bar:
             data: Data = ((batch,), {})
             if state is not None:

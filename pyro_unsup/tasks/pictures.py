@@ -11,6 +11,7 @@ import pyro_unsup as pu
 
 from ..errors import UnsupError
 from .reported import likeliest_states
+from .shown import distinct
 
 if TYPE_CHECKING:
     from ..data import Corpus
@@ -45,8 +46,7 @@ def transitions(weights: Any, names: Sequence[str]) -> Sequence[Picture]:
     caption = "The thicker an arrow, the likelier the step. Point at an arrow or a state for its probabilities."
     if many > 10:
         caption = "Rows are followed by columns: the darker, the likelier. Point at a cell for its probability."
-    told = [f"{name}\N{MIDDLE DOT}{k}" if name != str(k) else name for k, name in enumerate(names)]
-    return [Picture("What follows what", pu.plot.transition_svg(shares[:, :many], told), caption)]
+    return [Picture("What follows what", pu.plot.transition_svg(shares[:, :many], distinct(names)), caption)]
 
 
 def tagged_sentences(data: Corpus, decoded: Any, names: Sequence[str], numbers: Sequence[int]) -> Sequence[Example]:

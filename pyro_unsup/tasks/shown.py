@@ -171,6 +171,13 @@ def listed(row: Likely, name: str, value: str = "probability") -> list[dict[str,
     return [{name: one, value: p} for one, p in row]
 
 
+def distinct(names: Sequence[str]) -> list[str]:
+    """Names of states; where several states have the same name, each with its number."""
+    if len(set(names)) == len(names):
+        return list(names)
+    return [f"{name}\N{MIDDLE DOT}{k}" for k, name in enumerate(names)]
+
+
 def printable(text: str) -> str:
     """A text from a file, harmless on a terminal: characters that do not print are escaped.
 

@@ -14,7 +14,7 @@ from ..errors import UnsupError
 from . import dictionary, frames, summaries
 from .option import MODEL, TEXT, Given, Option, flag, number, text, under
 from .pictures import as_corpus, tagged_sentences, transitions
-from .shown import Shown, Table, commonest, likeliest, listed, printable
+from .shown import Shown, Table, commonest, distinct, likeliest, listed, printable
 from .tagged_text import COLUMN, OUTPUT_FORMAT, Untagged
 from .task import Task
 from .texts import (
@@ -252,7 +252,7 @@ class TaggerTask(Task):
         ]
         facts = {"tags": model.states, "words": model.words, "order": model.order, "stop": model.stop}
         restricted = model.declarations()["emission"].layout.support is not None
-        rows = list(zip(names, top, strict=True))
+        rows = list(zip(distinct(names), top, strict=True))
         record = {**facts, "dictionary": restricted, "states": states}
         return Shown(record, [Table("tag", "likeliest words", rows)])
 

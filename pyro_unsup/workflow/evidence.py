@@ -10,10 +10,9 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm.auto import tqdm
 
 from ..errors import UnsupError
-from ..infer.loop import SHOW_AFTER_SECONDS
+from ..infer.progress import progress_bar
 from ..infer.runs import one_thread
 from .arguments import check_data, check_model, check_seed, check_whole, own_errors
 from .densities import Densities
@@ -156,7 +155,7 @@ def evidence(
         return Evidence(log, 0.0, float(particles), -math.inf, (0.0, 1.0), (), "exact")
     with torch.random.fork_rng(devices=[]), one_thread():
         torch.manual_seed(seed)
-        path = _Path(density, moves, leaps, None if progress is None else not progress)
+        path = _Path(density, moves, leaps, progress)
         plan = path.pilot(max(32, particles // 4), KEPT[method], temperatures)
         return path.ais(plan, particles) if method == "ais" else path.stones(plan, particles)
 
@@ -173,8 +172,8 @@ class _Stone:
 class _Path:
     """From the prior to the posterior."""
 
-    def __init__(self, density: Densities, moves: int, leaps: int, hidden: bool | None) -> None:
-        self.density, self.moves, self.leaps, self.hidden = density, moves, leaps, hidden
+    def __init__(self, density: Densities, moves: int, leaps: int, progress: bool | None) -> None:
+        self.density, self.moves, self.leaps, self.progress = density, moves, leaps, progress
 
     def start(self, size: int) -> Tensor:  # (S, D)
         return self.density.to_unbounded(self.density.prior(size)).double()
@@ -258,7 +257,7 @@ class _Path:
         return Evidence(log, se, min(left), max(tails), betas, tuple(accepted), "stones")
 
     def _bar(self, unit: str, total: int | None = None) -> Any:
-        return tqdm(total=total, unit=unit, delay=SHOW_AFTER_SECONDS, disable=self.hidden)
+        return progress_bar(total=total, shown=self.progress, unit=unit)
 
 
 def _next(likelihood: Tensor, beta: float, kept: float) -> float:

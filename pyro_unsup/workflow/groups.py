@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ..distributions import Structure
 from ..errors import UnsupError
+from ..infer.progress import progress_bar
 from ..results.arviz import dataset, named_dims
 from .arguments import in_bytes
 from .draws import Draws, Values
@@ -26,8 +27,6 @@ Array = np.ndarray[Any, Any]
 
 #: Bytes of the tables, and of what is found with them, that are held at a time.
 AT_A_TIME = 2**27
-#: Seconds before a bar shows how far it is.
-DELAY = 2.0
 
 
 class Walk:
@@ -43,12 +42,9 @@ class Walk:
         self.at_a_time = max(1, AT_A_TIME // (8 * max(1, 2 * draws.numbers + numbers)))
 
     def __iter__(self) -> Iterator[tuple[int, int, Values]]:
-        from tqdm.auto import tqdm
-
-        bar = tqdm(
-            total=self._draws.total, desc=self._what, unit="draw", disable=not self._progress, delay=DELAY, leave=False
-        )
-        with bar:
+        with progress_bar(
+            total=self._draws.total, shown=self._progress, desc=self._what, unit="draw", leave=False
+        ) as bar:
             for first, last in self._draws.pieces(self.at_a_time):
                 yield first, last, self._draws.take(first, last)
                 bar.update(last - first)

@@ -8,9 +8,8 @@ from typing import Any
 import torch
 from pyro import poutine
 from torch import Tensor
-from tqdm.auto import tqdm
 
-from ..infer.loop import SHOW_AFTER_SECONDS
+from ..infer.progress import progress_bar
 from .seeds import stream
 
 
@@ -29,14 +28,14 @@ def guide_draws(
     kwargs: Mapping[str, Any] | None,
     draws: int,
     seed: int,
-    hidden: bool | None = None,
+    progress: bool | None = None,
 ) -> GuideDraws:
     """Draws of all sites of a guide but auxiliary and observed ones. It runs once a draw, as any program can.
 
     :param args: that it is called with.
     :param kwargs: likewise.
     :param seed: the same draws come from the same seed.
-    :param hidden: show no bar; None for one where there is a terminal.
+    :param progress: show a bar; None for one where there is a terminal.
 
     >>> import pyro, pyro.distributions as dist
     >>> from pyro_unsup.workflow.guides import guide_draws
@@ -50,7 +49,7 @@ def guide_draws(
     log_q = []
     with torch.random.fork_rng(devices=[]), torch.no_grad(), poutine.block():
         torch.manual_seed(stream(seed, "guide"))
-        for _ in tqdm(range(draws), unit="draw", delay=SHOW_AFTER_SECONDS, disable=hidden, leave=False):
+        for _ in progress_bar(range(draws), progress, unit="draw", leave=False):
             trace = poutine.trace(guide).get_trace(*args, **(kwargs or {}))
             log_q.append(trace.log_prob_sum())
             each.append(

@@ -158,7 +158,7 @@ def importance(
             if model is None:
                 raise UnsupError("a guide does not know its model: give model=")
             density = Densities(model, data)
-            values, log_q = _of_guide(fit, data, draws, density, seed, None if progress is None else not progress)
+            values, log_q = _of_guide(fit, data, draws, density, seed, progress)
         prior, likelihood = density.both(values)
     ratios = (prior + likelihood - log_q).double().numpy()
     if not np.isfinite(ratios).all():
@@ -254,9 +254,9 @@ def _log_density(part: dict[str, Any], values: dict[str, Tensor]) -> Tensor:  # 
 
 
 def _of_guide(
-    guide: Callable[..., Any], data: Any, draws: int, density: Densities, seed: int, hidden: bool | None
+    guide: Callable[..., Any], data: Any, draws: int, density: Densities, seed: int, progress: bool | None
 ) -> tuple[dict[str, Tensor], Tensor]:
-    found = guide_draws(guide, data, None, draws, seed, hidden)
+    found = guide_draws(guide, data, None, draws, seed, progress)
     if missing := density.sites.keys() - found.keys():
         raise UnsupError(f"the guide has no {', '.join(sorted(missing))}, which the model has")
     values = {name: found[name][0] for name in density.sites}

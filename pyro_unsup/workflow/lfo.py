@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm.auto import tqdm
 
 from ..errors import UnsupError
-from ..infer.loop import SHOW_AFTER_SECONDS
+from ..infer.progress import progress_bar
 from ..models.series import Series
 from .arguments import check_mapping, check_model, check_seed, check_whole, own_errors
 from .elpd import ROOM, Elpd, Predictive
@@ -91,8 +90,7 @@ def leave_future_out(
     rows: list[dict[str, Any]] = []
     fitted: _Fitted | None = None
     times = range(first, series.size - ahead + 1)
-    hidden = None if progress is None else not progress
-    for t in tqdm(times, unit="time", delay=SHOW_AFTER_SECONDS, disable=hidden):
+    for t in progress_bar(times, progress, unit="time"):
         weights, k = (None, np.inf) if fitted is None else fitted.weights(t)
         refit = fitted is None or k > threshold
         if refit:

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import torch
-from tqdm.auto import tqdm
 
-from ..infer.loop import SHOW_AFTER_SECONDS
+from ..infer.progress import progress_bar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -31,8 +30,7 @@ def in_order(
     :param done: items that were finished before, for the bar.
     """
     size = min(len(items), processes or os.cpu_count() or 1)
-    hidden = None if progress is None else not progress
-    with tqdm(total=len(items) + done, initial=done, unit=unit, delay=SHOW_AFTER_SECONDS, disable=hidden) as bar:
+    with progress_bar(shown=progress, total=len(items) + done, initial=done, unit=unit) as bar:
         for item, result in zip(items, _results(job, items, size), strict=True):
             yield item, result
             bar.update()

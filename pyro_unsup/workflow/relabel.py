@@ -10,12 +10,11 @@ import numpy as np
 import torch
 from pyro.infer import MCMC
 from torch import Tensor
-from tqdm.auto import tqdm
 
 from ..errors import UnsupError
 from ..handlers import bare
 from ..infer import CollapsedGibbs
-from ..infer.loop import SHOW_AFTER_SECONDS
+from ..infer.progress import progress_bar
 from ..results import Fit, Samples
 from ..results.arviz import is_arviz
 from .arguments import check_seed, check_whole, own_errors
@@ -98,7 +97,7 @@ def relabel(
         raise UnsupError(f"method must be one of {', '.join(METHODS)}, actual {method!r:.80}")
     check_whole("iterations", iterations)
     check_seed(seed)
-    source = _Source(draws, model, data, axes, seed, None if progress is None else not progress)
+    source = _Source(draws, model, data, axes, seed, progress)
     K, lead = source.K, next(iter(source.draws.values())).shape[:2]
     labels = source.labels if allocations is None else _allocations(allocations, lead, K)
     weights = None if probabilities is None else _probabilities(probabilities, lead, K)
@@ -132,7 +131,7 @@ def relabel(
 class _Source:
     """Draws, and what is known about their model."""
 
-    def __init__(self, draws: Any, model: Any, data: Any, axes: Any, seed: int, hidden: bool | None) -> None:
+    def __init__(self, draws: Any, model: Any, data: Any, axes: Any, seed: int, progress: bool | None) -> None:
         if isinstance(draws, Fit):
             raise UnsupError(
                 "a fit has one naming of its states in all draws, so nothing needs to be relabelled: relabel is for "
@@ -143,7 +142,7 @@ class _Source:
                 "expected draws: Samples, a Pyro MCMC that has run, a dict of arrays (chain, draw, ...), or an ArviZ "
                 f"object; actual {type(draws).__name__}"
             )
-        self.hidden = hidden
+        self.progress = progress
         self.samples = draws if isinstance(draws, Samples) else None
         if isinstance(draws, MCMC) and isinstance(draws.kernel, CollapsedGibbs):
             own: Any = bare(draws.kernel.model)
@@ -245,7 +244,7 @@ class _Source:
         found = []
         with torch.no_grad():
             parts = every.split(max(1, ROOM // (size * self.K)))
-            for part in tqdm(parts, unit="part", delay=SHOW_AFTER_SECONDS, disable=self.hidden):
+            for part in progress_bar(parts, self.progress, unit="part"):
                 fn, value = self.densities.structured({name: x[part] for name, x in values.items()})
                 found.append(ask(fn.posterior(value)))
         return torch.cat(found).numpy()

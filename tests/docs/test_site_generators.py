@@ -100,7 +100,7 @@ def test_a_card_has_the_tagged_picture_or_the_first_or_none() -> None:
     assert notebook(picture(b"one"), picture(b"two")).picture == ("png", b"one")
     bare = notebook({"cell_type": "code", "metadata": {}, "source": "1", "outputs": []})
     assert bare.picture is None
-    assert (bare.title, bare.summary) == ("A title", "It does one thing.")
+    assert (bare.title, bare.summary) == ("A title", "It does one thing. And more.")
     assert any("neutral" in line for line in gallery.card(bare, None))
     assert ":img-top: a.png" in gallery.card(bare, "a.png")
 

@@ -147,3 +147,10 @@ def test_scores_on_new_words_are_finite_but_for_bits_per_word(fit: Fit) -> None:
 def test_words_known_by_number_are_taken_as_they_are() -> None:
     fit = pu.EM(Tagger(2, len(text().vocab))).run(text(), iterations=2, progress=False)
     assert torch.equal(decode(fit, text()).structure, fit.predict(text()))
+
+
+def test_states_of_one_name_are_told_apart() -> None:
+    from pyro_unsup.tasks.shown import distinct
+
+    assert distinct(["NOUN", "VERB"]) == ["NOUN", "VERB"]
+    assert distinct(["NOUN", "VERB", "NOUN"]) == ["NOUN·0", "VERB·1", "NOUN·2"]
