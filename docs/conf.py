@@ -77,7 +77,7 @@ html_math_renderer = "mathml"
 html_context = {"default_mode": "auto"}
 html_show_sourcelink = False
 html_theme_options = {
-    "logo": {"text": "pyro_unsup", "alt_text": "pyro_unsup, the first page"},
+    "logo": {"text": f"pyro_unsup {version}", "alt_text": "pyro_unsup, the first page"},
     "navbar_align": "left",
     "navbar_end": ["theme-switcher"],
     "header_links_before_dropdown": 8,

@@ -25,6 +25,8 @@ from pyro_unsup.cli import app
 ROOT = Path(__file__).parents[2]
 TEXTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/RESULTS.md")]
 TEXTS += sorted((ROOT / "docs").glob("*.md"))
+TEXTS += [one for name in ("start", "howto", "coming_from", "explanation", "reference", "papers")
+          for one in sorted((ROOT / "docs" / name).glob("*.md"))]  # fmt: skip
 NOTEBOOKS = sorted((ROOT / "tutorials").glob("*.ipynb"))
 SCRIPTS = sorted((ROOT / "benchmarks").rglob("*.py"))
 #: Whose options are ours to check.
@@ -45,7 +47,7 @@ def prose(path: Path) -> str:
 
 def code(text: str) -> Iterator[str]:
     """Lines of blocks and what is set as code within sentences, also over the end of a line."""
-    for block in re.findall(r"^```\w*\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
+    for block in re.findall(r"^```[^\n`]*\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
         yield from block.splitlines()
     text = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
     yield from re.findall(r"^ {4}(\S.*)", text, re.MULTILINE)
