@@ -28,6 +28,17 @@ QUIET = (
     "--hide-scrollbars",
 )
 
+#: A point of the window at which an element is on top of all others.
+PLACE = """
+const box = arguments[0].getBoundingClientRect();
+for (let i = 1; i < 60; i++) for (let j = 1; j < 60; j++) {
+  const x = box.left + (box.width * j) / 60, y = box.top + (box.height * i) / 60;
+  const top = document.elementFromPoint(x, y);
+  if (top && arguments[0].contains(top)) return [x, y];
+}
+throw new Error("the pointer cannot reach " + arguments[0].outerHTML);
+"""
+
 
 class Page:
     """A page in the browser.
@@ -54,6 +65,13 @@ class Page:
         """Every element that a CSS selector finds."""
         found: list[Any] = self.driver.find_elements("css selector", selector)
         return found
+
+    def point_at(self, part: Any) -> None:
+        """Bring the pointer to a place where this element is on top: the middle of an arc is not on the arc."""
+        self.js("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", part)
+        self.driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
+        x, y = self.js(PLACE, part)
+        self.driver.execute_cdp_cmd("Input.dispatchMouseEvent", {"type": "mouseMoved", "x": x, "y": y})
 
     def console(self) -> list[str]:
         """What the console said since it was last asked."""

@@ -151,29 +151,43 @@ def test_where_it_is_not_installed_its_fits_are_refused(
     assert ("coin_models" in sys.modules) == before  # a file makes nobody import anything
 
 
+#: Runs commands one after the other in one process, since most of the time of a command goes into its start.
+COMMANDS = """
+import json, sys
+from typer.testing import CliRunner
+from pyro_unsup.cli import app
+
+ended = [CliRunner().invoke(app, words, prog_name="pyro-unsup") for words in json.loads(sys.argv[1])]
+print(json.dumps([(one.exit_code, one.stdout, one.stderr) for one in ended]))
+"""
+
+
 def test_it_has_commands(tmp_path: Path) -> None:
     """Its task is one short file."""
     env, folder = environment(installed(tmp_path)), tmp_path / "work"
     folder.mkdir()
-
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "pyro_unsup", *words]
-        return subprocess.run(command, capture_output=True, text=True, timeout=300, env=env, cwd=folder)
-
     (folder / "flips.txt").write_text("9 1 0\n8 2 0\n10 0 0\n1 9 1\n0 10 1\n2 8 1\n")
     (folder / "new.txt").write_text("7 0\n0 7\n")
-    assert "Learn which coin each example was flipped with." in run("fit", "--help").stdout
-    assert "--coins" in run("fit", "coin", "--help").stdout
-    assert "Find the coin of each example" in run("predict", "--help").stdout
-    made = run("fit", "coin", "flips.txt", "--out", "m", "--restarts", "3", "--jobs", "1")
-    assert made.returncode == 0, made.stderr
-    assert made.stderr.startswith("flips.txt: 6 examples; CoinModel(coins=2)\n")
-    assert sorted(run("predict", "m", "new.txt").stdout.split()) == ["0", "1"]
-    found = json.loads(run("evaluate", "m", "flips.txt", "--json").stdout)
-    assert (found["accuracy"], found["one_coin"]) == (1.0, {"accuracy": 0.5})
-    assert "each coin taken as its commonest gold coin" in " ".join(run("evaluate", "m", "flips.txt").stdout.split())
-    shown = json.loads(run("show", "m", "--json").stdout)
-    assert len(shown["coins"]) == 2
-    assert "heads" in run("show", "m").stdout
-    refused = run("fit", "coin", "new.txt", "--out", "m")
-    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    given = [
+        "fit --help", "fit coin --help", "predict --help", "fit coin flips.txt --out m --restarts 3 --jobs 1",
+        "predict m new.txt", "evaluate m flips.txt --json", "evaluate m flips.txt", "show m --json", "show m",
+        "report m --gold flips.txt --out m.html", "fit coin new.txt --out m",
+    ]  # fmt: skip
+    command = [sys.executable, "-c", COMMANDS, json.dumps([one.split() for one in given])]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, env=env, cwd=folder)
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    *found, (code, _, refused) = json.loads(ended.stdout.splitlines()[-1])
+    assert [code for code, _, _ in found] == [0] * len(found), found
+    said = {one: " ".join(out.split()) for one, (_, out, _) in zip(given, found, strict=False)}
+    assert "Learn which coin each example was flipped with." in said["fit --help"]
+    assert "--coins" in said["fit coin --help"]
+    assert "Find the coin of each example" in said["predict --help"]
+    assert found[3][2].startswith("flips.txt: 6 examples; CoinModel(coins=2)\n")
+    assert sorted(said["predict m new.txt"].split()) == ["0", "1"]
+    scores = json.loads(said["evaluate m flips.txt --json"])
+    assert (scores["accuracy"], scores["one_coin"]) == (1.0, {"accuracy": 0.5})
+    assert "each coin taken as its commonest gold coin" in said["evaluate m flips.txt"]
+    assert len(json.loads(said["show m --json"])["coins"]) == 2
+    assert "heads" in said["show m"]
+    assert "CoinModel" in (folder / "m.html").read_text()
+    assert (code, refused.count("\n")) == (2, 1)

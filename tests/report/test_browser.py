@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -55,6 +56,20 @@ def test_search_filters_the_examples(page: Page, report: Path) -> None:
     find.clear()
     find.send_keys(page.js("return document.querySelector('article.example').dataset.find.split(' ')[0]"))
     assert 1 <= page.js(shown) <= every
+
+
+def test_pointing_at_a_part_shows_its_probability(page: Page, report: Path) -> None:
+    page.open(report)
+    (box,) = page.all("#tip")
+    assert not box.is_displayed()
+    parts = page.all("article.example [data-tip]")
+    assert parts
+    page.point_at(parts[0])
+    assert box.is_displayed()
+    assert box.text == parts[0].get_attribute("data-tip")
+    assert re.search(r"\d", box.text)
+    page.point_at(page.all("h1")[0])
+    assert not box.is_displayed()
 
 
 def test_hostile_words_stay_words(page: Page, tmp_path: Path) -> None:
