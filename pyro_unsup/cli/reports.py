@@ -110,6 +110,7 @@ def _print(task: Task, fits: Mapping[str, Fit], found: Compared) -> None:
     from rich.markup import escape
     from rich.table import Table
 
+    from ..report.compare_page import p_value
     from ..tasks.shown import printable
 
     def row(table: Table, *cells: object) -> None:
@@ -131,5 +132,5 @@ def _print(task: Task, fits: Mapping[str, Fit], found: Compared) -> None:
         for k, name in enumerate(("sign test", f"better on {task.examples}", "worse on", "equal on", "p")):
             tests.add_column(name, justify="right" if k else "left")
         for (a, b), test in found.tests.items():
-            row(tests, f"{a} against {b}", test.wins, test.losses, test.ties, f"{test.p_value:.3g}")
+            row(tests, f"{a} against {b}", test.wins, test.losses, test.ties, p_value(test.p_value))
         console().print(tests)

@@ -24,6 +24,8 @@ NO_DATA = "There are no data to draw. Give --data FILE or --gold FILE to see exa
 ALIKE = "The models found the same in every example that was looked at."
 #: The level below which a difference is called more than luck.
 LEVEL = 0.05
+#: Smaller probabilities are not told to the digit.
+SMALLEST = 1e-6
 
 
 def compare_page(task: Task, fits: Mapping[str, Fit], found: Compared, command: str) -> str:
@@ -94,7 +96,7 @@ def tests(task: Task, found: Compared) -> Html:
         better = a if test.wins > test.losses else b
         said = f"{better} is better, by more than luck" if test.p_value < LEVEL else "this may be luck"
         numbers = [f"{n:,}" for n in (test.wins, test.losses, test.ties)]
-        rows.append([join([word(a), " against ", word(b)]), *numbers, f"{test.p_value:.3g}", element("td", word(said))])
+        rows.append([join([word(a), " against ", word(b)]), *numbers, p_value(test.p_value), element("td", word(said))])
     heads = ["models", "first better", "second better", "equal", "p", element("th", "what it says", scope="col")]
     caption = (
         f"The sign test over {task.examples}: each is won by the model that has more of it right. p "
@@ -127,3 +129,8 @@ def article(one: Mapping[str, Example]) -> Html:
     return element("article", element("h3", element("b", first.name)), drawn, class_="example",
                    data_find=find_text(" ".join(e.text for e in one.values())),
                    data_wrong=True if any(e.wrong for e in one.values()) else None)  # fmt: skip
+
+
+def p_value(p: float) -> str:
+    """A probability of a test; very small ones are told as such, since they are never zero."""
+    return f"{p:.3g}" if p >= SMALLEST else f"< {SMALLEST:g}"

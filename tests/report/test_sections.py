@@ -321,3 +321,9 @@ def test_a_page_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be written"):
         fit.report_html(data, tmp_path / "no" / "page.html")
     assert not list(tmp_path.iterdir())
+
+
+def test_small_probabilities_are_not_zero() -> None:
+    from pyro_unsup.report.compare_page import p_value
+
+    assert (p_value(0.25), p_value(0.0)) == ("0.25", "< 1e-06")
