@@ -107,7 +107,8 @@ def check_own(words: Sequence[str]) -> None:
         assert said.startswith("Missing "), said
         return
     except InputError as error:  # the folder of a model, whose options are known once it is there
-        assert error.path is not None and not Path(error.path).exists(), error
+        if error.path is None or Path(error.path).exists():
+            raise
         return
     if command.name == "reproduce" and found["name"] and not PLACEHOLDER.fullmatch(found["name"]):
         tables = {table.name for table in reproduce.paper(found["name"]).tables}
