@@ -231,15 +231,19 @@ class Fit:
         and is left out here; :meth:`posterior` has it. What the model prefers (:func:`.prefer`) is heeded.
 
         :param how: ``"viterbi"`` (what most models do), the single most probable structure; or ``"mbr"``, the one with
-            the highest expected number of right parts (for a tagger: the best tag of each word on its own).
+            the highest expected number of right parts (for a tagger: the best tag of each word on its own). A tagger
+            also has ``"word"``, for a corpus: all tokens of a word get the tag that most of them are expected to have.
         :param probabilities: also return the posterior probability of every part, (structure, marginals).
         """
         if isinstance(self.model, Handled):
             return self.unhandled().predict(*args, how=how, probabilities=probabilities, **kwargs)
-        if how not in (None, "viterbi", "mbr"):
-            raise UnsupError(f"how must be 'viterbi' or 'mbr', actual {how!r}")
         task = own_task(self.model)
-        if task is not None and len(args) == 1 and not kwargs and hasattr(args[0], "select"):
+        by_task = task is not None and len(args) == 1 and not kwargs and hasattr(args[0], "select")
+        ways = (*task.ways,) if by_task else ("viterbi", "mbr")
+        if how not in (None, *ways):
+            *some, last = map(repr, ways)
+            raise UnsupError(f"how must be {', '.join(some)} or {last}, actual {how!r}")
+        if by_task:
             chosen = {} if how is None else {"how": how}
             decoded = task.decode(self, args[0], **chosen)  # which knows what to do with what training never met
             return (decoded.structure, decoded.posterior.marginals) if probabilities else decoded.structure

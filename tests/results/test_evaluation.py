@@ -127,8 +127,10 @@ def test_a_model_of_ones_own_has_no_scores_of_the_library() -> None:
 
 
 def test_ways_that_are_not_there() -> None:
-    with pytest.raises(UnsupError, match=r"^how must be 'viterbi' or 'mbr', actual 'many_to_one'$"):
+    with pytest.raises(UnsupError, match=r"^how must be 'viterbi', 'mbr' or 'word', actual 'many_to_one'$"):
         anonymous().evaluate(text(), how="many_to_one")
+    with pytest.raises(UnsupError, match=r"^how must be 'viterbi' or 'mbr', actual 'word'$"):
+        anonymous().predict([[0, 1]], how="word")  # without a corpus words are but numbers
     with pytest.raises(UnsupError, match="how must be 'many_to_one' or 'one_to_one', got 'best'"):
         anonymous().relabel(text(), how="best")
 
