@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import pandas
 
     from ..handlers.parts import Component
+    from .consensus import Consensus
     from .guide import Guide
 
 
@@ -435,6 +436,23 @@ class Fit:
         fit = self.unhandled()
         page: str = task_of(fit.model).report(fit, data, gold, out, **options)
         return page
+
+    def consensus(self, data: Any, **options: Any) -> Consensus:
+        """The structure that the restarts of this fit agree on; :func:`.consensus` takes fits of several runs, too.
+
+        :param data: what is to be decoded, by any vocabulary.
+        :param options: for decoding.
+
+        >>> import pyro_unsup as pu
+        >>> corpus = pu.data.toy.sentences(20, seed=1)
+        >>> em = pu.EM(pu.models.Tagger(tags=3, vocab=corpus.vocab))
+        >>> found = em.run(corpus, iterations=2, restarts=2, processes=1).consensus(corpus)
+        >>> len(found.structure) == corpus.tokens
+        True
+        """
+        from .consensus import consensus
+
+        return consensus(self, data, **options)
 
     def guide(self, components: Sequence[Component] | None = None) -> Guide:
         """The learned posterior as a Pyro guide, over the model's own sites and the hidden structure; see

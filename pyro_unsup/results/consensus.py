@@ -11,8 +11,8 @@ import numpy as np
 from torch import Tensor
 
 from ..errors import UnsupError
-from ..results import Fit
-from ..results.evaluation import task_of
+from .evaluation import task_of
+from .fit import Fit
 
 
 @dataclass(frozen=True)
