@@ -106,7 +106,10 @@ def fit(task: Task, given: Given) -> None:
         say(str(found.report))
         for line in _remarks(task, found, data, given.max_iterations is not None or plan.max_iterations is None, given):
             say(line)
-        say(f"saved in {given.out}; see it with: pyro-unsup show {given.out}")
+        say(
+            f"saved in {given.out}; see it with: pyro-unsup show {given.out}, or in a browser: "
+            f"pyro-unsup report {given.out} --data FILE --out report.html"
+        )
 
 
 def _read(task: Task, given: Given) -> tuple[Any, Any, int, dict[str, str]]:

@@ -276,7 +276,7 @@ class Fit:
         (True, torch.Size([20]))
         """
         fit = self.unhandled()
-        return task_of(fit.model).decode(fit, data, **options, **({} if how is None else {"how": how}))
+        return task_of(fit.model, "fit.decode").decode(fit, data, **options, **({} if how is None else {"how": how}))
 
     def top_features(self, table: str, n: int = 20, **values: Any) -> pandas.DataFrame:
         """The features of a table that have the largest weights, with their values: a row each, largest first.
@@ -311,7 +311,7 @@ class Fit:
         :param options: for decoding.
         """
         fit = self.unhandled()
-        task = task_of(fit.model)
+        task = task_of(fit.model, "fit.evaluate")
         decoded = task.decode(fit, gold, **options, **({} if how is None else {"how": how}))
         found: dict[str, float] = task.scores(fit, gold, decoded)
         return found
@@ -333,7 +333,7 @@ class Fit:
         2
         """
         fit = self.unhandled()
-        return task_of(fit.model).page(fit, **options)
+        return task_of(fit.model, "fit.show").page(fit, **options)
 
     def relabel(self, gold: Any, how: str = "many_to_one") -> Fit:
         """The same fit with its states named after the gold labels that they go with best.
@@ -378,7 +378,7 @@ class Fit:
         import pandas
 
         fit = self.unhandled()
-        task = task_of(fit.model)
+        task = task_of(fit.model, "fit.to_frame")
         decoded = task.decode(fit, data, **options, **({} if how is None else {"how": how}))
         return pandas.DataFrame(task.frame(fit, data, decoded))
 
@@ -411,7 +411,7 @@ class Fit:
         if score is not None:
             raise UnsupError("a score belongs to the learning curve: leave out the score, or the data")
         fit = self.unhandled()
-        return task_of(fit.model).plot(fit, data, **options, **({} if ax is None else {"ax": ax}))
+        return task_of(fit.model, "fit.plot of data").plot(fit, data, **options, **({} if ax is None else {"ax": ax}))
 
     def report_html(
         self, data: Any = None, out: str | PathLike[str] | None = None, *, gold: Any = None, **options: Any
@@ -434,7 +434,7 @@ class Fit:
         ('<!doctype html>', 20)
         """
         fit = self.unhandled()
-        page: str = task_of(fit.model).report(fit, data, gold, out, **options)
+        page: str = task_of(fit.model, "fit.report_html").report(fit, data, gold, out, **options)
         return page
 
     def consensus(self, data: Any, **options: Any) -> Consensus:

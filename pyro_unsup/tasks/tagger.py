@@ -275,7 +275,9 @@ class TaggerTask(Task):
         return {**frames.tokens(data), "tag": frames.named(found, fit.labels), "probability": probability}
 
     def plot(self, fit: Fit, data: Corpus, **options: Any) -> Any:
-        """Which gold tags fall into which induced tag."""
+        """Which gold tags fall into which induced tag; without gold tags, the likeliest words of each tag."""
+        if data.tags is None:
+            return pu.plot.top_words_grid(fit, **options)
         names = None if data.tagset is None else data.tagset.types
         return pu.plot.confusion_matrix(self.gold_labels(data), fit.predict(data), names, **options)
 
