@@ -172,7 +172,8 @@ class HMMTask(Task):
         data = self.read(file, given)
         model = self.build(data, given)
         missing = int((~data.series.observed).sum())
-        size = f"{len(data):,} series, {data.tokens:,} observations" + (f", {missing:,} missing" if missing else "")
+        of = f" of {', '.join(map(str, data.names))}" if data.names else ""
+        size = f"{len(data):,} series, {data.tokens:,} observations{of}" + (f", {missing:,} missing" if missing else "")
         return data.series, model, size
 
     def plan(self, model: Any, data: Any, given: Given) -> Plan:
