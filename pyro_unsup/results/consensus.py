@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -45,9 +46,10 @@ class Consensus:
 
     @property
     def agreement(self) -> float:
-        """The share of the structure that two runs have in common, on average: a sign of trust that needs no labels."""
+        """The share of the structure that two runs have in common, on average: a sign of trust that needs no labels.
+        One run alone agrees with nobody: NaN."""
         pairs = [self.between[i, j] for i, j in combinations(range(len(self.fits)), 2)]
-        return float(np.mean(pairs)) if pairs else 1.0
+        return float(np.mean(pairs)) if pairs else math.nan
 
     @property
     def central(self) -> Fit:
@@ -61,6 +63,8 @@ class Consensus:
         return found
 
     def __repr__(self) -> str:
+        if len(self.fits) == 1:
+            return "Consensus of one run alone"
         return f"Consensus of {len(self.fits)} runs: two of them have {100 * self.agreement:.1f} % in common"
 
 

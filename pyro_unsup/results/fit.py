@@ -452,6 +452,11 @@ class Fit:
         """
         from .consensus import consensus
 
+        if len(self.runs) < 2:
+            raise UnsupError(
+                "this fit has no other runs to agree with: train with restarts, or call pu.consensus with several fits; "
+                "runs of a probe, and those of a fit that was loaded, are not kept"
+            )
         return consensus(self, data, **options)
 
     def guide(self, components: Sequence[Component] | None = None) -> Guide:

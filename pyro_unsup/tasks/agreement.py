@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..errors import UnsupError
+
 
 def mean_posterior(model: Any, decoded: Sequence[Any]) -> tuple[Tensor, list[Tensor], Any]:
     """The mean of the posterior probabilities of several runs, the structure of each, and all together.
@@ -20,6 +22,10 @@ def mean_posterior(model: Any, decoded: Sequence[Any]) -> tuple[Tensor, list[Ten
     each = [marginals]
     for one in decoded[1:]:
         own, structure = one.posterior.marginals, one.structure
+        if own.shape != marginals.shape:
+            raise UnsupError(
+                f"consensus takes fits of one model: here one has {marginals.shape[-1]} states, another {own.shape[-1]}"
+            )
         if model.interchangeable:
             order = matched(marginals.reshape(-1, marginals.shape[-1]), own.reshape(-1, own.shape[-1]))
             own, structure = own[..., order], order.argsort()[structure.long()]

@@ -95,7 +95,8 @@ def test_every_model(kind: str) -> None:
     }[kind]()
     (fit,) = starts(model, data, 1)
     alone = pu.consensus([fit], data, how="mbr")
-    assert alone.agreement == 1
+    assert np.isnan(alone.agreement)
+    assert repr(alone) == "Consensus of one run alone"
     assert torch.equal(torch.as_tensor(alone.structure), torch.as_tensor(fit.decode(data, how="mbr").structure))
     several = pu.consensus(starts(model, data), data)
     assert 0 <= several.agreement <= 1
@@ -111,6 +112,15 @@ def test_restarts_keep_all_runs() -> None:
     assert torch.equal(found.structure, pu.consensus(list(fit.runs), TAGS).structure)
     alone = engine.run(TAGS, iterations=3)
     assert pu.consensus(alone, TAGS).fits == (alone,)
+    assert torch.equal(fit.consensus(TAGS).structure, found.structure)
+    with pytest.raises(pu.UnsupError, match="this fit has no other runs to agree with: train with restarts"):
+        alone.consensus(TAGS)
+
+
+def test_other_numbers_of_states_are_refused() -> None:
+    fits = [*starts(Tagger(3, TEXT.vocab), TEXT, 1), *starts(Tagger(5, TEXT.vocab), TEXT, 1)]
+    with pytest.raises(pu.UnsupError, match="consensus takes fits of one model: here one has"):
+        pu.consensus(fits, TEXT)
 
 
 def test_refused() -> None:
