@@ -48,6 +48,7 @@ class PCFG(Structure):
     axes = {"root": "N", "emission": "P V", "rules": "N N+P N+P"}  # noqa: RUF012
     part = "labels"
     shared_groups = ("rules",)
+    kernel = "pyro_unsup.kernels.pcfg"
 
     def __init__(
         self, root: Tensor, rules: Tensor, emission: Tensor, lengths: Tensor, validate_args: bool | None = None
