@@ -23,7 +23,7 @@ from .grammar import (
     dropped_by,
     without,
 )
-from .option import MODEL, TRAINING, Given, choice, number, real
+from .option import ALGORITHM, MODEL, TRAINING, Given, choice, number, real
 from .pictures_trees import bracket_errors, brackets, strongest_rules
 from .shown import Shown, Table, likeliest, listed
 from .texts import format_option, how_option, read, top_option
@@ -35,9 +35,8 @@ if TYPE_CHECKING:
     from ..results import Fit
 
 STARTS = ("split", "noise")
-NONTERMINALS, PRETERMINALS = 10, 20
-#: How different labels are at first.
-NOISE = 1.0
+#: What fits held-out sentences of the WSJ sample best: labels, how different they are at first, and pseudo-counts.
+NONTERMINALS, PRETERMINALS, NOISE, SMOOTH = 15, 30, 1.0, 0.01
 HOW = how_option(
     "mbr: the tree with the most expected right labelled brackets; viterbi: the best labelled tree.", default="mbr"
 )
@@ -56,7 +55,7 @@ class PCFGTask(GrammarTask):
     gold, no_gold = ("spans",), "no brackets in it, expected a treebank"
     decoder = "pyro_unsup.tasks.decoding.pcfg:decode"
     parts, constraints = "Constituents", "fragments=CC"
-    recipe = Recipe(noise_shown="0: the start is random by itself", betas=RECIPE.betas)
+    recipe = Recipe(noise_shown="0: the start is random by itself", smooth=f"{SMOOTH:g}", betas=RECIPE.betas)
     drop_by_upos = False
     likelihood = "bits_per_tag"
     main = ("f1",)
@@ -96,6 +95,12 @@ class PCFGTask(GrammarTask):
                     NOISE,
                     panel=TRAINING,
                 ),
+                choice(
+                    "toward",
+                    ("split", "uniform"),
+                    "With --anneal: start from these trees, not from a uniform posterior (skewed annealing).",
+                    panel=ALGORITHM,
+                ),
                 *TEXT_OPTIONS,
             ),
         ),
@@ -124,9 +129,11 @@ class PCFGTask(GrammarTask):
         return pu.models.PCFG.of(data, given.nonterminals, given.preterminals)
 
     def plan(self, model: PCFG, data: Corpus, given: Given) -> Plan:
-        if given.start == "noise":
-            return Plan(pu.init.noise(given.label_noise))
-        return Plan(model.split_start(data, noise=given.label_noise))
+        estimate = pu.AddLambda(SMOOTH) if given.smooth is None else None
+        noisy = given.start == "noise"
+        start = pu.init.noise(given.label_noise) if noisy else model.split_start(data, noise=given.label_noise)
+        toward = "split" if given.toward == "split" else None  # all trees alike is what plain annealing begins with
+        return Plan(start, estimate=estimate, toward=toward, by_seed=True)
 
     def read_new(self, fit: Fit, given: Given) -> Corpus:
         return without(read(given.file, given.format, column_of(fit, given)), dropped_by(fit))
