@@ -5,9 +5,9 @@
     python -m benchmarks.pcfg --only learning --processes 1
 
 Learning: tags of sentences of at most ten words, without punctuation. The recipe (how many labels, how different they
-are at the start, how much is added to counts) is chosen without labels: it is the one with the fewest bits a tag on every
-fifth sentence, learned from the others. Then four seeds learn from all sentences. F is without whole sentences and single
-words.
+are at the start, how much is added to counts) is chosen without gold trees: it is the one with the fewest bits a tag on
+every fifth sentence, learned from the others. Then four seeds learn from all sentences. F is without whole sentences
+and single words.
 
 Speed beside torch-struct: ``python -m benchmarks.definitions --only "PCFG, kernel"``.
 """
@@ -75,11 +75,13 @@ def learning(processes: int, data: str) -> None:
     found = dict(in_processes(jobs, processes))
     names = [f"seed {seed}" for seed in range(SEEDS)]
     rows = [[name, found[name]["objective"], *(100 * found[name][how] for how in ("mbr", "viterbi"))] for name in names]
-    rows.append(["mean (sd)", "", *(spread([100 * found[name][how] for name in names], 1) for how in ("mbr", "viterbi"))])
+    rows.append(
+        ["mean (sd)", "", *(spread([100 * found[name][how] for name in names], 1) for how in ("mbr", "viterbi"))]
+    )
     gold, lengths = bracket_rows(corpus), corpus.lengths
     for name, made in (("right-branching", right_branching(lengths)), ("left-branching", left_branching(lengths))):
         rows.append([name, "", 100 * bracket_scores(gold, made, lengths)["f1"], ""])
-    print(f"\nchosen without labels: {best}")
+    print(f"\nchosen without gold trees: {best}")
     markdown(["", "objective", "F, MBR", "F, Viterbi"], rows)
 
 

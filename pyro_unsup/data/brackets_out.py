@@ -49,7 +49,11 @@ def write_brackets(
     named = _named(brackets, label)
     names = [] if corpus.tags is None or corpus.tagset is None else corpus.tagset.decode(np.unique(corpus.tags))
     used = corpus.vocab.decode(np.unique(corpus.words))
-    for one in (*dict.fromkeys(named.values()), *names, *(used if space is None else (space.join(word.split()) for word in used))):
+    for one in (
+        *dict.fromkeys(named.values()),
+        *names,
+        *(used if space is None else (space.join(word.split()) for word in used)),
+    ):
         if one.split() != [one] or "\0" in one:
             raise InputError(f"{show(one)} cannot be written in brackets, expected text without white space; rename it")
 
@@ -59,7 +63,9 @@ def write_brackets(
     with write_text(out) as stream:
         for words, tags, opening, closing in _sentences(corpus, rows, named):
             pieces = (
-                "".join(f"({one.translate(_ESCAPES)} " for one in before) + f"({tag.translate(_ESCAPES)} {spelt(word)})" + ")" * after
+                "".join(f"({one.translate(_ESCAPES)} " for one in before)
+                + f"({tag.translate(_ESCAPES)} {spelt(word)})"
+                + ")" * after
                 for word, tag, before, after in zip(words, tags, opening, closing, strict=True)
             )
             stream.write(" ".join(pieces) + "\n")

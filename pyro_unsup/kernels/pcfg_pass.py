@@ -1,16 +1,16 @@
 """Inside-outside over the labelled trees of a sentence, and decoding: one recursion, compiled for several semirings.
 
 Rules come in four blocks, by whether their left and right parts are words. What a word and a rule do together does not
-depend on the other part, so it is summed once a word (``beside``). Two parts of several words each are summed over their
-splits first, and then over rules: O(n^3 N^2 + n^2 N^3 + n N P (N + P)) in all. In real numbers the sums over rules are
-matrix products.
+depend on the other part, so it is summed once a word (``beside``). Two parts of several words each are summed over
+their splits first, and then over rules: O(n^3 N^2 + n^2 N^3 + n N P (N + P)) in all. In real numbers the sums over
+rules are matrix products.
 
 ``scaled_pass`` works in real numbers that are scaled. Each tree over n words has n - 1 rules, n words and one root, so
 that dividing all rules by one number, the labels of a word by their largest, and those of the root by theirs, changes
 all trees alike. Rules are divided so that none of their sums, over two of the three labels, exceeds 1/4. As there are
 less than 4^m binary trees with m nodes, no sum over the trees of a span then exceeds 1, and none over the trees around
-a span. What underflows was below ``tiny`` (the smallest normal number), and would have added at most ``tiny / whole`` as
-a share of the total. So a sentence whose total is above ``1 / limit`` is exact far beyond rounding. Others are done
+a span. What underflows was below ``tiny`` (the smallest normal number), and would have added at most ``tiny / whole``
+as a share of the total. So a sentence whose total is above ``1 / limit`` is exact far beyond rounding. Others are done
 again in logs, by ``log_pass``.
 
 Spans of a sentence lie by width, then by start: (0,1) (1,2) .. (0,2) (1,3) .. (0,n).
@@ -24,7 +24,22 @@ import numpy as np
 
 from ..array import Array
 from .exp_log import exp_below
-from .ring import LOG, NOTHING, REAL, add, as_log, as_real, compiled, inlined, inverse, longest_of, plus, times, total, zero
+from .ring import (
+    LOG,
+    NOTHING,
+    REAL,
+    add,
+    as_log,
+    as_real,
+    compiled,
+    inlined,
+    inverse,
+    longest_of,
+    plus,
+    times,
+    total,
+    zero,
+)
 
 
 @compiled

@@ -38,9 +38,9 @@ class PCFG(Model):
                             left part and its right part; every preterminal draws a word by ``emission``; labelled
                             trees summed out
 
-    Tables: ``root`` (N,), ``rules`` (N, (N + P)^2) with the axes ``nonterminal`` and ``parts``, and ``emission`` (P, V) with
-    the axes ``preterminal`` and ``word``. Labels are called N0, N1, ... and P0, P1, ...; the pair of N0 and P1 is
-    ``("N0", "P1")``. By number, preterminals follow the nonterminals.
+    Tables: ``root`` (N,) with the axis ``nonterminal``, ``rules`` (N, (N + P)^2) with the axes ``nonterminal`` and
+    ``parts``, and ``emission`` (P, V) with the axes ``preterminal`` and ``word``. Labels are called N0, N1, ... and P0,
+    P1, ...; the pair of N0 and P1 is ``("N0", "P1")``. By number, preterminals follow the nonterminals.
 
     The root has two parts, so that a sentence of one word has no tree. Such sentences are skipped, as empty ones are:
     they have probability 1 and no counts, and no part in structures.
@@ -92,9 +92,7 @@ class PCFG(Model):
         return (*(f"N{k}" for k in range(self.nonterminals)), *(f"P{k}" for k in range(self.preterminals)))
 
     @classmethod
-    def of(
-        cls, sentences: Any, nonterminals: int, preterminals: int, prior: float | Mapping[str, float] = 1.0
-    ) -> PCFG:
+    def of(cls, sentences: Any, nonterminals: int, preterminals: int, prior: float | Mapping[str, float] = 1.0) -> PCFG:
         """A model of the words of this corpus.
 
         :param sentences: a corpus.
@@ -194,4 +192,5 @@ class PCFG(Model):
 
 
 def _by_part(rules: Tensor, labels: int) -> Tensor:  # (*batch, N, M M) -> (*batch, N, M, M)
-    return rules.unflatten(-1, (labels, labels))
+    found: Tensor = rules.unflatten(-1, (labels, labels))
+    return found

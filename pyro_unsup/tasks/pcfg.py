@@ -113,8 +113,8 @@ class PCFGTask(GrammarTask):
             (format_option(), COLUMN_AS_TRAINED, HOW),
         ),
         "evaluate": Command(
-            "Score a grammar on a treebank, compared with left- and right-branching trees and the best binary trees.\n\n"
-            "Sentences are measured without punctuation.",
+            "Score a grammar on a treebank, compared with left- and right-branching trees and the best binary trees."
+            "\n\nSentences are measured without punctuation.",
             "A treebank in Penn brackets. - is standard input.",
             (format_option(), HOW, GOLD_LENGTH),
         ),
@@ -131,7 +131,7 @@ class PCFGTask(GrammarTask):
     def plan(self, model: PCFG, data: Corpus, given: Given) -> Plan:
         estimate = pu.AddLambda(SMOOTH) if given.smooth is None else None
         noisy = given.start == "noise"
-        start = pu.init.noise(given.label_noise) if noisy else model.split_start(data, noise=given.label_noise)
+        start: Any = pu.init.noise(given.label_noise) if noisy else model.split_start(data, noise=given.label_noise)
         toward = "split" if given.toward == "split" else None  # all trees alike is what plain annealing begins with
         return Plan(start, estimate=estimate, toward=toward, by_seed=True)
 

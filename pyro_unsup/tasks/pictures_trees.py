@@ -58,7 +58,9 @@ def strongest_rules(rules: Any, labels: Sequence[str], nonterminals: int) -> Seq
         left, right = divmod(pair, len(labels))
         rows.append([labels[parent], labels[left], labels[right], f"{p:.3f}", bar(p)])
     drawn = table(["label", "left part", "right part", "probability", ""], rows, 3, "Strongest rules")
-    caption = f"How likely a label has these two parts. {nonterminals} labels are of spans (N), the others of words (P)."
+    caption = (
+        f"How likely a label has these two parts. {nonterminals} labels are of spans (N), the others of words (P)."
+    )
     return [Picture("Strongest rules", drawn, caption)]
 
 

@@ -139,7 +139,9 @@ def test_words_are_drawn_as_often_as_they_are_probable() -> None:
 
 def test_what_cannot_be_drawn() -> None:
     dist, _ = random(2, 2, 3, [2, 1])
-    with pytest.raises(StructureError, match=r"allow no sentence of some of these lengths: \[1, 2\]. A sentence has two"):
+    with pytest.raises(
+        StructureError, match=r"allow no sentence of some of these lengths: \[1, 2\]. A sentence has two"
+    ):
         dist.sample()
     with pytest.raises(StructureError, match="the added potentials belong to given sentences"):
         dist.with_potentials(labels=torch.zeros(4, 4)).sample()

@@ -24,9 +24,7 @@ from ..distributions.pcfg_case import enumerate_trees
 
 SENTENCES = [[0, 1, 2], [3, 2], [0, 1, 2, 0], [1], [2, 0, 1], [3, 2, 1]]
 VOCAB = pu.data.Vocab(["DT", "NN", "VB", "PN"])
-CORPUS = pu.data.Corpus(
-    np.concatenate([np.array(s) for s in SENTENCES]), np.cumsum([0, *map(len, SENTENCES)]), VOCAB
-)
+CORPUS = pu.data.Corpus(np.concatenate([np.array(s) for s in SENTENCES]), np.cumsum([0, *map(len, SENTENCES)]), VOCAB)
 
 
 def grammar_of(weights: dict[str, Tensor], n: int, labels: int) -> Grammar:

@@ -89,8 +89,8 @@ def test_written_brackets_are_the_trees(fit: pu.Fit) -> None:
         n = len(tree.leaves())
         if n == 1:
             continue
-        labels = {span: k for span, k in zip(all_spans(n), found.structure[at : at + n * (n + 1) // 2].tolist(), strict=True)}
-        labels = {span: found.names[k] for span, k in labels.items() if k >= 0}
+        mine = found.structure[at : at + n * (n + 1) // 2].tolist()
+        labels = {span: found.names[k] for span, k in zip(all_spans(n), mine, strict=True) if k >= 0}
         assert spans_of_tree(tree) == labels
         at += n * (n + 1) // 2
 

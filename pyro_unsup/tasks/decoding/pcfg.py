@@ -1,7 +1,7 @@
 """A probabilistic context-free grammar on text that it was not trained on.
 
-A new word is as unlikely under one preterminal as under another, so that the rest of the sentence decides. An impossible
-sentence gets a tree that breaks as few rules as possible.
+A new word is as unlikely under one preterminal as under another, so that the rest of the sentence decides. An
+impossible sentence gets a tree that breaks as few rules as possible.
 """
 
 from __future__ import annotations
