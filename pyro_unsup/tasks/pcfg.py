@@ -26,7 +26,7 @@ from .grammar import (
 from .option import ALGORITHM, MODEL, TRAINING, Given, choice, number, real
 from .pictures_trees import bracket_errors, brackets, strongest_rules
 from .shown import Shown, Table, likeliest, listed
-from .texts import format_option, how_option, read, top_option
+from .texts import format_of, format_option, how_option, read, top_option
 from .values import Command, Plan, Recipe, Score
 
 if TYPE_CHECKING:
@@ -62,6 +62,9 @@ class PCFGTask(GrammarTask):
     when_worse = "Try --restarts 10, another number of --nonterminals, or `fit ccm`"
     scores_known = (
         *BRACKETS,
+        Score("labelled_f1", "brackets and labels, each label as the gold label it meets most often"),
+        Score("labelled_recall", "gold brackets that are found with their label"),
+        Score("labelled_precision", "found brackets that are right with their label"),
         *SIZES,
         Score("bits_per_tag", "cross-entropy; lower is better", "bits", lower_is_better=True),
     )
@@ -147,7 +150,7 @@ class PCFGTask(GrammarTask):
     def scores(self, fit: Fit, gold: Corpus, decoded: Any) -> dict[str, float]:
         """``recall``, ``precision``, ``f1``, ``crossing`` and ``sentences`` of :func:`.bracket_scores`, without whole
         sentences; ``f1_klein_manning_2004`` with them, ``f1_klein_manning_2002`` averaged over sentences;
-        ``bits_per_tag``.
+        ``bits_per_tag``. Where gold brackets have labels, also those of :func:`.labelled_scores`.
 
         Fractions of 1, but for crossing brackets a sentence and for bits. Tags that training never met make
         ``bits_per_tag`` infinite, unless the fit smooths. Sentences of one tag have no tree, and are left out of it.
@@ -158,12 +161,26 @@ class PCFGTask(GrammarTask):
         for variant in ("klein_manning_2004", "klein_manning_2002"):
             whole = pu.evaluate.bracket_scores(right, decoded.brackets, gold.lengths, variant)
             found[f"f1_{variant}"] = whole["f1"]
+        found |= labelled(gold, decoded.brackets, decoded.labels)
         tokens = int(gold.lengths[gold.lengths > 1].sum())
         found["bits_per_tag"] = pu.evaluate.bits_per_word(float(decoded.log_likelihood.sum()), max(tokens, 1))
         return found
 
     def baselines(self, gold: Corpus) -> dict[str, dict[str, float]]:
-        return branching(gold)
+        """Trees that branch to one side have one label for all brackets."""
+        found = branching(gold)
+        for name, made in (
+            ("left_branching", pu.evaluate.left_branching),
+            ("right_branching", pu.evaluate.right_branching),
+        ):
+            rows = made(gold.lengths)
+            found[name] = {**found[name], **labelled(gold, rows, ["X"] * len(rows))}
+        return found
+
+    def read_tags(self, file: str, format: str, column: str, dropped: list[str], **options: Any) -> Corpus:
+        if format_of(file, format) == "brackets":
+            options["labels"] = True
+        return super().read_tags(file, format, column, dropped, **options)
 
     def show(self, fit: Fit, top: int = 10) -> Shown:
         model: Any = fit.model
@@ -206,6 +223,14 @@ class PCFGTask(GrammarTask):
         """The tree of one sentence."""
         one = data.select([sentence])
         return pu.plot.tree_diagram(one.sentence(0), self.decode(fit, one).brackets[:, 1:], **options)
+
+
+def labelled(gold: Corpus, brackets: Any, labels: Sequence[str]) -> dict[str, float]:
+    """Scores of labelled brackets; none if the gold ones have no labels, or there is nothing to score."""
+    if gold.span_labels is None or gold.span_labelset is None or not (gold.lengths > 2).any():
+        return {}
+    right = gold.span_labelset.decode(gold.span_labels)
+    return pu.evaluate.labelled_scores(pu.data.bracket_rows(gold), right, brackets, labels, gold.lengths)
 
 
 def with_preterminals(data: Corpus, decoded: Any) -> Corpus:
