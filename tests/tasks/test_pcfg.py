@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -171,3 +172,16 @@ def test_runs_with_other_names_for_labels_agree(fit: pu.Fit) -> None:
     torch.testing.assert_close(mean, one.posterior.marginals.double())
     assert torch.equal(structures[0] < 0, structures[1] < 0)
     assert torch.equal(structures[0], structures[1])
+
+
+def test_labels_are_scored_where_gold_has_them(fit: pu.Fit, tmp_path: Path) -> None:
+    text = corpus(TRAIN)
+    rows = [row for row in fit.decode(text).brackets.tolist() if row[2] - row[1] > 1]
+    labels = ["A" if row[1] == 0 else "B" for row in rows]
+    pu.data.write_brackets(text, rows, tmp_path / "gold.mrg", label=labels)
+    gold = pu.data.read_brackets(tmp_path / "gold.mrg", labels=True)
+    found, beside = fit.evaluate(gold), find("pcfg").baselines(gold)
+    assert found["f1"] == 1.0
+    assert 0 < found["labelled_f1"] <= 1.0
+    assert beside["right_branching"]["labelled_f1"] <= beside["right_branching"]["f1"]
+    assert "labelled_f1" not in fit.evaluate(pu.data.read_brackets(tmp_path / "gold.mrg"))
