@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
+
+# Tests run side by side, one a core. Threads of BLAS, which is loaded later, would wait for each other.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 class Tutorial(pytest.File):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
+# Pyro asks tqdm for bars of notebooks; pages need none, and no warning that there are none.
+os.environ["PYTHONWARNINGS"] = "ignore:IProgress"
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
 sys.path.insert(0, str(HERE.parent))

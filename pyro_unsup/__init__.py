@@ -77,11 +77,11 @@ if TYPE_CHECKING:
     from .infer.choose_weight import choose_weight
     from .infer.launch import launch
     from .results import Fit, Report, Samples
+    from .results.consensus import consensus
     from .results.loading import load
     from .tables import table
     from .workflow import prior_predictive, recover, to_arviz
     from .workflow.checks import predictive_check
-    from .workflow.consensus import consensus
     from .workflow.evidence import evidence
     from .workflow.importance import importance
     from .workflow.k_fold import k_fold
@@ -203,10 +203,10 @@ _NAMES = {
     "handlers": "components constrain featured given harden prefer regularise skew temper",
     "infer": "EM Anneal BlockedGibbs CollapsedGibbs Fade Gradient HierarchicalEM IncrementalEM MixtureEM Polytope "
     "StepwiseEM choose_weight compare_sizes init launch schedules select_steps",
-    "results": "Fit Report Samples",
+    "results": "Fit Report Samples consensus",
     "results.loading": "load",
     "tables": "table",
-    "workflow": "consensus evidence importance k_fold leave_future_out predictive_check prior_predictive recover "
+    "workflow": "evidence importance k_fold leave_future_out predictive_check prior_predictive recover "
     "relabel sbc to_arviz",
 }
 _ROOM_OF = {name: room for room, names in _NAMES.items() for name in names.split()}

@@ -16,7 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 import pyro_unsup as pu
 
 from .. import registry, tasks
-from ..errors import InputError
+from ..errors import InputError, UnsupError
 from ..tasks.option import Given, Option
 from ..tasks.task import Task
 from ..tasks.texts import BY_NUMBER, by_number_only
@@ -74,7 +74,12 @@ class ByModel(TyperCommand):
 
     def make_context(self, info_name: Any, args: list[str], parent: Any = None, **extra: Any) -> Any:
         name, words = self.name or "", [*args]
-        task, folder, found = _look(args)
+        try:
+            task, folder, found = _look(args)
+        except UnsupError:
+            if not extra.get("resilient_parsing"):
+                raise
+            task = None  # the shell asks how a line may go on that is not whole yet
         if task is None:
             return super().make_context(info_name, args, parent, **extra)
         sampled = found is not None and not hasattr(found, "weights")

@@ -29,7 +29,7 @@ def fetch(
 
     A file is fetched once and checked by its SHA-256 whenever it is used. The licence of each corpus is its own.
 
-    `pyro-unsup fit tagger $(pyro-unsup fetch ud-english-ewt)` fetches a treebank and trains on it.
+    `pyro-unsup fit tagger $(pyro-unsup fetch ud-english-ewt) --out tagger` fetches a treebank and trains on it.
     """
     from ..data import remote
 

@@ -106,7 +106,10 @@ def fit(task: Task, given: Given) -> None:
         say(str(found.report))
         for line in _remarks(task, found, data, given.max_iterations is not None or plan.max_iterations is None, given):
             say(line)
-        say(f"saved in {given.out}; see it with: pyro-unsup show {given.out}")
+        say(
+            f"saved in {given.out}; see it with: pyro-unsup show {given.out}, or in a browser: "
+            f"pyro-unsup report {given.out} --data FILE --out report.html"
+        )
 
 
 def _read(task: Task, given: Given) -> tuple[Any, Any, int, dict[str, str]]:
@@ -161,7 +164,7 @@ def _remarks(task: Task, found: Fit, data: Any, capped: bool, given: Given) -> I
         yield f"warning: training stopped after {report.iterations} iterations, before it converged: the last " \
               f"relative change was {report.change:.1e}, the tolerance is {given.tolerance:.0e}. To train on, add " \
               f"--from {given.out} to the command, with another --out"  # fmt: skip
-    if task.parts is not None and given.constraint:
+    if task.parts is not None and given.constraint and any(found.config["fallbacks"]):
         each = zip(given.constraint, found.config["fallbacks"], strict=True)
         first, *others = (f"{printable(text.partition('=')[0])} in {number:,}" for text, number in each)
         counts = ", ".join([f"{first} of {len(data):,} examples", *others])

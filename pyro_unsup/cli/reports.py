@@ -63,9 +63,17 @@ def read(task: Task, fit: Fit, given: Given) -> tuple[Any, Any]:
         raise InputError("gold structure alone says nothing; give --data FILE, what it is of", given.gold)
     if apart and given.gold is not None:
         return None, task.read_gold(fit, _filled(task, given, given.data))
-    gold = None if given.gold is None else task.read_gold(fit, _filled(task, given, given.gold))
+    gold = None if given.gold is None else _gold(task, fit, given)
     data = None if given.data is None else task.text_of(task.read_new(fit, _filled(task, given, given.data)))
     return data, gold
+
+
+def _gold(task: Task, fit: Fit, given: Given) -> Any:
+    try:
+        return task.read_gold(fit, _filled(task, given, given.gold))
+    except InputError as error:
+        hint = "; a file without gold structure is given by --data"
+        raise InputError(error.what + hint, error.path, error.line) from error
 
 
 def decoding(task: Task, given: Given) -> dict[str, Any]:

@@ -125,8 +125,9 @@ def print_scores(
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
     table.add_column("score", no_wrap=True)
     table.add_column(name, justify="right", no_wrap=True, style="bold")
+    baselines = {one.name for one in task.baselines_known}
     for other in beside:
-        table.add_column(other.replace("_", " "), justify="right")
+        table.add_column(other.replace("_", " ") if other in baselines else other, justify="right")
     room = len(beside) < 2
     if room:
         table.add_column("what it says", style="dim")

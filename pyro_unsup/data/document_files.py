@@ -47,11 +47,11 @@ def read_documents(
     """Documents of a file, one a line, words split by white space; or of a folder.
 
     ``plain``: the text alone. ``labelled``: ``label TAB text``. ``newsgroups``: ``split TAB group TAB id TAB text``;
-    the group is the label. ``folders``: one folder a label, one file a document (the layout of 20 Newsgroups). There
-    the words are runs of letters in lower case, and of a message only subject and body are read. Files whose names
-    begin with a dot are passed over, links are refused.
+    the group is the label. ``folders``: one folder a label, one file a document (the layout of 20 Newsgroups); or a
+    folder of files alone, without labels. There the words are runs of letters in lower case, and of a message only
+    subject and body are read. Files whose names begin with a dot are passed over, links are refused.
 
-    :param path: a file (plain, gzip, bzip2 or xz), ``-`` for standard input, or a folder of folders.
+    :param path: a file (plain, gzip, bzip2 or xz), ``-`` for standard input, or a folder.
     :param form: ``auto`` goes by the number of tabs in the first line.
     :param split: of ``newsgroups``, only the documents of this split.
     :param vocab: encode the words with this vocabulary (that of a trained model) rather than make one. Words outside it
@@ -171,11 +171,8 @@ def form_of(path: str | os.PathLike[str], line: str) -> Form:
 
 def _from_folders(path: Path, encoding: str, limits: Limits, recoded: list[Path]) -> _Found:
     total = 0
-    folders = [one for one in _inside(path) if _is(one.is_dir, one)]
-    if not folders:
-        raise InputError("no folder in it, expected one a label, with one file a document", path)
-    for folder in folders:
-        for file in _inside(folder):
+    for label, files in _by_label(path):
+        for file in files:
             if not _is(file.is_file, file):
                 raise InputError("not a plain file, expected one a document; move it away", file)
             try:
@@ -189,7 +186,14 @@ def _from_folders(path: Path, encoding: str, limits: Limits, recoded: list[Path]
             if total > limits.max_bytes:
                 fix = "take fewer documents (in Python, or raise Limits.max_bytes)"
                 raise InputError(f"more than {limits.max_bytes:,} bytes in all; {fix}", path)
-            yield message_words(text), folder.name, file, None
+            yield message_words(text), label, file, None
+
+
+def _by_label(path: Path) -> list[tuple[str | None, list[Path]]]:
+    """The files of each label of a folder of folders; if there is no folder in it, all files, without a label."""
+    inside = _inside(path)
+    folders = [one for one in inside if _is(one.is_dir, one)]
+    return [(one.name, _inside(one)) for one in folders] or [(None, inside)]
 
 
 def _inside(folder: Path) -> list[Path]:
@@ -202,9 +206,8 @@ def _inside(folder: Path) -> list[Path]:
 
 
 def document_names(path: str | os.PathLike[str]) -> list[str]:
-    """The documents of a folder as ``label/file``, in the order in which they are read."""
-    folders = (one for one in _inside(Path(path)) if one.is_dir())
-    return [f"{folder.name}/{file.name}" for folder in folders for file in _inside(folder)]
+    """The documents of a folder as ``label/file``, or ``file``, in the order in which they are read."""
+    return [str(file.relative_to(path)) for _, files in _by_label(Path(path)) for file in files]
 
 
 def _is(kind: Callable[[], bool], path: Path) -> bool:

@@ -193,7 +193,9 @@ def _download(path: Path, file: File, url: str) -> None:
         what = f"the download broke off ({type(error).__name__})"
         if error.response is not None:
             what = f"the server answered {error.response.status_code} {error.response.reason}"
-        raise InputError(f"{what} for {url}; check the connection, or give a mirror by base_url", path) from error
+        raise InputError(
+            f"{what} for {url}; check the connection, or give a mirror by base_url (--mirror)", path
+        ) from error
     except OSError as error:
         what = error.strerror or str(error)
         raise InputError(f"cannot be written: {what}; choose another folder by cache", path) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -122,7 +123,7 @@ class Posterior:
         if shape.numel() == 0:
             one = self._decode(False, None)
             return self.prior.shaped(one.new_empty(*shape, *one.shape), -1)
-        drawn = [self._decode(True, generator) for _ in range(shape.numel())]
+        drawn = self._drawn(shape.numel(), generator)
         found = torch.stack(drawn).reshape(*shape, *drawn[0].shape) if shape else drawn[0]
         return self.prior.shaped(found, -1)
 
@@ -201,9 +202,20 @@ class Posterior:
             with plain_torch():
                 found = [kernel.pick(dist, one, draw, generator) for one in potential_sets(dist, potentials)]
             return stacked(found, dist.draws)
-        total, parts = _gradient(dist, potentials, SAMPLE(generator) if draw else MAX)
-        structure = dist.to_structure(parts[dist.part])
-        return _fill(structure, total == -torch.inf, dist)
+        return next(self._by_definition(potentials, SAMPLE(generator) if draw else MAX, 1))
+
+    def _by_definition(self, potentials: Potentials, sum_: Sum, times: int) -> Iterator[Tensor]:
+        """Structures that the gradients of a total mark."""
+        for total, parts in _gradients(self.prior, potentials, sum_, times):
+            structure = self.prior.to_structure(parts[self.prior.part])
+            yield _fill(structure, total == -torch.inf, self.prior)
+
+    def _drawn(self, times: int, generator: Generator | None) -> list[Tensor]:
+        """So many draws. By the definition, they share one pass upwards."""
+        dist, kernel = self.prior, self._kernel
+        if by_weights(dist, kernel, "decode") or by_potentials(dist, kernel, "pick"):
+            return [self._decode(True, generator) for _ in range(times)]
+        return [self._masked(one) for one in self._by_definition(self.potentials, SAMPLE(generator), times)]
 
     def _masked(self, structure: Tensor) -> Tensor:
         """The structure; -1 throughout where an example has none."""
@@ -252,13 +264,23 @@ class Posterior:
 
 def _gradient(dist: Structure, potentials: Potentials, sum_: Sum) -> tuple[Tensor, Potentials]:
     """The total in a semiring, and its gradient in every potential."""
+    return next(_gradients(dist, potentials, sum_, 1))
+
+
+def _gradients(dist: Structure, potentials: Potentials, sum_: Sum, times: int) -> Iterator[tuple[Tensor, Potentials]]:
+    """The total in a semiring, and its gradient, so many times: each is another draw where gradients are drawn."""
     leaves = {name: x.detach().clone().requires_grad_() for name, x in potentials.items()}
     with torch.enable_grad():
         total = dist.sum_over(leaves, sum_)
+        top = total.sum()
+    for left in reversed(range(times)):
         if not total.requires_grad:  # data so small that there is nothing to choose: no part is used
-            return total, {name: torch.zeros_like(x) for name, x in potentials.items()}
-        found = torch.autograd.grad(total.sum(), list(leaves.values()), allow_unused=True, materialize_grads=True)
-    return total.detach(), dict(zip(leaves, found, strict=True))
+            yield total, {name: torch.zeros_like(x) for name, x in potentials.items()}
+            continue
+        found = torch.autograd.grad(
+            top, list(leaves.values()), retain_graph=left > 0, allow_unused=True, materialize_grads=True
+        )
+        yield total.detach(), dict(zip(leaves, found, strict=True))
 
 
 def _expectation(dist: Structure, expected: Potentials, potentials: Potentials) -> Tensor:  # (*draws, B)

@@ -141,6 +141,7 @@ class ChainCheckpoint:
             trace.refill(arrays)
         except WRONG as error:
             raise InputError(f"the record does not describe a chain: {error!r:.200}", self.folder) from error
+        self._kept = walk.kept()  # written even if no sweep is left: a killed run may have left an older file here
 
 
 def _difference(found: Any, wanted: Any) -> str:

@@ -67,7 +67,7 @@ def _on_one_thread(threads: int) -> Iterator[None]:
 
 def map_threads(work: Callable[[_Shard], _Result], shards: Sequence[_Shard]) -> list[_Result]:
     """Run kernels that release the GIL side by side; results in the order of the shards."""
-    with _one_blas_thread():
+    with one_blas_thread():
         if len(shards) == 1 or getattr(_here, "helps", False):
             return [work(shard) for shard in shards]
         others = [_helpers(os.getpid()).submit(work, shard) for shard in shards[1:]]
@@ -100,8 +100,12 @@ def _blas_controller():  # type: ignore[no-untyped-def]
 
 
 @contextmanager
-def _one_blas_thread() -> Iterator[None]:
-    # The shards are the parallelism: BLAS threads inside them would fight for the same cores.
+def one_blas_thread() -> Iterator[None]:
+    """Keep BLAS to one thread.
+
+    Inside shards its threads would fight for the same cores. And for a sum over some thousand numbers, on a busy
+    machine, to wait for a second thread takes up to a hundred times as long as the sum.
+    """
     with _blas_controller().limit(limits=1):
         yield
 

@@ -164,6 +164,10 @@ class HMM:
                 table = what == "init" and wrong[0] in self._tables
                 hint = "; a table starts by EM(model, init=init.from_weights(...))" if table else ""
                 raise StructureError(f"{what} has {wrong[0]!r}, expected {', '.join(sorted(known)) or 'none'}{hint}")
+        if both := sorted(begin & set(self.prior) & names):
+            raise StructureError(
+                f"{both[0]} has a prior and an init: init is for parameters without a prior; leave one out"
+            )
 
     # -- the program
 

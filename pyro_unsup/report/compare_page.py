@@ -99,7 +99,7 @@ def tests(task: Task, found: Compared) -> Html:
         rows.append([join([word(a), " against ", word(b)]), *numbers, p_value(test.p_value), element("td", word(said))])
     heads = ["models", "first better", "second better", "equal", "p", element("th", "what it says", scope="col")]
     caption = (
-        f"The sign test over {task.examples}: each is won by the model that has more of it right. p "
+        f"The sign test over {task.examples}: each is won by the model that {task.won_by}. p "
         f"is the probability of a "
         "split at least this uneven, if both models were equally good."
     )

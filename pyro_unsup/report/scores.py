@@ -22,6 +22,7 @@ def scores(task: Task, found: Mapping[str, Scores], beside: Mapping[str, Scores]
     :param beside: by baseline, its scores.
     """
     known = task.score_named
+    trivial = [beside[one.name] for one in task.baselines_known if one.trivial and one.name in beside]
     names = list(dict.fromkeys(name for one in found.values() for name in one))
     rows = []
     for name in names:
@@ -33,8 +34,10 @@ def scores(task: Task, found: Mapping[str, Scores], beside: Mapping[str, Scores]
         for value in said:
             shown = "" if value is None else score.show(value)
             judged = score.meaning and score.unit != ".0f"  # others are sizes
-            strong = len(found) > 1 and judged and value is not None and sign * value == best
-            cells.append(element("td", shown, class_="number best" if strong or len(found) == 1 else "number"))
+            strong = len(found) == 1 or (judged and value is not None and sign * value == best)
+            behind = judged and value is not None and any(sign * one.get(name, value) > sign * value for one in trivial)
+            kind = "number behind" if behind else "number best" if strong else "number"
+            cells.append(element("td", shown, class_=kind))
         cells += [score.show(one[name]) if name in one else "\N{EN DASH}" for one in beside.values()]
         rows.append([*cells, element("td", score.meaning, class_="soft")])
     heads = ["score", *found, *(plain(name) for name in beside), element("th", "what it says", scope="col")]

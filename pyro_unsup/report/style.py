@@ -9,7 +9,7 @@ STYLE = """
   --s0: #0067a5; --s1: #c04e00; --s2: #00805c; --s3: #a8477d; --s4: #9a6b00; --s5: #2f7fb0; --s6: #30343a;
     --s7: #70757c;
 }
-@media (prefers-color-scheme: dark) {
+@media screen and (prefers-color-scheme: dark) {
   :root {
     --paper: #14171a; --ink: #e6e9ec; --soft: #a3adb8; --line: #2c3238; --wash: #1c2024;
     --accent: #4fc4bd; --shade: 79 196 189; --bad: #ff8a80; --bad-shade: 255 138 128;
@@ -46,6 +46,7 @@ nav a:hover { text-decoration: underline; }
 .figures dd { margin: 0; font-size: 1.5rem; font-weight: 600; line-height: 1.3; font-variant-numeric: tabular-nums; }
 .figures dd small { display: block; font-size: .85rem; font-weight: 400; color: var(--soft); line-height: 1.4; }
 .figures dd small.bad { color: var(--bad); font-weight: 600; }
+.behind { color: var(--bad); font-weight: 600; }
 .worse { color: var(--bad); font-weight: 600; border-left: 4px solid var(--bad); padding: .2rem 0 .2rem .9rem; }
 dl.facts { display: grid; grid-template-columns: max-content 1fr; gap: .4rem 1.5rem; margin: 1rem 0; }
 dl.facts dt { color: var(--soft); } dl.facts dd { margin: 0; }

@@ -96,6 +96,7 @@ SOURCES = {
     "ewt-bare-test": _ud("en_ewt", "test", "UD English-EWT", **_BARE),
     "zh-bare": _ud("zh_gsd_v1", "train", "UD Chinese-GSD 1.3", **_BARE),
     "zh-bare-test": _ud("zh_gsd_v1", "test", "UD Chinese-GSD 1.3", **_BARE),
+    "fr": _ud("fr_sequoia", "train", "UD French-Sequoia", tags="upos"),
     "fr-bare": _ud("fr_sequoia", "train", "UD French-Sequoia", tags="upos", **_BARE),
     "fr-bare-test": _ud("fr_sequoia", "test", "UD French-Sequoia", tags="upos", **_BARE),
     "ewt-upos": _ud("en_ewt", "train", "UD English-EWT", tags="upos", **_BARE),

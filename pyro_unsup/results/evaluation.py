@@ -29,15 +29,17 @@ def own_task(model: object) -> Any:
     return found()
 
 
-def task_of(model: object) -> Any:
+def task_of(model: object, what: str = "this") -> Any:
     """The same, but the generic task for a registered model that names none.
 
+    :param what: is asked of the task, for the error.
     :raises UnsupError: if the model is not registered.
     """
     if registry.name_of("models", type(model)) is None:
+        name = getattr(model, "__name__", None) or f"{model!r:.80}"
         raise UnsupError(
-            f"this is for registered models, not {model!r:.80}: register its class (pyro_unsup.registry), or use "
-            "predict() and compare the result by pyro_unsup.evaluate"
+            f"{what} is for registered models, and {name} is not one. Register its class (pyro_unsup.registry), or use "
+            "fit.predict(), fit.posterior() or fit.probabilities(), with the functions of pu.evaluate and pu.plot"
         )
     return own_task(model) or registry.find("tasks", "generic")()
 

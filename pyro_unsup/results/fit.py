@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import pandas
 
     from ..handlers.parts import Component
+    from .consensus import Consensus
     from .guide import Guide
 
 
@@ -231,15 +232,19 @@ class Fit:
         and is left out here; :meth:`posterior` has it. What the model prefers (:func:`.prefer`) is heeded.
 
         :param how: ``"viterbi"`` (what most models do), the single most probable structure; or ``"mbr"``, the one with
-            the highest expected number of right parts (for a tagger: the best tag of each word on its own).
+            the highest expected number of right parts (for a tagger: the best tag of each word on its own). A tagger
+            also has ``"word"``, for a corpus: all tokens of a word get the tag that most of them are expected to have.
         :param probabilities: also return the posterior probability of every part, (structure, marginals).
         """
         if isinstance(self.model, Handled):
             return self.unhandled().predict(*args, how=how, probabilities=probabilities, **kwargs)
-        if how not in (None, "viterbi", "mbr"):
-            raise UnsupError(f"how must be 'viterbi' or 'mbr', actual {how!r}")
         task = own_task(self.model)
-        if task is not None and len(args) == 1 and not kwargs and hasattr(args[0], "select"):
+        by_task = task is not None and len(args) == 1 and not kwargs and hasattr(args[0], "select")
+        ways = (*task.ways,) if by_task else ("viterbi", "mbr")
+        if how not in (None, *ways):
+            *some, last = map(repr, ways)
+            raise UnsupError(f"how must be {', '.join(some)} or {last}, actual {how!r}")
+        if by_task:
             chosen = {} if how is None else {"how": how}
             decoded = task.decode(self, args[0], **chosen)  # which knows what to do with what training never met
             return (decoded.structure, decoded.posterior.marginals) if probabilities else decoded.structure
@@ -271,7 +276,7 @@ class Fit:
         (True, torch.Size([20]))
         """
         fit = self.unhandled()
-        return task_of(fit.model).decode(fit, data, **options, **({} if how is None else {"how": how}))
+        return task_of(fit.model, "fit.decode").decode(fit, data, **options, **({} if how is None else {"how": how}))
 
     def top_features(self, table: str, n: int = 20, **values: Any) -> pandas.DataFrame:
         """The features of a table that have the largest weights, with their values: a row each, largest first.
@@ -306,7 +311,7 @@ class Fit:
         :param options: for decoding.
         """
         fit = self.unhandled()
-        task = task_of(fit.model)
+        task = task_of(fit.model, "fit.evaluate")
         decoded = task.decode(fit, gold, **options, **({} if how is None else {"how": how}))
         found: dict[str, float] = task.scores(fit, gold, decoded)
         return found
@@ -328,7 +333,7 @@ class Fit:
         2
         """
         fit = self.unhandled()
-        return task_of(fit.model).page(fit, **options)
+        return task_of(fit.model, "fit.show").page(fit, **options)
 
     def relabel(self, gold: Any, how: str = "many_to_one") -> Fit:
         """The same fit with its states named after the gold labels that they go with best.
@@ -373,7 +378,7 @@ class Fit:
         import pandas
 
         fit = self.unhandled()
-        task = task_of(fit.model)
+        task = task_of(fit.model, "fit.to_frame")
         decoded = task.decode(fit, data, **options, **({} if how is None else {"how": how}))
         return pandas.DataFrame(task.frame(fit, data, decoded))
 
@@ -406,7 +411,7 @@ class Fit:
         if score is not None:
             raise UnsupError("a score belongs to the learning curve: leave out the score, or the data")
         fit = self.unhandled()
-        return task_of(fit.model).plot(fit, data, **options, **({} if ax is None else {"ax": ax}))
+        return task_of(fit.model, "fit.plot of data").plot(fit, data, **options, **({} if ax is None else {"ax": ax}))
 
     def report_html(
         self, data: Any = None, out: str | PathLike[str] | None = None, *, gold: Any = None, **options: Any
@@ -429,8 +434,25 @@ class Fit:
         ('<!doctype html>', 20)
         """
         fit = self.unhandled()
-        page: str = task_of(fit.model).report(fit, data, gold, out, **options)
+        page: str = task_of(fit.model, "fit.report_html").report(fit, data, gold, out, **options)
         return page
+
+    def consensus(self, data: Any, **options: Any) -> Consensus:
+        """The structure that the restarts of this fit agree on; :func:`.consensus` takes fits of several runs, too.
+
+        :param data: what is to be decoded, by any vocabulary.
+        :param options: for decoding.
+
+        >>> import pyro_unsup as pu
+        >>> corpus = pu.data.toy.sentences(20, seed=1)
+        >>> em = pu.EM(pu.models.Tagger(tags=3, vocab=corpus.vocab))
+        >>> found = em.run(corpus, iterations=2, restarts=2, processes=1).consensus(corpus)
+        >>> len(found.structure) == corpus.tokens
+        True
+        """
+        from .consensus import consensus
+
+        return consensus(self, data, **options)
 
     def guide(self, components: Sequence[Component] | None = None) -> Guide:
         """The learned posterior as a Pyro guide, over the model's own sites and the hidden structure; see

@@ -19,7 +19,7 @@ from .sample_checks import Statistic
 from .sample_statistics import R_HAT_OF_LABELS
 
 Array = np.ndarray[Any, Any]
-Which = Literal["best", "last"]
+Which = Literal["best", "last", "vote"]
 
 
 @dataclass(eq=False)
@@ -130,16 +130,52 @@ class Samples:
         return sizes(self.labels, self.K)
 
     def predict(self, how: Which = "best", chain: int | None = None) -> Array:  # (units,)
-        """One labelling: the draw of the highest log joint, or the last one (the paper's result).
+        """One labelling: the draw of the highest log joint, the last one (the paper's result), or the label that most
+        draws give each unit.
 
-        :param chain: of this chain; by default of the one whose labelling has the highest log joint.
+        :param chain: of this chain; by default of the one whose labelling has the highest log joint. By default all
+            chains vote.
         """
-        if how not in ("best", "last"):
-            raise UnsupError(f"how must be 'best' or 'last', actual {how!r}")
+        if how not in ("best", "last", "vote"):
+            raise UnsupError(f"how must be 'best', 'last' or 'vote', actual {how!r}")
+        if how == "vote":
+            voted: Array = self.probabilities(chain).argmax(-1)
+            return voted
         scores = self.best_log_joint if how == "best" else self.path["log_joint"][:, -1]
         at = int(scores.argmax()) if chain is None else chain
         found: Array = (self.best if how == "best" else self.last)[at]
         return found
+
+    def probabilities(self, chain: int | None = None) -> Array:  # (units, K)
+        """The posterior probability of every label of every unit: the share of the draws that have it.
+
+        Those of several models with the same labels may be added: what the models agree on is often right.
+
+        :param chain: of this chain; by default of all.
+        :raises UnsupError: if labels are but numbers, which need not mean the same in two draws.
+
+        >>> import pyro_unsup as pu
+        >>> corpus = pu.data.toy.sentences(20, seed=1)
+        >>> listed = pu.data.TagDictionary.from_corpus(corpus)
+        >>> model = pu.models.Tagger(corpus.tagset, corpus.vocab, dictionary=listed)
+        >>> samples = pu.CollapsedGibbs(model, hyper="shared").run(corpus, sweeps=20, chains=2, progress=False)
+        >>> samples.probabilities().shape == (corpus.tokens, len(corpus.tagset))
+        True
+        >>> bool((samples.probabilities().argmax(1) == samples.predict("vote")).all())
+        True
+        """
+        if getattr(self.model, "interchangeable", False) and "relabelled" not in self.config:
+            raise UnsupError(
+                "labels that are but numbers need not mean the same in all draws, so they have no probabilities: use a "
+                "model with a dictionary, or samples.relabel().samples"
+            )
+        draws = self.labels if chain is None else self.labels[[chain]]
+        flat = draws.reshape(-1, draws.shape[-1])
+        found, units = np.zeros((flat.shape[1], self.K)), np.arange(flat.shape[1])
+        for one in flat:
+            found[units, one] += 1
+        shares: Array = found / len(flat)
+        return shares
 
     def co_clustering(self, i: Any, j: Any) -> Any:
         """Posterior probability that two tokens have the same label, which no renaming changes.

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Examples that are looked at for differences, if there is no gold.
 LOOKED_AT = 100
+#: Examples without which no sign test could find anything at the usual level.
+FEWEST = 6
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ def compared(
     """
     from ..report.compare_page import compare_page
 
+    task.check_comparable(fits)
     first = next(iter(fits.values()))
     data, gold = (None if one is None else task.taken(first, one) for one in (data, gold))
     if gold is None and data is not None and task.has_gold(data):
@@ -76,7 +79,8 @@ def compared(
             named[name] = task.named(fit, gold, decoded)
             scores[name], points[name] = task.scores(fit, gold, decoded), task.by_example(fit, gold, decoded)
     known = points and all(one is not None for one in points.values())
-    tests = {pair: sign_test(*(points[name] for name in pair)) for pair in combinations(fits, 2)} if known else {}
+    tested = known and len(next(iter(points.values()))) >= FEWEST
+    tests = {pair: sign_test(*(points[name] for name in pair)) for pair in combinations(fits, 2)} if tested else {}
     some = gold if data is None else data
     differing: Sequence[Mapping[str, Any]] = ()
     if some is not None:

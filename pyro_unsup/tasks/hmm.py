@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from typing import TYPE_CHECKING, Any
@@ -172,7 +172,8 @@ class HMMTask(Task):
         data = self.read(file, given)
         model = self.build(data, given)
         missing = int((~data.series.observed).sum())
-        size = f"{len(data):,} series, {data.tokens:,} observations" + (f", {missing:,} missing" if missing else "")
+        of = f" of {', '.join(map(str, data.names))}" if data.names else ""
+        size = f"{len(data):,} series, {data.tokens:,} observations{of}" + (f", {missing:,} missing" if missing else "")
         return data.series, model, size
 
     def plan(self, model: Any, data: Any, given: Given) -> Plan:
@@ -296,6 +297,21 @@ class HMMTask(Task):
         shares = _transition(fit)
         return () if shares is None else transitions(shares.log(), [str(k) for k in range(len(shares))])
 
+    won_by = "makes it likelier"
+
+    def check_comparable(self, fits: Mapping[str, Fit]) -> None:
+        """Likelihoods are of one column, and all probabilities or all densities."""
+        kinds = {name: _discrete(fit.model) for name, fit in fits.items()}
+        columns = {name: fit.config.get("column") for name, fit in fits.items()}
+        for what, of in (("the column", columns), ("whether values are whole numbers", kinds)):
+            (first, one), *others = of.items()
+            other = next((name for name, x in others if x != one), None)
+            if other is not None:
+                raise UnsupError(
+                    f"the likelihoods of {first} and {other} cannot be compared: they differ in {what} "
+                    f"({one} and {of[other]})"
+                )
+
     def by_example(self, fit: Fit, gold: Rows, decoded: Any) -> Any:
         """The log-likelihood of each series."""
         return decoded.log_likelihood.double().reshape(-1).numpy()
@@ -355,6 +371,19 @@ def read_rows(file: Any, column: str | None, series_column: str | None) -> Rows:
     if not len(numbers):
         raise InputError("has no rows, expected a row a time step", str(file))
     return Rows(pu.models.Series.of(numbers[:, 0] if len(names) == 1 else numbers, lengths), names, order)
+
+
+def _discrete(model: Any) -> bool | None:
+    """Whether the emission of a model is of whole numbers; None if a function of the user makes it."""
+    from torch.distributions import constraints  # torch loads when it is first needed
+
+    from ..models.emissions import FAMILIES
+
+    if not isinstance(model.emission, str):
+        return None
+    build = FAMILIES[model.emission].build if model.emission in FAMILIES else None
+    support = getattr(build, "support", constraints.real)
+    return model.emission == "categorical" or bool(support.is_discrete)
 
 
 def _transition(fit: Fit) -> Any:

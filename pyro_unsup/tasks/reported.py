@@ -91,6 +91,15 @@ class Reported:
         mapping = pu.evaluate.relabel(right, found)
         return (mapping[found.numpy()] == np.asarray(right)).astype(np.int64)
 
+    #: Who wins an example in a sign test: the model that ...
+    won_by: ClassVar[str] = "has more of it right"
+
+    def check_comparable(self, fits: Mapping[str, Fit]) -> None:
+        """Refuse models whose scores cannot be compared.
+
+        :param fits: by the name of a model.
+        """
+
     # -- parts of the page
 
     def learned(self, fit: Fit) -> Sequence[Picture]:

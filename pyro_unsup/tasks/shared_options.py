@@ -213,8 +213,9 @@ def beliefs(task: Task) -> tuple[Option, ...]:
             text(
                 "constraint",
                 "NAME[=VALUES]",
-                f"What is known of the hidden structure; may be repeated. There are: {task.constraints}. A backslash "
-                "before , : and | takes their meaning away.",
+                "What is known of the hidden structure; may be repeated. "
+                + (f"There are: {task.constraints}. " if task.constraints else "")
+                + "A backslash before , : and | takes their meaning away.",
                 many=True,
             ),
             text(

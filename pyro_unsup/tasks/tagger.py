@@ -43,7 +43,10 @@ STATE_SCORES = (
     Score("vi_bits", "variation of information; lower is better", "bits", lower_is_better=True),
     Score("clusters_used", "different labels in the output", ".0f"),
 )
-HOW = how_option("viterbi: the best tag sequence; mbr: the best tag of each word on its own.")
+HOW = how_option(
+    "viterbi: the best tag sequence; mbr: the best tag of each token; word: one tag for all tokens of a word.",
+    more=("word",),
+)
 TEXT_FILE = "The text; its tags are not used. - is standard input."
 WORDS = top_option("words", "words of each tag", 10)
 MOST = 0.5  # the share of words in one tag that is worth a remark
@@ -78,6 +81,7 @@ class TaggerTask(Task):
     unknown = "their endings, shapes and neighbours decided"
     all_unknown = "is it the right text, in the same language, and with the same case of letters?"
     decoder = "pyro_unsup.tasks.decoding.tagger:decode"
+    ways = ("viterbi", "mbr", "word")
     parts, constraints = "States", "word-tags=the:DT,dog:NN|VB"
     recipe = Recipe(
         noise_shown="1, or 0.001 with --anneal",
@@ -198,6 +202,15 @@ class TaggerTask(Task):
         names: Any = [] if isinstance(model.tags, int) else list(model.tags)  # type: ignore[call-overload]
         return {"dictionary": [names, [] if mask is None else mask.numpy()]}
 
+    def consensus(self, fit: Fit, data: Any, decoded: Sequence[Any]) -> Any:
+        """As of other models; all tokens of a word have one state, if they have in each run."""
+        from .decoding.tagger import one_state_a_word  # torch loads when it is first needed
+
+        mean, structures, found = super().consensus(fit, data, decoded)
+        if found.together is not None:
+            found = replace(found, structure=one_state_a_word(mean, found.together))
+        return mean, structures, found
+
     def read_new(self, fit: Fit, given: Given) -> Untagged:
         return Untagged.read(given)
 
@@ -262,7 +275,9 @@ class TaggerTask(Task):
         return {**frames.tokens(data), "tag": frames.named(found, fit.labels), "probability": probability}
 
     def plot(self, fit: Fit, data: Corpus, **options: Any) -> Any:
-        """Which gold tags fall into which induced tag."""
+        """Which gold tags fall into which induced tag; without gold tags, the likeliest words of each tag."""
+        if data.tags is None:
+            return pu.plot.top_words_grid(fit, **options)
         names = None if data.tagset is None else data.tagset.types
         return pu.plot.confusion_matrix(self.gold_labels(data), fit.predict(data), names, **options)
 

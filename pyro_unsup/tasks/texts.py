@@ -37,9 +37,12 @@ def column_option(help: str = "With CoNLL-U, the column that holds the tags.", *
     return choice("column", COLUMNS, help, **{"default": "xpos", "identity": False, **others})
 
 
-def how_option(help: str, default: str = "viterbi") -> Option:
-    """The option for the way to decode."""
-    return choice("how", ("viterbi", "mbr"), help, default)
+def how_option(help: str, default: str = "viterbi", more: tuple[str, ...] = ()) -> Option:
+    """The option for the way to decode.
+
+    :param more: ways that only some models have.
+    """
+    return choice("how", ("viterbi", "mbr", *more), help, default)
 
 
 def top_option(name: str, of: str, default: int) -> Option:

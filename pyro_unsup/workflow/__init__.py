@@ -2,7 +2,6 @@
 
 from .calibration import Calibration
 from .checks import PredictiveCheck, predictive_check
-from .consensus import Consensus, consensus
 from .convert import prior_predictive, to_arviz
 from .elpd import Elpd
 from .evidence import Evidence, evidence
@@ -16,13 +15,11 @@ from .sbc import sbc
 
 __all__ = [
     "Calibration",
-    "Consensus",
     "Elpd",
     "Evidence",
     "Importance",
     "PredictiveCheck",
     "Relabelled",
-    "consensus",
     "evidence",
     "importance",
     "k_fold",

@@ -131,7 +131,8 @@ def constant_data(program: Program) -> xarray.Dataset | None:
         fn, frames = program.sites[name]["fn"], program.sites[name]["cond_indep_stack"]
         key = "lengths" if len(program.structured) == 1 else f"{name}_lengths"
         found[key] = np.asarray(fn.rows.lengths)
-        dims[key] = [frame.name for frame in frames if frame.vectorized][:1]
+        if plates := [frame.name for frame in frames if frame.vectorized]:
+            dims[key] = plates[:1]
     return dataset(found, dims, lead=()) if found else None
 
 

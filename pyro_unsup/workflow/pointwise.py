@@ -69,7 +69,7 @@ class Pointwise:
             each = scale_and_mask(site["fn"].log_prob(site["value"]), site["scale"], site["mask"])
             frames = {f.dim: f for f in site["cond_indep_stack"] if f.vectorized}
             depth = self._program.plates + any(f.name == PLATE for f in frames.values())
-            wide = each.reshape(*(1,) * (depth - each.dim()), *each.shape)
+            wide = each.reshape((1,) * (depth - each.dim()) + tuple(each.shape))
             wide = wide.expand([frames[i - depth].size if i - depth in frames else n for i, n in enumerate(wide.shape)])
             others = [d for d in range(-self._program.plates, 0) if d not in self._own]
             total = total + (wide.sum(others) if others else wide)

@@ -44,14 +44,14 @@ class Drawing:
         """One data set a draw."""
         if self._own is not None:
             return self._own(values)
-        if self._by_length:  # many draws in one run, as every structure that can draw does
-            n = len(next(iter(values.values()), [0]))
-            trace = self._free.trace(values, alone=n == 1)
+        if self._by_length and self._program.takes_at_once(values):
+            trace = self._free.trace(values, alone=False)
             drawn = {name: trace.nodes[name]["value"] for name in self.names}
-            return {name: as_drawn(self._fn(name), x.unsqueeze(0) if n == 1 else x) for name, x in drawn.items()}
-        n = len(next(iter(values.values()), [0]))
-        runs = [self._free.trace({k: x[i : i + 1] for k, x in values.items()}, alone=True) for i in range(n)]
-        return {name: torch.stack([run.nodes[name]["value"] for run in runs]) for name in self.names}
+        else:
+            n = len(next(iter(values.values()), [0]))
+            runs = [self._free.trace({k: x[i : i + 1] for k, x in values.items()}, alone=True) for i in range(n)]
+            drawn = {name: torch.stack([run.nodes[name]["value"] for run in runs]) for name in self.names}
+        return {name: as_drawn(self._fn(name), x) if self._by_length else x for name, x in drawn.items()}
 
     def _fn(self, name: str) -> Any:
         return self._program.sites[name]["fn"]

@@ -296,4 +296,5 @@ def _renamed(samples: Samples, order: Array) -> Samples:  # (chains, draws, K)
 
     beta = np.take_along_axis(samples.draws["beta"], order, -1) if samples.draws["beta"].shape[-1] == K else None
     draws = {**samples.draws, "labels": labels.astype(samples.labels.dtype), **({} if beta is None else {"beta": beta})}
-    return replace(samples, draws=draws, best=one(samples.best), last=one(samples.last))
+    config = {**samples.config, "relabelled": True}
+    return replace(samples, draws=draws, best=one(samples.best), last=one(samples.last), config=config)

@@ -115,9 +115,7 @@ class Program:
     def runs(self, values: Values) -> Iterator[tuple[int, int, Any]]:
         """Runs with these draws: the first and the last draw of each, and its trace."""
         n = len(next(iter(values.values()), [0]))
-        if n > 1 and self._at_once is None:
-            self._at_once = self._agrees(values)
-        if n > 1 and self._at_once:
+        if self.takes_at_once(values):
             yield 0, n, self.trace(values, alone=False)
             return
         for i in range(n):
@@ -129,6 +127,14 @@ class Program:
         return found[0] if len(found) == 1 else torch.cat(found)
 
     _at_once: bool | None = None
+
+    def takes_at_once(self, values: Values) -> bool:
+        """Whether one run can take all of these draws; with a single draw there is nothing to take at once."""
+        if len(next(iter(values.values()), [0])) < 2:
+            return False
+        if self._at_once is None:
+            self._at_once = self._agrees(values)
+        return self._at_once
 
     def _agrees(self, values: Values) -> bool:
         """Whether the log-probabilities of many draws at once are those of one by one.

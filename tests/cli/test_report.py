@@ -52,3 +52,36 @@ def test_what_is_refused(run: Run, world: Path, tmp_path: Path) -> None:
         assert result.exit_code == 2, words
         assert "error:" in result.stderr.lower()
     assert not list(tmp_path.glob("*.html"))
+
+
+def test_likelihoods_that_cannot_be_compared(run: Run, tmp_path: Path) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text("visits,warmth\n" + "\n".join(f"{k % 7},{(k * 37) % 11}.5" for k in range(40)))
+    fits = {"a": ("visits", "poisson"), "b": ("visits", "normal"), "c": ("warmth", "normal")}
+    for name, (column, emission) in fits.items():
+        options = ("--column", column, "--emission", emission, "--states", 2, "--max-iterations", 2)
+        made = run("fit", "hmm", table, *options, "--out", tmp_path / name)
+        assert made.exit_code == 0, made.stderr
+    kinds = run("compare", tmp_path / "a", tmp_path / "b", "--data", table)
+    assert kinds.exit_code == 2
+    assert "a and b cannot be compared: they differ in whether values are whole numbers" in kinds.stderr
+    columns = run("compare", tmp_path / "b", tmp_path / "c", "--data", table)
+    assert columns.exit_code == 2
+    assert "b and c cannot be compared: they differ in the column (visits and warmth)" in columns.stderr
+
+
+def test_a_text_without_tags_is_data(run: Run, world: Path, tmp_path: Path) -> None:
+    (tmp_path / "plain.txt").write_text("the dog barks\n")
+    told = run("report", world / "model", "--gold", tmp_path / "plain.txt", "--out", tmp_path / "r.html")
+    assert told.exit_code == 2
+    assert "a file without gold structure is given by --data" in told.stderr
+
+
+def test_a_line_that_is_not_whole_completes_without_an_error(tmp_path: Path) -> None:
+    import typer
+
+    from pyro_unsup.cli import app
+
+    command = typer.main.get_command(app).get_command(None, "report")
+    with command.make_context("report", [str(tmp_path / "nowhere"), "--g"], resilient_parsing=True):
+        pass

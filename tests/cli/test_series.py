@@ -41,7 +41,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def model(tables: Path, run: Run) -> Path:
     said = run("fit", "hmm", tables / "all.csv", "--column", "count", "--emission", "poisson", "--out", tables / "m")
     assert said.exit_code == 0, said.stderr
-    assert "1 series, 120 observations; HMM(states=2, emission='poisson')" in said.stderr
+    assert "1 series, 120 observations of count; HMM(states=2, emission='poisson')" in said.stderr
     return tables / "m"
 
 
@@ -95,14 +95,14 @@ def test_show_tells_states(model: Path, run: Run) -> None:
 
 def test_gaps_are_missing_values(tables: Path, run: Run) -> None:
     said = run("fit", "hmm", tables / "gap.tsv", "--column", "count", "--emission", "poisson", "--out", tables / "gap")
-    assert "120 observations, 1 missing" in said.stderr
+    assert "120 observations of count, 1 missing" in said.stderr
 
 
 def test_series_by_a_column_and_vectors(tables: Path, run: Run) -> None:
     out = tables / "both"
     arguments = ("--column", "count,size", "--series-column", "group", "--covariance", "diagonal", "--out", out)
     said = run("fit", "hmm", tables / "all.csv", *arguments)
-    assert "2 series, 120 observations" in said.stderr
+    assert "2 series, 120 observations of count, size" in said.stderr
     table = pandas.read_csv(tables / "all.csv")
     pieces = [table[table["group"] == one][["count", "size"]].to_numpy() for one in ("b", "a")]
     fit = pu.load(out)
@@ -140,7 +140,7 @@ def test_a_table_of_one_column(name: str, run: Run, tmp_path: Path) -> None:
     (tmp_path / "one.csv").write_text(f"{name}\n" + "1\n2\n12\n11\n1\n2\n")
     said = run("fit", "hmm", tmp_path / "one.csv", "--emission", "poisson", "--out", tmp_path / "m")
     assert said.exit_code == 0, said.stderr
-    assert "6 observations" in said.stderr
+    assert f"6 observations of {name}" in said.stderr
 
 
 def test_frames_and_pictures(tables: Path, model: Path) -> None:

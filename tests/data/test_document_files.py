@@ -8,6 +8,7 @@ import re
 import pytest
 
 from pyro_unsup.data import Limits, Vocab, read_documents
+from pyro_unsup.data.document_files import document_names
 from pyro_unsup.errors import InputError
 
 
@@ -165,10 +166,21 @@ def test_links_are_never_followed(write, tmp_path) -> None:
         read_documents(tmp_path / "ng")
 
 
-def test_folders_that_are_not_as_expected(write, tmp_path) -> None:
-    write("a", "flat/1")
-    with pytest.raises(InputError, match="flat: no folder in it, expected one a label"):
+def test_a_folder_of_files_has_no_labels(write, tmp_path) -> None:
+    write("b a", "flat/10.txt")
+    write("a", "flat/2.txt")
+    found = read_documents(tmp_path / "flat")
+    assert (len(found), found.labels, found.tokens) == (2, None, 3)
+    assert document_names(tmp_path / "flat") == ["10.txt", "2.txt"]
+    (tmp_path / "flat" / "3").symlink_to(tmp_path / "flat" / "2.txt")
+    with pytest.raises(InputError, match=r"flat/3: a link"):
         read_documents(tmp_path / "flat")
+    (tmp_path / "none").mkdir()
+    with pytest.raises(InputError, match="none: no document in it, expected at least one"):
+        read_documents(tmp_path / "none")
+
+
+def test_folders_that_are_not_as_expected(write, tmp_path) -> None:
     write("a", "deep/x/y/1")
     with pytest.raises(InputError, match=r"deep/x/y: not a plain file, expected one a document; move it away"):
         read_documents(tmp_path / "deep")

@@ -21,6 +21,7 @@ from typer.core import TyperGroup
 
 from pyro_unsup import reproduce
 from pyro_unsup.cli import app
+from pyro_unsup.errors import InputError
 
 ROOT = Path(__file__).parents[2]
 TEXTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/RESULTS.md")]
@@ -104,6 +105,10 @@ def check_own(words: Sequence[str]) -> None:
     except USAGE as error:
         said = error.format_message()
         assert said.startswith("Missing "), said
+        return
+    except InputError as error:  # the folder of a model, whose options are known once it is there
+        if error.path is None or Path(error.path).exists():
+            raise
         return
     if command.name == "reproduce" and found["name"] and not PLACEHOLDER.fullmatch(found["name"]):
         tables = {table.name for table in reproduce.paper(found["name"]).tables}

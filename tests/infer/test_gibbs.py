@@ -84,6 +84,17 @@ def test_interrupted_at_any_sweep_and_resumed(how: Any, hyper: Any, tmp_path: Pa
         same(made.run(SENTENCES, checkpoint=folder, resume=True, **RUN), whole)  # nothing is left to be done
 
 
+def test_a_resumed_chain_clears_away_what_a_killed_run_left(tmp_path: Path) -> None:
+    """Even if the run had ended, and was killed between writing its last file and removing the one before."""
+    made, run = kernel(), {**RUN, "chains": 1}
+    whole = made.run(SENTENCES, checkpoint=tmp_path, **run)
+    folder = tmp_path / "chain-0"
+    (current,) = folder.glob("*.safetensors")
+    (folder / f"{'0' * len(current.stem)}.safetensors").write_bytes(current.read_bytes())
+    same(made.run(SENTENCES, checkpoint=tmp_path, resume=True, **run), whole)
+    assert sorted(one.name for one in folder.glob("*.safetensors")) == [current.name]
+
+
 def test_an_interrupt_in_the_middle_of_a_sweep_loses_only_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made, run = kernel(), {**RUN, "chains": 1}
     whole = made.run(SENTENCES, **run)

@@ -356,3 +356,8 @@ def test_a_floor_holds_where_all_observations_are_equal() -> None:
 def test_bad_data_are_told_in_a_sentence(ask: Callable[[], Any], message: str) -> None:
     with pytest.raises(pu.UnsupError, match=message):
         ask()
+
+
+def test_a_prior_and_an_init_of_one_parameter_are_refused() -> None:
+    with pytest.raises(StructureError, match="rate has a prior and an init: init is for parameters without a prior"):
+        pu.models.HMM(2, "poisson", prior={"rate": dist.Gamma(1.0, 0.1)}, init={"rate": [3.0, 8.0]})

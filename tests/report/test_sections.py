@@ -327,3 +327,13 @@ def test_small_probabilities_are_not_zero() -> None:
     from pyro_unsup.report.compare_page import p_value
 
     assert (p_value(0.25), p_value(0.0)) == ("0.25", "< 1e-06")
+
+
+def test_a_score_below_a_trivial_baseline_is_red() -> None:
+    from pyro_unsup.report.scores import scores
+
+    task = pu.tasks.find("tagger")
+    found = {"model": {"many_to_one": 0.5, "vi_bits": 3.9}}
+    html = str(scores(task, found, {"one_tag": {"many_to_one": 0.2, "vi_bits": 3.2}}))
+    assert '<td class="number best">50.0 %</td>' in html
+    assert '<td class="number behind">3.900 bits</td>' in html

@@ -49,8 +49,27 @@ def test_one_labelling(samples: Samples) -> None:
     top = int(samples.best_log_joint.argmax())
     np.testing.assert_array_equal(samples.predict(), samples.best[top])
     np.testing.assert_array_equal(samples.predict("last", chain=1), samples.labels[1, -1])
-    with pytest.raises(UnsupError, match="how must be 'best' or 'last', actual 'mean'"):
+    with pytest.raises(UnsupError, match="how must be 'best', 'last' or 'vote', actual 'mean'"):
         samples.predict("mean")  # type: ignore[arg-type]
+
+
+def test_draws_vote(samples: Samples) -> None:
+    found, one = samples.probabilities(), samples.probabilities(chain=1)
+    for k in range(samples.K):
+        np.testing.assert_allclose(found[:, k], (samples.labels == k).mean((0, 1)))
+        np.testing.assert_allclose(one[:, k], (samples.labels[1] == k).mean(0))
+    np.testing.assert_array_equal(samples.predict("vote"), found.argmax(1))
+    np.testing.assert_array_equal(samples.predict("vote", chain=1), one.argmax(1))
+    assert samples.evaluate(CORPUS, how="vote")["accuracy"]["chains"][1] == np.mean(one.argmax(1) == CORPUS.tags)
+
+
+def test_numbers_vote_only_when_they_mean_the_same() -> None:
+    kernel = CollapsedGibbs(Tagger(3, CORPUS.vocab), hyper="shared")
+    free = kernel.run(CORPUS, sweeps=20, chains=2, progress=False)
+    for ask in (free.probabilities, lambda: free.predict("vote")):
+        with pytest.raises(UnsupError, match=r"labels that are but numbers .* or samples.relabel\(\).samples"):
+            ask()
+    assert free.relabel().samples.probabilities().shape == (CORPUS.tokens, 3)
 
 
 def test_scores_have_a_mean_and_a_deviation_over_chains(samples: Samples) -> None:

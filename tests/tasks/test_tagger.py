@@ -39,13 +39,31 @@ def fit() -> Fit:
     )
 
 
-@pytest.mark.parametrize("how", ["viterbi", "mbr"])
+@pytest.mark.parametrize("how", ["viterbi", "mbr", "word"])
 def test_possible_text_is_tagged_as_ever(how: str) -> None:
     for one in (anonymous(), with_dictionary()):
         decoded = decode(one, text(), how)
         assert torch.equal(decoded.structure, one.predict(text(), how=how))
         assert torch.equal(decoded.log_likelihood, one.posterior(text()).log_partition.double())
         assert decoded.unseen == 0
+
+
+def test_all_tokens_of_a_word_have_the_state_that_most_of_them_are_expected_to_have() -> None:
+    for one in (anonymous(), with_dictionary()):
+        found, marginals = decode(one, text(), "word").structure, one.posterior(text()).marginals
+        for word in set(text().words.tolist()):
+            of = torch.from_numpy(text().words == word)
+            assert set(found[of].tolist()) == {int(marginals[of].sum(0).argmax())}
+        assert one.evaluate(text(), how="word")["many_to_one"] == pytest.approx(
+            pu.evaluate.many_to_one(text().tags, found.numpy())
+        )
+
+
+def test_new_words_have_one_state_each(fit: Fit) -> None:
+    fit.config["lowercase"] = True  # "New" and "new" are one word
+    found = fit.predict(sentence("new", "c", "New", "c", "other", "c"), how="word").tolist()
+    assert found[0] == found[2]
+    assert found[1::2] == [1, 1, 1]
 
 
 def test_words_are_looked_up_in_the_vocabulary_of_the_fit(fit: Fit) -> None:

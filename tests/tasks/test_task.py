@@ -87,7 +87,7 @@ def test_a_model_without_a_task_shows_its_tables() -> None:
         assert "emission 2 x 3" in str(fit.show())
     finally:
         registry.unregister("models", "Small")
-    with pytest.raises(pu.UnsupError, match="this is for registered models"):
+    with pytest.raises(pu.UnsupError, match=r"fit\.show is for registered models"):
         fit.show()
 
 

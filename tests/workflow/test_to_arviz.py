@@ -503,3 +503,37 @@ def test_a_plot_of_the_prior() -> None:
     with arviz_at_work() as az:
         drawn = az.plot_ppc_dist(found, group="prior_predictive") if LATER else az.plot_ppc(found, group="prior")
         assert drawn is not None
+
+
+def _bare(x: Any) -> None:
+    loc = pyro.sample("loc", dist.Normal(0.0, 1.0).expand([2]).to_event(1))
+    even, transition = torch.full((2,), 0.5).log(), pu.table("transition", 2, 2)
+    pyro.sample("x", pu.Chain(even, transition, dist.Normal(loc, 1.0), len(x)), obs=x)
+
+
+def _in_a_plate(flat: bool) -> Any:
+    def model(x: Any = None, lengths: Any = None) -> None:
+        loc = pyro.sample("loc", dist.Normal(0.0, 1.0).expand([2]).to_event(1))
+        even, transition = torch.full((2,), 0.5).log(), pu.table("transition", 2, 2)
+        with pyro.plate("series", len(lengths)):
+            pyro.sample("x", pu.Chain(even, transition, dist.Normal(loc, 1.0), lengths, flat=flat), obs=x)
+
+    return model
+
+
+@pytest.mark.parametrize("kind", ["no plate", "flat", "padded"])
+def test_chains_of_a_user_with_drawn_parameters(kind: str) -> None:
+    x, lengths = torch.randn(12), torch.tensor([12])
+    data = {"no plate": (x,), "flat": (x, lengths), "padded": (x[None], lengths)}[kind]
+    model = _bare if kind == "no plate" else _in_a_plate(kind == "flat")
+    mcmc = MCMC(pu.BlockedGibbs(model), 5, warmup_steps=2, disable_progbar=True)
+    mcmc.run(*data)
+    found = pu.to_arviz(mcmc, progress=False)
+    draws = mcmc.get_samples()
+    for i, total in enumerate(np.asarray(found["log_likelihood"]["x"]).reshape(5)):
+        chain = pu.Chain(
+            torch.full((2,), 0.5).log(), draws["transition"][i].log(), dist.Normal(draws["loc"][i], 1.0), lengths
+        )
+        assert float(chain.log_prob(x[None]).sum()) == pytest.approx(float(total), rel=1e-9)
+    if kind != "no plate":
+        assert found["posterior_predictive"]["x"].shape == (1, 5, *data[0].shape)

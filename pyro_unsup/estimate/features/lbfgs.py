@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pyro_unsup.array import Array
+from pyro_unsup.kernels.threads import one_blas_thread
 
 #: Wolfe's conditions: how much of the promised rise a step must bring, and how much of the slope it may leave.
 RISE, SLOPE = 1e-4, 0.9
@@ -54,6 +55,10 @@ class LBFGS:
 
     def step(self, here: Point, evaluate: Evaluate) -> Point | None:
         """The next point, which is higher; None where no step leads up."""
+        with one_blas_thread():
+            return self._step(here, evaluate)
+
+    def _step(self, here: Point, evaluate: Evaluate) -> Point | None:
         there = self._search(here, evaluate)
         if there is None and self.history:  # what is remembered may mislead
             self.history = []

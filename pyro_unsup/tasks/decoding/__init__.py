@@ -7,7 +7,7 @@ Examples that are possible are not touched by this, and log-likelihoods are alwa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,10 +43,11 @@ class Decoded:
     lengths: Tensor | None = None
 
 
-def check_how(how: str) -> None:
-    """Refuse a way of decoding that structures do not have."""
-    if how not in ("viterbi", "mbr"):
-        raise UnsupError(f"how must be 'viterbi' or 'mbr', actual {how!r}")
+def check_how(how: str, ways: Sequence[str] = ("viterbi", "mbr")) -> None:
+    """Refuse a way of decoding that a model does not have."""
+    if how not in ways:
+        *some, last = map(repr, ways)
+        raise UnsupError(f"how must be {', '.join(some)} or {last}, actual {how!r}")
 
 
 def traced(fit: Fit, model: Any, weights: Any, *data: Any) -> Any:

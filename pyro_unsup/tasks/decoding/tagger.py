@@ -23,24 +23,29 @@ from ...results import Fit
 from . import FLOOR, Decoded, check_how
 from .new_words import by_features, emissions
 
+#: How a text may be tagged.
+WAYS = ("viterbi", "mbr", "word")
+
 
 @dataclass(frozen=True)
 class Tagged(Decoded):
     """States of a text. The structure is (tokens,) states.
 
     :param ambiguous: (tokens,) where the dictionary leaves a choice; None without a dictionary.
+    :param together: (tokens,) the word of each, if all tokens of a word have one state; None if each has its own.
     """
 
     ambiguous: np.ndarray[Any, Any] | None = None
+    together: torch.Tensor | None = None
 
 
 def decode(fit: Fit, text: Corpus, how: str = "viterbi") -> Tagged:
     """Tag a text by a fit of a tagger.
 
     :param text: by any vocabulary; its words are looked up in that of the fit, in lower case if the fit was trained so.
-    :param how: ``"viterbi"`` or ``"mbr"``.
+    :param how: ``"viterbi"``, ``"mbr"`` or ``"word"``.
     """
-    check_how(how)
+    check_how(how, WAYS)
     if not isinstance(fit.model, Tagger):
         raise UnsupError(f"expected the fit of a tagger, actual {fit.model!r}")
     known = fit.model.vocab
@@ -54,10 +59,29 @@ def decode(fit: Fit, text: Corpus, how: str = "viterbi") -> Tagged:
         posterior = wider.posterior(corpus)
     if bool((posterior.log_partition == -torch.inf).any()):
         posterior = _floored(wider).posterior(corpus)
-    states = posterior.mode() if how == "viterbi" else posterior.mbr()
+    together = torch.as_tensor(np.asarray(corpus.words)).long() if how == "word" else None
+    if together is not None:
+        states = one_state_a_word(posterior.marginals, together)
+    else:
+        states = posterior.mode() if how == "viterbi" else posterior.mbr()
     mask = wider.model.declarations()["emission"].layout.support  # type: ignore[attr-defined]
     ambiguous = None if mask is None else (mask.sum(0) > 1).numpy()[corpus.words]
-    return Tagged(states, posterior, log_likelihood, unseen, ambiguous=ambiguous)
+    return Tagged(states, posterior, log_likelihood, unseen, ambiguous=ambiguous, together=together)
+
+
+def one_state_a_word(
+    marginals: torch.Tensor, words: torch.Tensor
+) -> torch.Tensor:  # (tokens, K), (tokens,) -> (tokens,)
+    """The state that most tokens of a word are expected to have, for all of them.
+
+    >>> import torch
+    >>> from pyro_unsup.tasks.decoding.tagger import one_state_a_word
+    >>> one_state_a_word(torch.tensor([[0.6, 0.4], [0.1, 0.9], [1.0, 0.0]]), torch.tensor([7, 7, 3]))
+    tensor([1, 1, 0])
+    """
+    types, at = torch.unique(words, return_inverse=True)
+    expected = torch.zeros(len(types), marginals.shape[-1], dtype=torch.float64).index_add_(0, at, marginals.double())
+    return expected.argmax(-1)[at]
 
 
 def with_new_words(fit: Fit, text: Corpus, known: object) -> tuple[Fit, Any]:

@@ -11,8 +11,8 @@ import numpy as np
 from torch import Tensor
 
 from ..errors import UnsupError
-from ..results import Fit
-from ..results.evaluation import task_of
+from .evaluation import task_of
+from .fit import Fit
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,8 @@ def consensus(fits: Fit | Sequence[Fit], data: Any, **options: Any) -> Consensus
 
     :param fits: several runs of one model; or the fit of a run with restarts, which has them all (``fit.runs``).
     :param data: what is to be decoded, by any vocabulary.
-    :param options: for decoding.
+    :param options: for decoding. With ``how="word"`` all tokens of a word get one state, that of the highest mean
+        posterior, summed over them. Word classes that are induced without a dictionary are better so.
 
     >>> import pyro_unsup as pu
     >>> corpus = pu.data.short_tag_sequences(pu.data.toy.sentences(60, seed=1), max_length=8, drop=["PUNCT"])

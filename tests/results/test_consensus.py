@@ -70,6 +70,17 @@ def test_states_are_matched_first() -> None:
     assert model.interchangeable
 
 
+def test_all_tokens_of_a_word_have_one_state() -> None:
+    found = pu.consensus(starts(Tagger(3, TEXT.vocab), TEXT), TEXT, how="word")
+    for word in set(TEXT.words.tolist()):
+        of = torch.from_numpy(TEXT.words == word)
+        assert set(found.structure[of].tolist()) == {int(found.marginals[of].sum(0).argmax())}
+    assert found.evaluate(TEXT)["many_to_one"] == pytest.approx(
+        pu.evaluate.many_to_one(TEXT.tags, found.structure.numpy())
+    )
+    assert torch.equal(found.marginals, pu.consensus(found.fits, TEXT).marginals)
+
+
 @pytest.mark.parametrize("kind", ["CCM", "Clusterer", "Segmenter", "Aligner", "HMMAligner", "HMM"])
 def test_every_model(kind: str) -> None:
     letters = pu.data.Corpus([0, 1, 2, 3, 4, 5] * 4, [0, 6, 12, 18, 24], pu.data.Vocab(list("thedog")))
