@@ -46,7 +46,7 @@ LIBRARY = "pyro_unsup"
 OWN: Mapping[str, Mapping[str, str]] = {
     "models": {
         name: f"pyro_unsup.models:{name}"
-        for name in ("Aligner", "CCM", "Clusterer", "DMV", "DMVCCM", "HMM", "HMMAligner", "Segmenter", "Tagger")
+        for name in ("Aligner", "CCM", "Clusterer", "DMV", "DMVCCM", "HMM", "HMMAligner", "PCFG", "Segmenter", "Tagger")
     },
     "handlers": {
         "constrain": "pyro_unsup.handlers:ConstrainMessenger",
@@ -121,6 +121,7 @@ OWN: Mapping[str, Mapping[str, str]] = {
         "dmv": "pyro_unsup.tasks.dmv:DMVTask",
         "dmv-ccm": "pyro_unsup.tasks.dmv_ccm:DMVCCMTask",
         "generic": "pyro_unsup.tasks.generic:GenericTask",
+        "pcfg": "pyro_unsup.tasks.pcfg:PCFGTask",
         "segmenter": "pyro_unsup.tasks.segmenter:SegmenterTask",
         "hmm": "pyro_unsup.tasks.hmm:HMMTask",
         "tagger": "pyro_unsup.tasks.tagger:TaggerTask",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from inspect import Parameter, isfunction, signature, unwrap
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from .. import registry
 from ..distributions import parts
@@ -138,7 +138,7 @@ def _known(task: Task) -> dict[str, Callable[..., Named]]:
     return {
         name.replace("_", "-"): make
         for name, make in made.items()
-        if isfunction(make) and sort in get_type_hints(unwrap(make)).values()
+        if isfunction(make) and any(sort in (one, *get_args(one)) for one in get_type_hints(unwrap(make)).values())
     }
 
 

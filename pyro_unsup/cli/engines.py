@@ -83,7 +83,8 @@ def engine_of(task: Task, model: Any, plan: Plan, given: Given) -> Engine:
     """The engine that the options ask for."""
     scale = next((x for x in (given.noise, plan.noise, task.recipe.noise) if x is not None), None)
     start = plan.start if scale is None or (plan.start is not None and not scale) else _near(plan.start, scale)
-    if given.restarts > 1 and plan.start is not None and not scale and not given.stepwise:
+    alike = plan.start is not None and not scale and not plan.by_seed
+    if given.restarts > 1 and alike and not given.stepwise:
         raise UnsupError(f"--restarts {given.restarts} would all start at the same place; give --noise 0.1 to set "
                          "them apart, or leave it out")  # fmt: skip
     estimate = _estimate(plan, given, fit_start=start is not None)
@@ -101,7 +102,7 @@ def engine_of(task: Task, model: Any, plan: Plan, given: Given) -> Engine:
             first = first if given.beta_start is None else given.beta_start
             factor = factor if given.beta_factor is None else given.beta_factor
             # Interchangeable states need noise to become different.
-            shake: dict[str, Any] = {} if plan.start is None else {"jitter": 0.0}
+            shake: dict[str, Any] = {} if plan.start is None or plan.by_seed else {"jitter": 0.0}
             return Anneal(model, estimate, start, schedule=geometric(first, factor), toward=plan.toward, **shake)
         if task.parts is not None and given.prefer_fade:
             return Fade(model, estimate, start)

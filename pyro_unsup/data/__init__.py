@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -71,7 +72,12 @@ __all__ = [
     "write_tags",
 ]
 
-_READERS = {"conllu": read_conllu, "brackets": read_brackets, "tagged": read_tagged, "lines": read_lines}
+_READERS: dict[str, Callable[..., Corpus]] = {
+    "conllu": read_conllu,
+    "brackets": read_brackets,
+    "tagged": read_tagged,
+    "lines": read_lines,
+}
 _ENDINGS = {
     "conllu": (".conllu", ".conllx", ".conll"),
     "brackets": (".mrg", ".ptb", ".brackets"),

@@ -15,18 +15,21 @@ from pyro_unsup.data.options import Options
 TRACE = "-NONE-"  # the tag of what is understood, not written
 #: Tags of the Penn Treebank for what is not spoken as a word: punctuation, brackets and currency signs.
 PUNCTUATION = (",", ".", ":", "``", "''", "-LRB-", "-RRB-", "$", "#")
+NO_LABEL = "X"  # of a bracket that has none, nor one of the same words in it
 DEPTH = 10_000  # open brackets, beyond which a file is taken for damaged
 _TOKEN = re.compile(r"[()]|[^\s()]+")
 
 
-def read_brackets(path: str | os.PathLike[str], **options: Unpack[Options]) -> Corpus:
+def read_brackets(path: str | os.PathLike[str], labels: bool = False, **options: Unpack[Options]) -> Corpus:
     """Words, tags and brackets. A tree may span lines, and a line may hold several trees.
 
     Traces (``-NONE-``) go, and brackets left without a word with them. Tags lose their function tags (``NN-TMP``
-    becomes ``NN``; ``-LRB-`` stays). Constituent labels are not kept. The brackets are the distinct ones of two words
-    or more: unary chains fall together, and the whole sentence is one of them.
+    becomes ``NN``; ``-LRB-`` stays). The brackets are the distinct ones of two words or more: unary chains fall
+    together, and the whole sentence is one of them.
 
     :param path: a file (plain, gzip, bzip2 or xz), or ``-`` for standard input.
+    :param labels: keep the labels of brackets, too (``span_labels``), without their function tags. Of a unary chain it
+        is the highest one; a bracket without a label has that of the bracket in it.
     :param options: see :class:`~pyro_unsup.data.options.Options`.
 
     >>> import tempfile
@@ -40,7 +43,7 @@ def read_brackets(path: str | os.PathLike[str], **options: Unpack[Options]) -> C
     (['DT', 'NN', 'VBZ'], [[0, 2], [0, 3]])
     """
     builder = CorpusBuilder(path, **options)
-    tree = _Tree(builder)
+    tree = _Tree(builder, labels)
     for number, line in open_text(path, builder.limits):
         for token in _TOKEN.findall(line):
             if token == "(":
@@ -84,13 +87,13 @@ def plain_tag(tag: str) -> str:
 class _Tree:
     """The tree at hand: a stack of open brackets over the words so far, never recursion."""
 
-    def __init__(self, builder: CorpusBuilder) -> None:
-        self.builder = builder
+    def __init__(self, builder: CorpusBuilder, labels: bool) -> None:
+        self.builder, self.labels = builder, labels
         self.stack: list[_Bracket] = []
         self.words: list[str] = []
         self.tags: list[str] = []
         self.lines: list[int] = []
-        self.spans: set[tuple[int, int]] = set()
+        self.spans: dict[tuple[int, int], str] = {}
 
     def open(self, line: int) -> None:
         if self.stack:
@@ -125,11 +128,14 @@ class _Tree:
         if not top.has_word and not top.has_brackets:
             raise self.builder.error(f"{top} is empty, expected a word or brackets in it", line)
         if len(self.words) - top.start > 1:
-            self.spans.add((top.start, len(self.words)))
+            span = top.start, len(self.words)
+            self.spans[span] = self.spans.get(span, NO_LABEL) if top.label is None else plain_tag(top.label)
         if not self.stack:
             if self.words:
-                self.builder.add(self.words, self.lines, self.tags, spans=sorted(self.spans))
-            self.words, self.tags, self.lines, self.spans = [], [], [], set()
+                spans = sorted(self.spans)
+                names = [self.spans[span] for span in spans] if self.labels else None
+                self.builder.add(self.words, self.lines, self.tags, spans=spans, span_labels=names)
+            self.words, self.tags, self.lines, self.spans = [], [], [], {}
 
 
 class _Bracket:

@@ -34,8 +34,16 @@ from pyro_unsup.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-_VOCABS = ("vocab", "tagset")
-_ARRAYS = {"words": "i4", "offsets": "i8", "tags": "i4", "heads": "i4", "spans": "i4", "span_offsets": "i8"}
+_VOCABS = ("vocab", "tagset", "span_labelset")
+_ARRAYS = {
+    "words": "i4",
+    "offsets": "i8",
+    "tags": "i4",
+    "heads": "i4",
+    "spans": "i4",
+    "span_offsets": "i8",
+    "span_labels": "i4",
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -54,6 +62,7 @@ class Corpus:
     :param spans: brackets ``[i, j)`` between fenceposts of the sentence, shape ``(brackets, 2)``, one after the other.
         The readers give distinct ones of two words or more, sorted.
     :param span_offsets: where the brackets of each sentence begin, shape ``(sentences + 1,)``.
+    :param span_labels: label ids of the brackets, shape ``(brackets,)``, with their ``span_labelset``.
 
     >>> from pyro_unsup.data import Corpus, Vocab
     >>> corpus = Corpus([0, 1, 0], [0, 2, 3], Vocab(["a", "b"]))
@@ -69,6 +78,8 @@ class Corpus:
     heads: IntArray | None = None
     spans: IntArray | None = None
     span_offsets: OffsetArray | None = None
+    span_labels: IntArray | None = None
+    span_labelset: Vocab | None = None
 
     def __post_init__(self) -> None:
         for name, kind in _ARRAYS.items():
@@ -97,6 +108,11 @@ class Corpus:
             check_length(self.span_offsets, len(self.offsets), "span_offsets")
             check_range(self.spans[:, 0], 0, self.spans[:, 1] - 1, "spans")
             check_range(self.spans[:, 1], 1, np.repeat(self.lengths, np.diff(self.span_offsets)), "spans")
+        if (self.span_labels is None) != (self.span_labelset is None):
+            raise InputError("span_labels and span_labelset belong together, found only one; give both or neither")
+        if self.span_labels is not None and self.span_labelset is not None:
+            check_length(self.span_labels, 0 if self.spans is None else len(self.spans), "span_labels")
+            check_range(self.span_labels, 0, len(self.span_labelset) - 1, "span_labels")
 
     @classmethod
     def of(
@@ -223,6 +239,7 @@ class Corpus:
         if self.spans is not None and self.span_offsets is not None:
             where, changes["span_offsets"] = gather(self.span_offsets, rows)
             changes["spans"] = take(self.spans, where)
+            changes |= {} if self.span_labels is None else {"span_labels": take(self.span_labels, where)}
         return self._with(**changes)
 
     def filter(self, min_length: int = 1, max_length: int | None = None) -> Corpus:
@@ -262,8 +279,10 @@ class Corpus:
         if self.heads is not None:
             changes["heads"] = keep_heads(self.heads, self.offsets, mask)
         if self.spans is not None and self.span_offsets is not None:
-            brackets = keep_spans(self.spans, self.span_offsets, self.offsets, mask)
-            changes["spans"], changes["span_offsets"] = brackets
+            changes["spans"], changes["span_offsets"], which = keep_spans(
+                self.spans, self.span_offsets, self.offsets, mask
+            )
+            changes |= {} if self.span_labels is None else {"span_labels": self.span_labels[which]}
         return self._with(**changes).filter(min_length=1)
 
     def drop_tags(self, *names: str) -> Corpus:

@@ -15,6 +15,9 @@ from pyro_unsup.errors import InputError
 
 T = TypeVar("T")
 
+#: Vocabularies that folders of earlier versions do not have.
+LATER = ("span_labelset",)
+
 
 def in_plain_values(
     one: object, vocabs: Iterable[str], arrays: Iterable[str]
@@ -42,7 +45,8 @@ def opened(
     """
     head, found = read_arrays(folder, kind, arrays, mmap)
     try:
-        parts: dict[str, Any] = {name: None if head[name] is None else Vocab(**head[name]) for name in vocabs}
+        known = [name for name in vocabs if name in head or name not in LATER]
+        parts: dict[str, Any] = {name: None if head[name] is None else Vocab(**head[name]) for name in known}
         made = make(**(parts | found))
     except InputError as error:
         raise InputError(error.what, path=folder) from error

@@ -71,6 +71,8 @@ class CorpusBuilder:
         self._tag_ids: dict[str, int] = {} if tagset is None else tagset.index
         self._words, self._tags, self._heads, self._spans = array("i"), array("i"), array("i"), array("i")
         self._offsets, self._span_offsets = array("q", [0]), array("q", [0])
+        self._span_labels, self._has_labels = array("i"), False
+        self._label_ids: dict[str, int] = {}
         self._keep = bytearray()
 
     def add(
@@ -80,12 +82,14 @@ class CorpusBuilder:
         tags: Sequence[str] | None = None,
         heads: Sequence[int] | None = None,
         spans: Sequence[tuple[int, int]] | None = None,
+        span_labels: Sequence[str] | None = None,
         keep: Sequence[bool] | None = None,
     ) -> None:
         """Add a sentence.
 
         :param lines: the line number of each word, or of them all.
         :param spans: distinct and sorted brackets.
+        :param span_labels: of these, for all sentences or for none.
         :param keep: false for words to leave out in the end; they need not be in the vocabulary, nor their tags in
             the tagset.
         """
@@ -112,6 +116,9 @@ class CorpusBuilder:
             for span in spans:
                 self._spans.extend(span)
             self._span_offsets.append(len(self._spans) // 2)
+        if span_labels is not None:
+            self._has_labels = True
+            self._span_labels.extend(self._label_ids.setdefault(one, len(self._label_ids)) for one in span_labels)
 
     def _encode(
         self,
@@ -174,6 +181,8 @@ class CorpusBuilder:
             heads=heads if (heads >= 0).any() else None,
             spans=np.array(self._spans, dtype=np.int32).reshape(-1, 2) if has_spans else None,
             span_offsets=np.array(self._span_offsets, dtype=np.int64) if has_spans else None,
+            span_labels=np.array(self._span_labels, dtype=np.int32) if self._has_labels else None,
+            span_labelset=Vocab(self._label_ids) if self._has_labels else None,
         )
         if not all(self._keep):
             corpus = corpus.keep_tokens(np.frombuffer(self._keep, dtype=np.bool_))

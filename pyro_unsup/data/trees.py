@@ -82,13 +82,17 @@ def spread_heads(heads: npt.NDArray[Any], offsets: OffsetArray, mask: npt.NDArra
 
 def keep_spans(
     spans: IntArray, span_offsets: OffsetArray, offsets: OffsetArray, mask: npt.NDArray[np.bool_]
-) -> tuple[IntArray, OffsetArray]:
-    """Brackets shrunk to the kept tokens, distinct and sorted, without those under two words; and their offsets."""
+) -> tuple[IntArray, OffsetArray, OffsetArray]:
+    """Brackets shrunk to the kept tokens, distinct and sorted, without those under two words; their offsets; and which
+    bracket each of them was, the widest where several became one."""
     sentences, before = len(offsets) - 1, kept_before(mask)
     owner = np.repeat(np.arange(sentences), np.diff(span_offsets))
     edges = before[spans + offsets[owner][:, None]] - before[offsets[owner]][:, None]
-    rows = np.unique(np.column_stack((owner, edges))[edges[:, 1] - edges[:, 0] >= 2], axis=0)
-    return rows[:, 1:].astype(np.int32), np.searchsorted(rows[:, 0], np.arange(sentences + 1)).astype(np.int64)
+    order = np.lexsort((spans[:, 0] - spans[:, 1], owner))  # the widest first
+    order = order[(edges[:, 1] - edges[:, 0] >= 2)[order]]
+    rows, first = np.unique(np.column_stack((owner, edges))[order], axis=0, return_index=True)
+    ends = np.searchsorted(rows[:, 0], np.arange(sentences + 1)).astype(np.int64)
+    return rows[:, 1:].astype(np.int32), ends, order[first]
 
 
 def _parents(heads: IntArray, offsets: OffsetArray) -> OffsetArray:

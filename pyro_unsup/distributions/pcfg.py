@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Size, Tensor
 from torch.nn.functional import one_hot
@@ -48,6 +50,7 @@ class PCFG(Structure):
     axes = {"root": "N", "emission": "P V", "rules": "N N+P N+P"}  # noqa: RUF012
     part = "labels"
     shared_groups = ("rules",)
+    kernel = "pyro_unsup.kernels.pcfg"
 
     def __init__(
         self, root: Tensor, rules: Tensor, emission: Tensor, lengths: Tensor, validate_args: bool | None = None
@@ -140,6 +143,36 @@ class PCFG(Structure):
 
     def parts(self, value: Tensor) -> Constituents:
         return Constituents(value, self.rows.lengths, self.sizes["N"], self.sizes["P"])
+
+    def references(self) -> dict[str, Potentials]:
+        """``"split"``: a sentence is split at a random place, and so is each part; all labels alike."""
+        width = self.span_cells.width.clamp(min=2)
+        split = -(width - 1).to(self.weights["root"]).log()
+        return {"split": {"labels": split.unsqueeze(-1).expand(-1, self.sizes["N"] + self.sizes["P"])}}
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """Draw words of the given lengths, from the weights restricted to those lengths."""
+        if self.extra:
+            raise StructureError("the added potentials belong to given sentences: draw new sentences without them")
+        if self.draws or not self.one_set:
+            return self.draw_by_draw(lambda one: one.sample(sample_shape), len(Size(sample_shape)))
+        lengths = self.rows.lengths.repeat(Size(sample_shape).numel())
+        root, rules, emission = (self.table(name).squeeze(0) for name in ("root", "rules", "emission"))
+        # First the tree over words that are not known yet, then a word for each preterminal.
+        any_word = PCFG(root, rules, emission.logsumexp(-1, keepdim=True), lengths)
+        nothing = torch.zeros(int(lengths.sum()), dtype=torch.long, device=root.device)
+        labels = any_word.posterior(nothing).sample()[any_word.span_cells.width.to(root.device) == 1]
+        if bool((labels < 0).any()):
+            raise StructureError(
+                f"these weights allow no sentence of some of these lengths: {lengths.unique().tolist()!s:.200}. A "
+                "sentence has two words or more"
+            )
+        words, shares = torch.empty_like(nothing), emission.softmax(-1)
+        for p in range(len(shares)):
+            here = (labels == len(root) + p).nonzero().squeeze(-1)
+            if len(here):
+                words[here] = shares[p].multinomial(len(here), replacement=True)
+        return words.reshape(*Size(sample_shape), -1)
 
 
 def _pairs(left: Tensor, right: Tensor) -> Tensor:  # (..., b), (..., c) -> (..., b, c)

@@ -14,6 +14,7 @@ bracket twice.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -125,6 +126,50 @@ def bracket_scores(
     (1.0, 0.5, 0.0)
     """
     return bracket_counts(gold, predicted, lengths, variant).scores()
+
+
+def labelled_scores(
+    gold: Array, gold_labels: Array, predicted: Array, labels: Array, lengths: Array
+) -> dict[str, float]:
+    """``labelled_recall``, ``labelled_precision`` and ``labelled_f1`` of brackets with labels, many to one.
+
+    An induced label is a name without a meaning. Each counts as the gold label that it meets most often, over all
+    brackets that are in both. Brackets of single words and whole sentences do not count. More labels can only help, so
+    compare runs with the same number of them.
+
+    :param gold: rows of sentence, start and end, shape (brackets, 3), each bracket once.
+    :param gold_labels: of these, strings or numbers, shape (brackets,).
+    :param predicted: likewise, shape (brackets, 3).
+    :param labels: of these, shape (brackets,).
+    :param lengths: words in each sentence, shape (sentences,).
+
+    >>> from pyro_unsup.evaluate import labelled_scores
+    >>> gold, found = [[0, 0, 2], [0, 2, 4], [1, 1, 3]], [[0, 0, 2], [0, 2, 4], [1, 0, 2]]
+    >>> labelled_scores(gold, ["NP", "VP", "NP"], found, [5, 5, 6], [4, 3])["labelled_f1"]  # 5 is NP or VP, once right
+    0.3333333333333333
+    """
+    words = check_lengths(lengths)
+    sides = []
+    for what, rows, names in (("gold", gold, gold_labels), ("predicted", predicted, labels)):
+        array, given = to_numpy(rows).reshape(-1, 3), np.asarray(names)
+        if given.shape != (len(array),):
+            raise UnsupError(f"{what}: expected one label for each of the {len(array)} brackets, actual {given.shape}")
+        tidy_rows(array, words, what)
+        width = array[:, 2] - array[:, 1]
+        inner = (width > 1) & (width < words[array[:, 0]])
+        sides.append(dict(zip(map(tuple, array[inner].tolist()), given[inner].tolist(), strict=True)))
+    right, found = sides
+    if not right and not found:
+        raise UnsupError("no bracket to score: single words and whole sentences never count; score longer sentences")
+    met = Counter((label, right[row]) for row, label in found.items() if row in right)
+    best: dict[Any, int] = {}
+    for (label, _), many in met.items():
+        best[label] = max(best.get(label, 0), many)
+    matched = sum(best.values())
+    recall, precision = (float(_share(matched, len(side))) for side in (right, found))
+    total = recall + precision
+    f1 = 2 * recall * precision / total if total > 0 else 0.0
+    return {"labelled_recall": recall, "labelled_precision": precision, "labelled_f1": f1}
 
 
 def bracket_counts(

@@ -29,6 +29,7 @@ class Sentence:
     tags: list[str] | None = None
     heads: list[int] | None = None
     spans: list[tuple[int, int]] | None = None
+    labels: list[str] | None = None
     probabilities: list[float] | None = None
 
 
@@ -72,8 +73,11 @@ def _found(data: Corpus, fit: Fit) -> Iterator[dict[str, Any]]:
     columns: dict[str, list[Any]] = {str(name): frame[name].tolist() for name in frame.columns}
     if "first" in columns:
         for start, end in pairwise(ends):
-            rows = zip(columns["first"][start:end], columns["last"][start:end], strict=True)
-            yield {"spans": sorted((first - 1, last) for first, last in rows)}
+            names = columns["label"][start:end] if "label" in columns else [""] * int(end - start)
+            rows = zip(columns["first"][start:end], columns["last"][start:end], names, strict=True)
+            found = sorted((first - 1, last, name) for first, last, name in rows)
+            labels = [name for *_, name in found] if "label" in columns else None
+            yield {"spans": [(first, last) for first, last, _ in found], "labels": labels}
         return
     name = "head" if "head" in columns else "tag"
     for start, end in pairwise(ends):

@@ -119,9 +119,9 @@ def to_trees(data: Corpus, fit: Fit | None = None, text: Corpus | None = None, l
     """One ``nltk.Tree`` a sentence: with the brackets of the text, or those that a model of constituents finds.
 
     :param data: a text.
-    :param fit: of a ``CCM`` or a ``DMVCCM``.
+    :param fit: of a ``CCM``, a ``DMVCCM`` or a ``PCFG``, which finds labels too.
     :param text: the same sentences with the words and tags to show, for a model that reads tags instead of words.
-    :param label: what the constituents are called.
+    :param label: what the constituents are called that have no label of their own.
 
     >>> import nltk
     >>> import pyro_unsup as pu
@@ -132,10 +132,12 @@ def to_trees(data: Corpus, fit: Fit | None = None, text: Corpus | None = None, l
     from ..data import nltk_trees
 
     shown = data if text is None else text
-    rows = []
+    rows: list[tuple[int, int, int]] = []
+    labels: list[str] = []
     for number, one in enumerate(sentences(data, fit, text)):
         if one.spans is None:
             what = "the text has no brackets; give" if fit is None else "the model finds no constituents; expected"
-            raise UnsupError(f"{what} the fit of a CCM or DMVCCM")
+            raise UnsupError(f"{what} the fit of a CCM, DMVCCM or PCFG")
         rows += [(number, start, end) for start, end in one.spans]
-    return nltk_trees(shown, rows, label)
+        labels += one.labels or []
+    return nltk_trees(shown, rows, labels if labels else label)

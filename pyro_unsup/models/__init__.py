@@ -7,8 +7,21 @@ from .dmv import DMV
 from .dmv_ccm import DMVCCM
 from .hmm import HMM
 from .hmm_aligner import HMMAligner
+from .pcfg import PCFG
 from .segmenter import Segmenter
 from .series import Series
 from .tagger import Tagger
 
-__all__ = ["CCM", "DMV", "DMVCCM", "HMM", "Aligner", "Clusterer", "HMMAligner", "Segmenter", "Series", "Tagger"]
+__all__ = [
+    "CCM",
+    "DMV",
+    "DMVCCM",
+    "HMM",
+    "PCFG",
+    "Aligner",
+    "Clusterer",
+    "HMMAligner",
+    "Segmenter",
+    "Series",
+    "Tagger",
+]

@@ -89,6 +89,7 @@ def tree_svg(
     *,
     tags: Sequence[str] | None = None,
     probabilities: Any = None,
+    labels: Sequence[str] | None = None,
 ) -> Svg:
     """The tree of one sentence as SVG, in the colours of :func:`tree_diagram`.
 
@@ -97,6 +98,7 @@ def tree_svg(
     :param gold: likewise, or None.
     :param tags: a second line below the words.
     :param probabilities: (brackets,) of the brackets: the surer one is, the stronger its lines.
+    :param labels: (brackets,) of the brackets, written beside their nodes.
 
     >>> from pyro_unsup.plot import tree_svg
     >>> str(tree_svg(["the", "dog", "barks"], [[0, 2]])).count("<circle")
@@ -110,11 +112,12 @@ def tree_svg(
     children, heights = _tree(spans, len(words))
     right = None if gold is None else _rows(gold, 0, lengths, "gold")
     colours = dict(zip(spans, _colours(rows, right, lengths), strict=True))
-    given = [] if probabilities is None else to_numpy(brackets).reshape(-1, 2).tolist()
-    sure = {tuple(span): float(p) for span, p in zip(given, probabilities if given else [], strict=True)}
+    given = [(int(i), int(j)) for i, j in to_numpy(brackets).reshape(-1, 2)]
+    sure = {} if probabilities is None else {s: float(p) for s, p in zip(given, probabilities, strict=True)}
+    named = {} if labels is None else dict(zip(given, labels, strict=True))
     widths = [max(map(width_of, pair)) + GAP for pair in zip(words, tags or words, strict=True)]
     edges = np.concatenate(([0.0], np.cumsum(widths)))
-    foot = LEVEL * max(heights.values()) + 12
+    foot = LEVEL * max(heights.values()) + 12 + (LINE if labels is not None else 0)
 
     def place(span: Span) -> tuple[float, float]:
         return float(edges[span[0]] + edges[span[1]]) / 2, foot - LEVEL * heights[span]
@@ -128,6 +131,9 @@ def tree_svg(
         drawn = [shape("path", d=f"M{x:.1f},{y:.1f} L{a:.1f},{b:.1f}", **look) for a, b in ends]
         dot = {"cx": f"{x:.1f}", "cy": f"{y:.1f}", "r": 4.5, "fill": colour, "fill_opacity": f"{0.25 + 0.75 * p:.2f}"}
         said = " ".join(words[span[0] : span[1]]) + (f": {100 * p:.0f} %" if span in sure else "")
+        if span in named:
+            said = f"{named[span]}: {said}"
+            drawn.append(label(named[span], x, y - 8, font_size=FONT_SIZE - 3, fill=colour, class_="sub"))
         parts.append(group([*drawn, shape("circle", **dot)], said, class_=f"node {name}"))
     for k, text in enumerate(words):
         middle = place((k, k + 1))[0]

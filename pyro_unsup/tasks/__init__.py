@@ -55,4 +55,4 @@ def _has(name: str, command: str) -> bool:
 
 
 #: The order in which commands are listed.
-ORDER = ("tagger", "ccm", "dmv", "dmv-ccm", "clusterer", "segmenter", "aligner")
+ORDER = ("tagger", "ccm", "dmv", "dmv-ccm", "pcfg", "clusterer", "segmenter", "aligner")

@@ -28,7 +28,8 @@ def mean_posterior(model: Any, decoded: Sequence[Any]) -> tuple[Tensor, list[Ten
             )
         if model.interchangeable:
             order = matched(marginals.reshape(-1, marginals.shape[-1]), own.reshape(-1, own.shape[-1]))
-            own, structure = own[..., order], order.argsort()[structure.long()]
+            number = order.argsort()[structure.long().clamp(min=0)]
+            own, structure = own[..., order], torch.where(structure < 0, structure, number)  # -1 is no state
         each.append(own)
         structures.append(structure)
     mean = torch.stack([one.double() for one in each]).mean(0)

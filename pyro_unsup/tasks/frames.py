@@ -81,6 +81,21 @@ def constituents(data: Corpus, decoded: Any) -> Columns:
     return {**found, "probability": _at(decoded.posterior.marginals, at)}
 
 
+def labelled_constituents(data: Corpus, decoded: Any) -> Columns:
+    """A row a constituent of two words or more: its first and last position, its words, label and probability."""
+    check(data)
+    found, (sentence, start, end) = decoded.structure.cpu().numpy(), decoded.spans
+    at = np.flatnonzero((found >= 0) & (end - start > 1))
+    at = at[np.lexsort((-end[at], start[at], sentence[at]))]  # from left to right, the wider first
+    sentence, start, end, label = sentence[at], start[at], end[at], found[at]
+    words, first = words_of(data), np.asarray(data.offsets)[sentence]
+    inside = [" ".join(words[a:b]) for a, b in zip((first + start).tolist(), (first + end).tolist(), strict=True)]
+    names = np.array([decoded.names[k] for k in label.tolist()], dtype=object)
+    columns = {"sentence": sentence, "first": start + 1, "last": end, "words": np.array(inside, dtype=object)}
+    shape = decoded.posterior.marginals.shape[-1]
+    return {**columns, "label": names, "probability": _at(decoded.posterior.marginals.reshape(-1), at * shape + label)}
+
+
 def segments(data: Any, decoded: Any) -> Columns:
     """A row a symbol: whether a segment ends there, and the posterior probability of that answer."""
     ends = decoded.structure.cpu().numpy() == 1

@@ -207,7 +207,8 @@ def without(text: Corpus, dropped: list[str]) -> Corpus:
     keep = kept(text, dropped)
     tags = None if text.tags is None else text.tags[keep]
     offsets = np.concatenate(([0], np.cumsum(keep)))[text.offsets]
-    return replace(text, words=text.words[keep], offsets=offsets, tags=tags, heads=None, spans=None, span_offsets=None)
+    gone: dict[str, Any] = dict.fromkeys(("heads", "spans", "span_offsets", "span_labels", "span_labelset"))
+    return replace(text, words=text.words[keep], offsets=offsets, tags=tags, **gone)
 
 
 def kept(text: Corpus, dropped: list[str]) -> Any:  # (tokens,)

@@ -42,6 +42,28 @@ def strongest_attachments(attach: Any, names: Sequence[str]) -> Sequence[Picture
     return [Picture("Strongest attachments", drawn, caption)]
 
 
+def strongest_rules(rules: Any, labels: Sequence[str], nonterminals: int) -> Sequence[Picture]:
+    """The likeliest parts of any label.
+
+    :param rules: (nonterminals, labels^2) log-weights: parent, pair of parts.
+    :param labels: their names, nonterminals first.
+    """
+    from ..report.tables import bar, table
+    from ..report.values import Picture
+
+    shares, rows = rules.exp(), []
+    best = shares.reshape(-1).topk(min(STRONGEST, shares.numel()))
+    for at, p in zip(best.indices.tolist(), best.values.tolist(), strict=True):
+        parent, pair = divmod(at, len(labels) ** 2)
+        left, right = divmod(pair, len(labels))
+        rows.append([labels[parent], labels[left], labels[right], f"{p:.3f}", bar(p)])
+    drawn = table(["label", "left part", "right part", "probability", ""], rows, 3, "Strongest rules")
+    caption = (
+        f"How likely a label has these two parts. {nonterminals} labels are of spans (N), the others of words (P)."
+    )
+    return [Picture("Strongest rules", drawn, caption)]
+
+
 def shown_words(data: Corpus, i: int) -> tuple[list[str], list[str] | None]:
     """The words of a sentence, cut if they are long, and their tags if these are something else."""
     from ..report.markup import short
@@ -74,11 +96,14 @@ def arcs(data: Corpus, decoded: Any, numbers: Sequence[int]) -> Sequence[Example
     return made
 
 
-def brackets(data: Corpus, decoded: Any, numbers: Sequence[int]) -> Sequence[Example]:
-    """Sentences under their trees. With gold brackets, the colours tell which constituents are right."""
+def brackets(data: Corpus, decoded: Any, numbers: Sequence[int], labelled: bool = False) -> Sequence[Example]:
+    """Sentences under their trees. With gold brackets, the colours tell which constituents are right.
+
+    :param labelled: whether the constituents have labels, which are written beside them.
+    """
     from ..report.values import Example
 
-    columns = frames.constituents(data, decoded)
+    columns = frames.labelled_constituents(data, decoded) if labelled else frames.constituents(data, decoded)
     made = []
     for i, number in enumerate(numbers):
         here = columns["sentence"] == i
@@ -86,7 +111,8 @@ def brackets(data: Corpus, decoded: Any, numbers: Sequence[int]) -> Sequence[Exa
         sure = columns["probability"][here]
         gold = gold_spans(data, i)
         words, tags = shown_words(data, i)
-        picture = pu.plot.tree_svg(words, spans, gold, tags=tags, probabilities=sure)
+        labels = columns["label"][here].tolist() if labelled else None
+        picture = pu.plot.tree_svg(words, spans, gold, tags=tags, probabilities=sure, labels=labels)
         text = " ".join([*data.sentence(i), *(tags or [])])
         inner = {(a, b) for a, b in spans.tolist() if b - a < len(words)}
         known = set() if gold is None else {(a, b) for a, b in gold.tolist() if 1 < b - a < len(words)}
@@ -149,11 +175,14 @@ def _kind(word: int, right: int, found: int, gold: list[int]) -> str:
     return "another word to the left" if found < word else "another word to the right"
 
 
-def bracket_errors(gold: Corpus, decoded: Any) -> Sequence[Kinds]:
-    """Gold constituents that were missed, and found ones that cross a gold one, by the tags in them."""
+def bracket_errors(gold: Corpus, decoded: Any, labelled: bool = False) -> Sequence[Kinds]:
+    """Gold constituents that were missed, and found ones that cross a gold one, by the tags in them.
+
+    :param labelled: whether the constituents that were found have labels.
+    """
     from ..report.values import Kinds
 
-    columns = frames.constituents(gold, decoded)
+    columns = frames.labelled_constituents(gold, decoded) if labelled else frames.constituents(gold, decoded)
     found: dict[int, set[tuple[int, int]]] = {}
     for i, a, b in zip(columns["sentence"].tolist(), columns["first"].tolist(), columns["last"].tolist(), strict=True):
         found.setdefault(i, set()).add((a - 1, b))

@@ -120,6 +120,7 @@ class Plan:
     :param features: by table, the names and weights of features to start with (``LogLinear(begin_with=...)``).
     :param toward: what skewed annealing starts from.
     :param max_iterations: None for those of the engine.
+    :param by_seed: whether the start is random by itself, so that every restart has its own.
 
     >>> import pyro_unsup as pu
     >>> pu.tasks.Plan(pu.init.uniform(), max_iterations=5).noise is None
@@ -133,6 +134,7 @@ class Plan:
     features: Mapping[str, tuple[FeatureNames, Tensor]] = field(default_factory=dict)
     toward: str | None = None
     max_iterations: int | None = None
+    by_seed: bool = False
 
 
 @dataclass(frozen=True)

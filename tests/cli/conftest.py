@@ -81,6 +81,7 @@ def stop_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[int | None, int], None
 #: A text for each kind of model but taggers, and how to fit one to it.
 TEXTS: dict[str, tuple[object, ...]] = {
     "ccm": ("trees.mrg", "--smooth", 0.1),
+    "pcfg": ("trees.mrg", "--nonterminals", 3, "--preterminals", 5, "--smooth", 0.1),
     "clusterer": ("documents.txt", "--clusters", 3, "--drop-frequent", 4, "--min-count", 2, "--smooth", 0.1),
     "segmenter": ("lines.txt", "--max-length", 6),
     "aligner": ("pairs.txt",),

@@ -16,6 +16,7 @@ from .conftest import TEXTS, Run
 BASELINES = {
     "tagger": {"one_tag"},
     "ccm": {"left_branching", "right_branching", "upper_bound"},
+    "pcfg": {"left_branching", "right_branching", "upper_bound"},
     "clusterer": {"one_cluster"},
     "segmenter": {"every_symbol", "no_cut"},
     "aligner": {"diagonal"},

@@ -26,7 +26,7 @@ PUNCT = ("PUNCT",)
 
 
 def data_of(kind: str, zoo: Path) -> Any:
-    if kind == "ccm":
+    if kind in ("ccm", "pcfg"):
         return short_tag_sequences(read_brackets(zoo / "trees.mrg"), 10, PUNCT)
     if kind == "clusterer":
         return read_documents(zoo / "documents.txt").drop_frequent(4).drop_rare(2)
@@ -38,6 +38,9 @@ def model_of(kind: str, data: Any) -> tuple[Any, Any, Any]:
     if kind == "ccm":
         model = pu.models.CCM.of(data, prior=1.1)
         return model, pu.DirichletMAP(), model.split_start(data, estimate=pu.DirichletMAP())
+    if kind == "pcfg":
+        model = pu.models.PCFG.of(data, 3, 5)
+        return model, pu.AddLambda(0.1), model.split_start(data)
     if kind == "clusterer":
         return pu.models.Clusterer(3, data.vocab), pu.AddLambda(0.1), pu.init.noise(1e-3)
     if kind == "segmenter":
@@ -55,7 +58,7 @@ ENGINES: dict[str, tuple[tuple[object, ...], dict[str, Any], Callable[..., Any]]
             estimate,
             start,
             schedule=pu.schedules.geometric(0.2, 2),
-            jitter=0.1 * isinstance(model, pu.models.Clusterer),
+            jitter=0.1 * isinstance(model, pu.models.Clusterer | pu.models.PCFG),
         ),
     ),
     "stepwise": (
@@ -108,6 +111,7 @@ def test_a_checkpoint_belongs_to_one_run(
     before = contents(tmp_path)
     own = {
         "ccm": ("--max-length", 8, "--max-length 10, not 8"),
+        "pcfg": ("--nonterminals", 2, "--nonterminals 3, not 2"),
         "clusterer": ("--clusters", 2, "--clusters 3, not 2"),
         "segmenter": ("--penalty", 2, "--penalty None, not 2.0"),
         "aligner": ("--agreement", "2008", "--agreement 'product', not '2008'"),

@@ -223,7 +223,13 @@ def test_agreement_and_null(tmp_path: Path, zoo: Path, run: Run, agreement: str)
 
 @pytest.mark.parametrize(
     ("kind", "list_name"),
-    [("ccm", "constituents"), ("clusterer", "rows"), ("segmenter", "segments"), ("aligner", "translations")],
+    [
+        ("ccm", "constituents"),
+        ("pcfg", "rules"),
+        ("clusterer", "rows"),
+        ("segmenter", "segments"),
+        ("aligner", "translations"),
+    ],
 )
 def test_show(zoo: Path, run: Run, kind: str, list_name: str) -> None:
     fit = pu.load(zoo / kind)

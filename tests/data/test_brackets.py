@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import lzma
 from pathlib import Path
 from typing import Any
@@ -155,3 +156,33 @@ def test_short_tag_sequences_of_the_wall_street_journal(real_data: Path) -> None
         spans = short.spans[short.span_offsets[i] : short.span_offsets[i + 1]].tolist()
         assert spans == sorted(map(list, set(map(tuple, spans))))
         assert short.lengths[i] == 1 or [0, short.lengths[i]] in spans  # the whole sentence stays a bracket
+
+
+def test_labels_of_brackets(tmp_path: Path) -> None:
+    """Without function tags; of a unary chain the highest; of brackets that become one, the widest."""
+    text = "( (S (NP-SBJ (DT The) (NN dog)) (VP-X (VP (VBD saw) (NP=2 (PRP it)))) (. .)) )\n((NN yes) (NN no))\n"
+    corpus = read_brackets(put(tmp_path, text), labels=True)
+    assert corpus.spans is not None
+    assert corpus.span_labels is not None
+    assert corpus.span_labelset is not None
+
+    def named(one: Any) -> list[tuple[int, int, str]]:
+        names = one.span_labelset.decode(one.span_labels)
+        return [(i, j, name) for (i, j), name in zip(one.spans.tolist(), names, strict=True)]
+
+    assert named(corpus) == [(0, 2, "NP"), (0, 5, "S"), (2, 4, "VP"), (0, 2, "X")]
+    assert named(corpus.select([1, 0])) == [(0, 2, "X"), (0, 2, "NP"), (0, 5, "S"), (2, 4, "VP")]
+    assert named(corpus.drop_tags("VBD", "PRP", ".")) == [(0, 2, "S"), (0, 2, "X")]
+    corpus.save(tmp_path / "saved")
+    assert type(corpus).open(tmp_path / "saved") == corpus
+    assert read_brackets(tmp_path / "text.mrg").span_labels is None
+
+
+def test_folders_of_earlier_versions_have_no_labels(tmp_path: Path) -> None:
+    corpus = read_brackets(put(tmp_path, TEXT))
+    corpus.save(tmp_path / "saved")
+    head = tmp_path / "saved" / "corpus.json"
+    plain = json.loads(head.read_text())
+    assert plain.pop("span_labelset", 0) is None
+    head.write_text(json.dumps(plain))
+    assert type(corpus).open(tmp_path / "saved") == corpus

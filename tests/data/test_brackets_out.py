@@ -94,3 +94,19 @@ def test_what_is_no_tree_is_refused_and_nothing_written(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="this corpus has no brackets"):
         write_brackets(spaced, None, path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_label_for_each_bracket() -> None:
+    rows, labels = [[0, 0, 3], [0, 0, 2], [2, 1, 3], [0, 1, 2]], ["S", "N(P", "VP", "one word"]
+    found = text(corpus(), rows[:3], label=labels[:3]).splitlines()  # type: ignore[arg-type]
+    assert found == [
+        "(S (N-LRB-P (DT the) (NN dog)) (VBZ barks))",
+        "(X (NN no))",
+        "(X (DT a) (VP (DT b) (NN c)) (NN d))",
+    ]
+    tree = nltk_trees(corpus(), rows[:3], label=labels[:3])[2]
+    assert [node.label() for node in tree.subtrees()] == ["X", "DT", "VP", "DT", "NN", "NN"]
+    with pytest.raises(InputError, match="expected one label for each of the 3 brackets, actual 4 labels"):
+        text(corpus(), rows[:3], label=labels)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="cannot be written in brackets, expected text without white space"):
+        text(corpus(), rows, label=labels)  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pyro_unsup.kernels import bracketing, chain, dependency, headed_bracketing, segmentation, semimarkov
+from pyro_unsup.kernels import bracketing, chain, dependency, headed_bracketing, pcfg, segmentation, semimarkov
 from pyro_unsup.kernels.alignment import hmm, model1
 from pyro_unsup.kernels.limits import LIMIT
 from pyro_unsup.testing import StructureContract
@@ -83,6 +83,7 @@ SCALED = {
     "dependency": (TestDependency, dependency),
     "bracketing": (TestBracketing, bracketing),
     "headed_bracketing": (TestHeadedBracketing, headed_bracketing),
+    "pcfg": (TestPCFG, pcfg),
     "segmentation": (TestSegmentation, segmentation),
     "semimarkov": (TestSemiMarkov, semimarkov),
 }

@@ -18,6 +18,7 @@ from pyro_unsup.evaluate import (
     bracket_counts,
     bracket_scores,
     jackknife,
+    labelled_scores,
     left_branching,
     right_branching,
     sign_test_parses,
@@ -186,3 +187,40 @@ def test_every_pair_of_trees_of_four_words() -> None:
         assert (found["f1"] == 1) == (a == b)
         assert found["f1"] == scores[b, a]["f1"]
         assert (found["crossing"] == 0) == (a == b)  # both are full, so what is not shared crosses
+
+
+def test_labels_count_as_the_gold_label_they_meet_most_often() -> None:
+    gold = [[0, 0, 5], [0, 0, 2], [0, 2, 5], [0, 3, 5], [1, 0, 3], [1, 1, 3]]
+    names = ["S", "NP", "VP", "NP", "S", "NP"]
+    ours = [[0, 0, 5], [0, 0, 2], [0, 2, 5], [0, 3, 5], [0, 0, 1], [1, 0, 3], [1, 0, 2]]
+    labels = [9, 1, 1, 2, 3, 9, 1]
+    # 1 meets NP and VP once each, 2 meets NP: two of four gold brackets, and of four that were found.
+    expected = {"labelled_recall": 0.5, "labelled_precision": 0.5, "labelled_f1": 0.5}
+    assert labelled_scores(gold, names, ours, labels, [5, 3]) == expected
+    whole = labelled_scores(gold, names, gold, names, [5, 3])
+    assert set(whole.values()) == {1.0}
+    alike = labelled_scores(gold, names, gold, ["X"] * 6, [5, 3])
+    assert alike["labelled_f1"] == 0.75  # all are noun phrases
+    assert labelled_scores(gold, names, np.zeros((0, 3), int), [], [5, 3])["labelled_f1"] == 0.0
+
+
+def test_labelled_scores_are_no_better_than_brackets_alone() -> None:
+    random = np.random.default_rng(0)
+    corpus = short_tag_sequences(toy.sentences(80, seed=2), 9, ["PUNCT"])
+    gold, ours = bracket_rows(corpus), right_branching(corpus.lengths)
+    names, labels = random.integers(0, 3, len(gold)), random.integers(0, 4, len(ours))
+    plain, found = (
+        bracket_scores(gold, ours, corpus.lengths),
+        labelled_scores(gold, names, ours, labels, corpus.lengths),
+    )
+    assert 0 < found["labelled_f1"] <= plain["f1"]
+    same = labelled_scores(gold, np.zeros(len(gold)), ours, labels, corpus.lengths)
+    assert same["labelled_f1"] == pytest.approx(plain["f1"])
+    assert same["labelled_recall"] == pytest.approx(plain["recall"])
+
+
+def test_labels_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(UnsupError, match=r"predicted: expected one label for each of the 1 brackets, actual \(2,\)"):
+        labelled_scores([[0, 0, 2]], ["A"], [[0, 0, 2]], ["A", "B"], [3])
+    with pytest.raises(UnsupError, match="no bracket to score: single words and whole sentences never count"):
+        labelled_scores([[0, 0, 2]], ["A"], [[0, 0, 2]], ["A"], [2])

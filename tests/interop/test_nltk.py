@@ -62,10 +62,23 @@ def test_what_is_refused(corpus: pu.data.Corpus, tagger: pu.Fit) -> None:
         interop.from_trees(["the dog"])
     with pytest.raises(pu.InputError, match="tree 1 has 2 words and 1 tags; tag all of its words or none"):
         interop.from_trees([nltk.Tree("S", [nltk.Tree("DT", ["the"]), "dog"])])
-    with pytest.raises(pu.UnsupError, match="the model finds no constituents; expected the fit of a CCM or DMVCCM"):
+    with pytest.raises(
+        pu.UnsupError, match="the model finds no constituents; expected the fit of a CCM, DMVCCM or PCFG"
+    ):
         interop.to_trees(corpus, tagger)
     plain = pu.data.Corpus.of(["the dog"])
     with pytest.raises(pu.InputError, match="the text has no tags; give the fit of a tagger"):
         interop.to_tagged(plain)
-    with pytest.raises(pu.UnsupError, match="the text has no brackets; give the fit of a CCM or DMVCCM"):
+    with pytest.raises(pu.UnsupError, match="the text has no brackets; give the fit of a CCM, DMVCCM or PCFG"):
         interop.to_trees(plain)
+
+
+def test_labelled_trees_of_a_fit(corpus: pu.data.Corpus) -> None:
+    tags = corpus.tags_as_words()
+    model = pu.models.PCFG.of(tags, 2, 3)
+    fit = pu.EM(model, init=model.split_start(tags)).run(tags, iterations=2, progress=False)
+    frame = fit.to_frame(tags)
+    for i, tree in enumerate(interop.to_trees(tags, fit, text=corpus)):
+        assert tree.leaves() == corpus.sentence(i)
+        nodes = [node.label() for node in tree.subtrees(lambda node: len(node) > 1)]
+        assert sorted(nodes) == sorted(frame["label"][frame["sentence"] == i])

@@ -17,7 +17,7 @@ from pyro_unsup import Template, components, same, templates
 from pyro_unsup.data import Bitext, Corpus, Documents, Vocab
 from pyro_unsup.distributions.parts import States
 from pyro_unsup.handlers.component import component
-from pyro_unsup.models import CCM, DMV, DMVCCM, HMM, Aligner, Clusterer, HMMAligner, Segmenter, Tagger
+from pyro_unsup.models import CCM, DMV, DMVCCM, HMM, PCFG, Aligner, Clusterer, HMMAligner, Segmenter, Tagger
 from pyro_unsup.models.series import Series
 
 
@@ -142,6 +142,12 @@ def brackets(corpus: Corpus) -> Callable[[Any], bool]:
     return lambda found: len(found) == (n * (n + 1) // 2).sum() and int(found.sum()) == (2 * n - 1).sum()
 
 
+def labelled(corpus: Corpus) -> Callable[[Any], bool]:
+    """The same with a label for each, and -1 for all other spans."""
+    n = corpus.lengths
+    return lambda found: len(found) == (n * (n + 1) // 2).sum() and int((found >= 0).sum()) == (2 * n - 1).sum()
+
+
 def links(bitext: Bitext) -> Callable[[Any], bool]:
     """Pairs of words, each with the number of its pair of sentences."""
     return lambda found: found.shape[1:] == (3,) and bool((found[:, 0] < len(bitext)).all())
@@ -159,9 +165,14 @@ def wide(span: tuple[Any, ...]) -> int:
 
 
 SPANS = [Template("yield", "wide", kind=same, **{"yield": wide}), Template("context", "all", kind=same, context=same)]
+RULES = [
+    Template("rules", "pair", nonterminal=same, parts=same),
+    Template("emission", "all", preterminal=same, word=same),
+]
 TREES = templates.dependency("upos")
 KNOWN_TAGS = components.word_tags({"the": 0, "dog": 1})
 VERBS = components.verb_as_root("VERB")
+NO_DET_LAST = ~components.ends_in("DET")
 FRAGMENTS = components.fragments("VERB")
 DIAGONAL = components.near_diagonal(0.4)
 
@@ -203,6 +214,7 @@ MODELS = {
         Model("DMV", lambda: DMV.of(TAGS), (TAGS,), heads(TAGS), TREES, VERBS, "harmonic"),
         Model("CCM 1", lambda: CCM.of(TAGS), (TAGS,), brackets(TAGS), SPANS, FRAGMENTS, "split"),
         Model("CCM 2", lambda: CCM.of(TAGS, variant=2), (TAGS,), brackets(TAGS), SPANS, FRAGMENTS),
+        Model("PCFG", lambda: PCFG.of(TAGS, 2, 3), (TAGS,), labelled(TAGS), RULES, NO_DET_LAST, "split"),
         Model("DMV + CCM", lambda: DMVCCM.of(TAGS), (TAGS,), heads(TAGS), [*TREES, *SPANS], VERBS),
         Model(
             "segmenter",

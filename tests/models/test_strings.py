@@ -35,6 +35,11 @@ def ccm() -> tuple[Any, Any]:
     return pu.models.CCM.of(corpus), corpus
 
 
+def pcfg() -> tuple[Any, Any]:
+    corpus = Corpus.of(TREES)
+    return pu.models.PCFG.of(corpus, 2, 3), corpus
+
+
 def clusterer() -> tuple[Any, Any]:
     documents = Documents.of(WORDS)
     return pu.models.Clusterer(2, documents.vocab), documents
@@ -58,6 +63,7 @@ CASES: list[tuple[Callable[[], tuple[Any, Any]], Callable[[], Any]]] = [
     (dmv, lambda: TREES),
     (dmv, lambda: [line.split() for line in TREES]),
     (ccm, lambda: TREES),
+    (pcfg, lambda: TREES),
     (clusterer, lambda: LINES),
     (clusterer, lambda: WORDS),
     (segmenter, lambda: ["thedog", "acat"]),

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 from pyro_unsup.data import Corpus, Vocab, bracket_rows, short_tag_sequences, toy
 from pyro_unsup.errors import InputError, UnsupError
 from pyro_unsup.evaluate import right_branching
-from pyro_unsup.plot import tree_diagram
+from pyro_unsup.plot import tree_diagram, tree_svg
 from pyro_unsup.plot.trees import CROSSING, NEW, PLAIN, RIGHT
 
 WORDS = ["the", "$dog$", "saw", "a", "cat"]
@@ -92,3 +92,11 @@ def test_errors_say_what_was_expected():
         tree_diagram(WORDS, [[0, 3], [1, 4]])
     with pytest.raises(InputError, match=r"gold: the span \(0, 6\) does not lie in sentence 0 \(5 words\)"):
         tree_diagram(WORDS, GOLD, [[0, 6]])
+
+
+def test_labels_stand_beside_their_nodes():
+    drawn = str(tree_svg(["the", "dog", "barks"], [[0, 2], [0, 3]], labels=["N1", "N0"], probabilities=[0.5, 1.0]))
+    assert ">N1<" in drawn
+    assert ">N0<" in drawn
+    assert "N1: the dog: 50 %" in drawn
+    assert "N1" not in str(tree_svg(["the", "dog", "barks"], [[0, 2], [0, 3]]))

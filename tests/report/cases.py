@@ -10,9 +10,9 @@ import numpy as np
 import pyro_unsup as pu
 from pyro_unsup.data import toy
 
-NAMES = ("tagger", "dmv", "ccm", "dmv-ccm", "segmenter", "aligner", "hmm-aligner", "clusterer", "hmm")
+NAMES = ("tagger", "dmv", "ccm", "dmv-ccm", "pcfg", "segmenter", "aligner", "hmm-aligner", "clusterer", "hmm")
 LABELS = ("tagger", "clusterer")
-TREES = ("dmv", "ccm", "dmv-ccm")
+TREES = ("dmv", "ccm", "dmv-ccm", "pcfg")
 
 
 class Case(NamedTuple):
@@ -60,6 +60,12 @@ def _dmv_ccm() -> Case:
     return Case(run(model, tags, None, model.start(tags), iterations=3), whole)
 
 
+def _pcfg() -> Case:
+    whole, tags = _trees()
+    model = pu.models.PCFG.of(tags, 3, 6)
+    return Case(run(model, tags, pu.AddLambda(0.1), model.split_start(tags)), whole)
+
+
 def _segmenter() -> Case:
     lines = toy.utterances(40, seed=1)
     model = pu.models.Segmenter.of(lines, max_length=6, penalty=1.6)
@@ -97,6 +103,7 @@ _MAKERS = {
     "dmv": _dmv,
     "ccm": _ccm,
     "dmv-ccm": _dmv_ccm,
+    "pcfg": _pcfg,
     "segmenter": _segmenter,
     "aligner": _aligner,
     "hmm-aligner": _hmm_aligner,

@@ -156,7 +156,7 @@ def test_errors_by_kind(name: str, page: Element) -> None:
         scores = task.scores(fit, data, decoded)
         words = int(data.ends.sum())
         assert kinds[0].of == words - round(scores["token_recall"] * words)
-    if name == "ccm":
+    if name in ("ccm", "pcfg"):
         counts = pu.evaluate.bracket_counts(pu.data.bracket_rows(data), decoded.brackets, data.lengths)
         assert kinds[0].of == int((counts.gold - counts.matched).sum())
         assert kinds[1].of == int(counts.crossing.sum())

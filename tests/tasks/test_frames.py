@@ -24,7 +24,7 @@ def test_every_model_has_a_table(name: str) -> None:
     assert frame.columns[-1] == "probability"
     if name == "clusterer":
         assert len(frame) == len(data)
-    elif name not in ("ccm", "aligner"):
+    elif name not in ("ccm", "pcfg", "aligner"):
         assert len(frame) == data.tokens
 
 
@@ -117,7 +117,7 @@ def test_data_without_words_are_refused() -> None:
 def test_fits_draw_data(name: str) -> None:
     fit, data = FITS[name]
     options: dict[str, Any] = {"pair": 1} if name == "aligner" else {}
-    options |= {"sentence": 1} if name in ("dmv", "ccm", "dmv-ccm") else {}
+    options |= {"sentence": 1} if name in ("dmv", "ccm", "dmv-ccm", "pcfg") else {}
     _, ax = plt.subplots()
     assert fit.plot(data, ax=ax, **options) is ax
     plt.close("all")

@@ -24,6 +24,7 @@ def fits() -> dict[str, tuple[pu.Fit, Any]]:
         "dmv": (pu.models.DMV.of(tags), tags),
         "ccm": (pu.models.CCM.of(tags), tags),
         "dmv-ccm": (pu.models.DMVCCM.of(tags), tags),
+        "pcfg": (pu.models.PCFG.of(tags, 2, 3), tags),
         "clusterer": (pu.models.Clusterer(3, documents.vocab), documents),
         "segmenter": (pu.models.Segmenter.of(lines, max_length=5), lines),
         "aligner": (pu.models.Aligner.of(pairs), pairs),
@@ -67,7 +68,7 @@ def test_a_fit_shows_itself(name: str) -> None:
     assert "\x1b" not in text
 
 
-@pytest.mark.parametrize("name", ["tagger", "dmv", "ccm", "aligner"])
+@pytest.mark.parametrize("name", ["tagger", "dmv", "ccm", "pcfg", "aligner"])
 def test_a_task_draws(name: str) -> None:
     fit, data = FITS[name]
     axes = pu.tasks.find(name).plot(fit, data)

@@ -7,13 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...distributions.parts import Brackets
+from ...distributions.parts import Brackets, Constituents
 from ...distributions.ragged import offsets_of
 from ..component import component
 
 
 @component
-def fragments(parts: Brackets, separators: Any) -> Tensor:
+def fragments(parts: Brackets | Constituents, separators: Any) -> Tensor:
     """No constituent breaks off inside of what lies between two separators, such as commas; in binary trees.
 
     :param separators: symbols. Each is a fragment of its own.
@@ -26,18 +26,14 @@ def fragments(parts: Brackets, separators: Any) -> Tensor:
     tensor([1., 0., 0., 1.], dtype=torch.float64)
     """
     wanted = {separators} if isinstance(separators, str | int) else set(separators)
-    single = parts.width == 1
-    word = offsets_of(parts.lengths)[parts.sentence] + parts.start
-    # Who stands where is in the contexts of single words: a symbol to the left, one to the right.
-    before = word[single & parts.has("contexts", lambda context: context[0] in wanted)] - 1
-    after = word[single & parts.has("contexts", lambda context: context[-1] in wanted)] + 1
     tokens = int(parts.lengths.sum())
-    alone = torch.zeros(tokens, dtype=torch.bool).index_fill(0, torch.cat([before, after]), True)
+    alone = torch.zeros(tokens, dtype=torch.bool).index_fill(0, _places_of(parts, wanted), True)
     # A cut before each word that is the first one, a separator, or next to one; and one at the end.
     first = offsets_of(parts.lengths)
     cut = torch.zeros(tokens + 1, dtype=torch.bool).index_fill(0, first, True)
     cut[:-1] |= alone
     cut[1:] |= alone
+    word = offsets_of(parts.lengths)[parts.sentence] + parts.start
     passed = cut.long().cumsum(0)
     end = word + parts.width
     inside = passed[end - 1] - passed[word]
@@ -45,7 +41,7 @@ def fragments(parts: Brackets, separators: Any) -> Tensor:
 
 
 @component
-def ends_in(parts: Brackets, tags: Any) -> Tensor:
+def ends_in(parts: Brackets | Constituents, tags: Any) -> Tensor:
     """Spans of two words or more whose last word has one of these tags. Yields that are not known are none of them.
 
     :param tags: such as those of determiners: ``~ends_in("DT")`` is all other spans.
@@ -57,4 +53,18 @@ def ends_in(parts: Brackets, tags: Any) -> Tensor:
     tensor([0., 1.], dtype=torch.float64)
     """
     wanted = {tags} if isinstance(tags, str | int) else set(tags)
+    if isinstance(parts, Constituents):
+        return (parts.width > 1) & parts.has("last_word", lambda symbol: symbol in wanted)
     return (parts.width > 1) & parts.has("yields", lambda symbols: bool(symbols) and symbols[-1] in wanted)
+
+
+def _places_of(parts: Brackets | Constituents, wanted: set[Any]) -> Tensor:  # (n,)
+    """Where some symbols are, among the words of all sentences."""
+    single = parts.width == 1
+    word = offsets_of(parts.lengths)[parts.sentence] + parts.start
+    if isinstance(parts, Constituents):
+        return word[single & parts.has("first_word", lambda symbol: symbol in wanted)]
+    # Who stands where is in the contexts of single words: a symbol to the left, one to the right.
+    before = word[single & parts.has("contexts", lambda context: context[0] in wanted)] - 1
+    after = word[single & parts.has("contexts", lambda context: context[-1] in wanted)] + 1
+    return torch.cat([before, after])
