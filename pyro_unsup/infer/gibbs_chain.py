@@ -152,6 +152,8 @@ class GibbsChain:
 
     def restore(self, plain: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Go back to what :meth:`kept` told."""
+        if type(plain["sweep"]) is not int or plain["sweep"] < 0:
+            raise ValueError(f"the number of sweeps is {plain['sweep']!r:.40}")
         self.state.labels = arrays["labels"]
         self.hyper.alpha, self.hyper.beta = arrays["alpha"].copy(), arrays["beta"].copy()
         self.rng.bit_generator.state = plain["rng"]

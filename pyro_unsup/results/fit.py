@@ -454,8 +454,8 @@ class Fit:
 
         if len(self.runs) < 2:
             raise UnsupError(
-                "this fit has no other runs to agree with: train with restarts, or call pu.consensus with several fits; "
-                "runs of a probe, and those of a fit that was loaded, are not kept"
+                "this fit has no other runs to agree with: train with restarts, or give pu.consensus several fits. "
+                "Runs of a probe, and those of a fit that was loaded, are not kept"
             )
         return consensus(self, data, **options)
 
