@@ -76,9 +76,10 @@ def _arc_rule(text: str, model: Any) -> Named:
         heads = text.partition("=")[2] or None
         if heads not in (None, *universal.RULES):
             raise UnsupError(f"--prefer universal={printable(heads or '')}: heads are {' or '.join(universal.RULES)}")
-        if model is not None:
-            universal.tag_set(list(vocab) if not isinstance(vocab, int) else [])
-        return components.universal(heads=heads)
+        if model is None:
+            return components.universal(heads=heads)
+        tags = universal.tag_set(list(vocab) if not isinstance(vocab, int) else [])
+        return components.universal(tags, heads or universal.HEADS[tags])  # by name, so that `show` tells which
     try:
         children = [_plain(one) for one in _split(child, ",")]
         heads_ = [_plain(one) for one in _split(head, ",")] if head else []

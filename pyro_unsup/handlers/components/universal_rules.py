@@ -36,7 +36,7 @@ RULES: dict[str, dict[str | None, tuple[str, ...]]] = {
 
 #: By tag set, the tags of each class. Sources: universaldependencies.org/u/pos; M. Marcus et al. (1993) "Building a
 #: large annotated corpus of English: the Penn Treebank"; F. Xia (2000) "The part-of-speech tagging guidelines for the
-#: Penn Chinese Treebank".
+#: Penn Chinese Treebank". Chinese treebanks of Universal Dependencies mix Chinese and English tags, so ctb has both.
 CLASSES: dict[str, dict[str, tuple[str, ...]]] = {
     "upos": {
         "VERB": ("VERB",),
@@ -62,14 +62,14 @@ CLASSES: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "ctb": {
         "VERB": ("VV", "VA", "VC", "VE"),
-        "AUX": (),
-        "NOUN": ("NN", "NR", "NT"),
-        "PRON": ("PN",),
+        "AUX": ("MD",),
+        "NOUN": ("NN", "NR", "NT", "NNP", "NNB"),
+        "PRON": ("PN", "PRP"),
         "DET": ("DT",),
         "ADJ": ("JJ",),
-        "ADV": ("AD",),
+        "ADV": ("AD", "RB"),
         "NUM": ("CD", "OD"),
-        "ADP": ("P",),
+        "ADP": ("P", "IN"),
     },
 }
 #: The heads that treebanks with these tags mostly have.
