@@ -16,8 +16,8 @@ import pyro_unsup  # noqa: E402
 
 project = "pyro_unsup"
 author = "The pyro_unsup authors"
-copyright = author
 version = release = pyro_unsup.__version__
+copyright = f"{author}. Version {version}"  # the footer shows it
 
 extensions = [
     "myst_nb",
@@ -80,7 +80,7 @@ html_math_renderer = "mathml"
 html_context = {"default_mode": "auto"}
 html_show_sourcelink = False
 html_theme_options = {
-    "logo": {"text": f"pyro_unsup {version}", "alt_text": "pyro_unsup, the first page"},
+    "logo": {"text": "pyro_unsup", "alt_text": "pyro_unsup, the first page"},
     "navbar_align": "left",
     "navbar_end": ["theme-switcher"],
     "header_links_before_dropdown": 8,

@@ -56,13 +56,13 @@ class Tutorial:
 
     @property
     def summary(self) -> str:
-        """The first sentences, in plain words."""
+        """The first sentences, as Markdown."""
         told = ""
         for sentence in re.split(r"(?<=[.?!]) ", self.opening[1] if len(self.opening) > 1 else ""):
             if len(told) + len(sentence) > SUMMARY and told:
                 break
             told = f"{told} {sentence}".strip()
-        return re.sub(r"[*_`]|\$[^$]*\$", "", told)
+        return re.sub(r"\$[^$]*\$", "", told)
 
     @property
     def picture(self) -> tuple[str, bytes] | None:

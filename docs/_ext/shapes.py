@@ -23,7 +23,8 @@ ENTRY = re.compile(r"\[\d+\] ")
 
 
 def tidy(app: Sphinx, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
-    """Set shapes and sketches as code, and every reference on a line of its own."""
+    """Set shapes and sketches as code, and every reference on a line of its own; examples end a list of fields."""
+    lines[:] = dedented(lines)
     found: list[str] = []
     before, reference, sketch = "", False, False  # the last line that is not empty; what this line is part of
     for line in lines:
@@ -50,6 +51,21 @@ def tidy(app: Sphinx, what: str, name: str, value: Any, options: Any, lines: lis
             found.append(STARRED.sub(lambda shape: f"``{shape[0]}``", line))
         before = line.rstrip()
     lines[:] = found
+
+
+def dedented(lines: list[str]) -> list[str]:
+    """Examples after a field, a blank line between, at the left edge: they are no part of the field."""
+    found: list[str] = []
+    in_a_field, indent = False, 0  # whether the last line at the edge began a field; what this block loses
+    for line in lines:
+        if line.strip() and not line.startswith(" "):
+            in_a_field = line.startswith(":")
+        if not line.strip():
+            indent = 0
+        elif in_a_field and found[-1:] == [""] and line.lstrip().startswith(">>>"):
+            indent = len(line) - len(line.lstrip())
+        found.append(line[indent:])
+    return found
 
 
 def add_shapes(app: Sphinx, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
