@@ -78,8 +78,8 @@ def _arc_rule(text: str, model: Any) -> Named:
             raise UnsupError(f"--prefer universal={printable(heads or '')}: heads are {' or '.join(universal.RULES)}")
         if model is None:
             return components.universal(heads=heads)
-        tags = universal.tag_set(list(vocab) if not isinstance(vocab, int) else [])
-        return components.universal(tags, heads or universal.HEADS[tags])  # by name, so that `show` tells which
+        known = universal.tag_set(list(vocab) if not isinstance(vocab, int) else [])
+        return components.universal(known, heads or universal.HEADS[known])  # by name, so that `show` tells which
     try:
         children = [_plain(one) for one in _split(child, ",")]
         heads_ = [_plain(one) for one in _split(head, ",")] if head else []

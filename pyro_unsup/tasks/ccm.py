@@ -147,12 +147,7 @@ class CCMTask(GrammarTask):
         met make ``bits_per_tag`` infinite, unless the fit smooths. The model is deficient, so that bits compare fits of
         one variant on one text, and nothing else.
         """
-        check_lengths(gold, decoded)
-        right = pu.data.bracket_rows(gold)
-        found = pu.evaluate.bracket_scores(right, decoded.brackets, gold.lengths)
-        for variant in ("klein_manning_2004", "klein_manning_2002"):
-            whole = pu.evaluate.bracket_scores(right, decoded.brackets, gold.lengths, variant)
-            found[f"f1_{variant}"] = whole["f1"]
+        found = bracketed(gold, decoded)
         found["bits_per_tag"] = pu.evaluate.bits_per_word(float(decoded.log_likelihood.sum()), gold.tokens)
         return found
 
@@ -184,6 +179,17 @@ class CCMTask(GrammarTask):
         """The tree of one sentence."""
         one = data.select([sentence])
         return pu.plot.tree_diagram(one.sentence(0), self.decode(fit, one).brackets[:, 1:], **options)
+
+
+def bracketed(gold: Corpus, decoded: Any) -> dict[str, float]:
+    """Scores of the brackets of a text, in all conventions."""
+    check_lengths(gold, decoded)
+    right = pu.data.bracket_rows(gold)
+    found: dict[str, float] = pu.evaluate.bracket_scores(right, decoded.brackets, gold.lengths)
+    for variant in ("klein_manning_2004", "klein_manning_2002"):
+        whole = pu.evaluate.bracket_scores(right, decoded.brackets, gold.lengths, variant)
+        found[f"f1_{variant}"] = whole["f1"]
+    return found
 
 
 def branching(gold: Corpus) -> dict[str, dict[str, float]]:

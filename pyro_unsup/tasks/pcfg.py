@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyro_unsup as pu
 
 from . import frames
-from .ccm import BRANCHING, branching
-from .dmv import check_lengths
+from .ccm import BRANCHING, bracketed, branching
 from .grammar import (
     BRACKETS,
     COLUMN_AS_TRAINED,
@@ -155,12 +154,7 @@ class PCFGTask(GrammarTask):
         Fractions of 1, but for crossing brackets a sentence and for bits. Tags that training never met make
         ``bits_per_tag`` infinite, unless the fit smooths. Sentences of one tag have no tree, and are left out of it.
         """
-        check_lengths(gold, decoded)
-        right = pu.data.bracket_rows(gold)
-        found = pu.evaluate.bracket_scores(right, decoded.brackets, gold.lengths)
-        for variant in ("klein_manning_2004", "klein_manning_2002"):
-            whole = pu.evaluate.bracket_scores(right, decoded.brackets, gold.lengths, variant)
-            found[f"f1_{variant}"] = whole["f1"]
+        found = bracketed(gold, decoded)
         found |= labelled(gold, decoded.brackets, decoded.labels)
         tokens = int(gold.lengths[gold.lengths > 1].sum())
         found["bits_per_tag"] = pu.evaluate.bits_per_word(float(decoded.log_likelihood.sum()), max(tokens, 1))
