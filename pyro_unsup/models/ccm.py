@@ -37,7 +37,7 @@ class CCM(Model):
 
         yield[c] ~ Dirichlet,  context[c] ~ Dirichlet            for c = 0 (distituent), 1 (constituent)
         for each sentence:  a binary tree, all alike; then for each span, in the tree or not, what it
-                            consists of by ``yield``, and what is around it by ``context``; trees summed out
+                            consists of by yield, and what is around it by context; trees summed out
 
     Tables: ``yield`` (2, yields + 1) and ``context`` (2, contexts + 1). The last column stands for whatever the
     inventory does not have: it has no counts in training, so only an estimator that smooths gives it weight. The

@@ -34,9 +34,9 @@ class PCFG(Model):
     """A probabilistic context-free grammar in Chomsky normal form, as an ordinary Pyro model.
 
         root ~ Dirichlet,  rules[nonterminal] ~ Dirichlet,  emission[preterminal] ~ Dirichlet
-        for each sentence:  a nonterminal by ``root``; every nonterminal draws a pair of labels by ``rules``, for its
-                            left part and its right part; every preterminal draws a word by ``emission``; labelled
-                            trees summed out
+        for each sentence:  a nonterminal by root; every nonterminal draws a pair of labels by rules, for its left
+                            part and its right part; every preterminal draws a word by emission; labelled trees
+                            summed out
 
     Tables: ``root`` (N,) with the axis ``nonterminal``, ``rules`` (N, (N + P)^2) with the axes ``nonterminal`` and
     ``parts``, and ``emission`` (P, V) with the axes ``preterminal`` and ``word``. Labels are called N0, N1, ... and P0,
