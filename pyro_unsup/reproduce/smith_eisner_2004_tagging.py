@@ -149,10 +149,10 @@ WHOLE = Table(
     "sentences is held out. To every allowed cell each M step adds nothing, 0.1 as in the paper, or 0.1 scaled to the "
     "size of the text (x / 47,208 sentences). Betas 1e-4, 1.2e-4, ... and at last 1; to a relative change of 1e-9. "
     "Entropy is that of the posterior over tags of held-out words, in bits. Objective: how much higher DA ends than "
-    "EM, in nats. Words: held-out words that only DA tags right, and those that only EM tags right, with the p of a sign "
-    "test. Sentences: the same for sentences, by the number of right tags. The text is the WSJ sample: 3,523 sentences "
-    "to learn from, where the paper has 47,208. The dictionary of so much less text leaves less choice, so all "
-    "accuracies are higher.",
+    "EM, in nats. Words: held-out words that only DA tags right, and those that only EM tags right, with the p of a "
+    "sign test. Sentences: the same for sentences, by the number of right tags. The text is the WSJ sample: 3,523 "
+    "sentences to learn from, where the paper has 47,208. The dictionary of so much less text leaves less choice, so "
+    "all accuracies are higher.",
     (*SCORES, Column("entropy", "entropy", 3), Column("over", "objective"), Column("words", "words"),
      Column("sentences", "sentences")),
     (
