@@ -91,7 +91,7 @@ def test_new_text_of_any_form_is_tagged() -> None:
 
 
 def test_ways_to_predict_that_are_not_there() -> None:
-    with pytest.raises(UnsupError, match=r"^how must be 'viterbi' or 'mbr', actual 'best'$"):
+    with pytest.raises(UnsupError, match=r"^how must be 'viterbi', 'mbr' or 'word', actual 'best'$"):
         anonymous().predict(text(), how="best")
     for asked in ({"how": "mbr"}, {"probabilities": True}):
         with pytest.raises(UnsupError, match="only a structured distribution offers 'mbr' and probabilities"):
