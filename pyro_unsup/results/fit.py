@@ -15,6 +15,7 @@ from pyro.poutine.messenger import Messenger
 from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 
+from .. import registry
 from ..distributions import Posterior, Structure
 from ..errors import UnsupError, without_shapes
 from ..estimate import Estimator, FeatureNames, Parametric, TablePosterior
@@ -387,7 +388,8 @@ class Fit:
 
         Of data, a dependency model draws the tree of one sentence (``sentence=3``), beside the gold tree if there is
         one. A constituent-context model draws the tree of one sentence, an aligner the links of one pair (``pair=3``).
-        A tagger and a clusterer draw which gold labels fall into which state. A segmenter draws nothing.
+        A tagger and a clusterer draw which gold labels fall into which state. A hidden Markov model, and a model of
+        your own with a chain, draw the series in the colours of its states. A segmenter draws nothing.
 
         :param data: by any vocabulary; None, or the name of a score, for the learning curve.
         :param score: of the learning curve, a score to draw as well: ``fit.plot("many_to_one")`` is short for it.
@@ -411,7 +413,22 @@ class Fit:
         if score is not None:
             raise UnsupError("a score belongs to the learning curve: leave out the score, or the data")
         fit = self.unhandled()
-        return task_of(fit.model, "fit.plot of data").plot(fit, data, **options, **({} if ax is None else {"ax": ax}))
+        where = {} if ax is None else {"ax": ax}
+        if (series := self._own_series(data)) is not None:
+            from ..plot import series_by_state
+
+            return series_by_state(series, **options, **where)
+        return task_of(fit.model, "fit.plot of data").plot(fit, data, **options, **where)
+
+    def _own_series(self, data: Any) -> Any:
+        """The posterior of a chain in a model of the user's own; None for any other model."""
+        if registry.name_of("models", type(bare(self.model))) is not None:
+            return None
+        try:
+            found = self.posterior(data)
+        except UnsupError:
+            return None
+        return found if hasattr(type(found), "smoothed") else None
 
     def report_html(
         self, data: Any = None, out: str | PathLike[str] | None = None, *, gold: Any = None, **options: Any

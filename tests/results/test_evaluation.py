@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyro
+import pyro.distributions as dist
 import pytest
+import torch
 
 import pyro_unsup as pu
 from pyro_unsup import InputError, UnsupError, evaluate
@@ -218,3 +222,15 @@ def test_a_text_with_a_word_of_probability_zero_is_scored_but_its_likelihood_is_
     assert fit.relabel(gold).labels is not None
     with pytest.raises(InputError, match=r"is not among the .* known types"):
         gold.with_vocab(small.vocab)
+
+
+def test_a_chain_of_ones_own_is_drawn_and_a_mixture_is_not() -> None:
+    def chain(x: Any) -> None:
+        loc = pyro.param("loc", torch.tensor([0.0, 5.0]))
+        start, transition = pu.table("start", 2), pu.table("transition", 2, 2)
+        pyro.sample("x", pu.Chain(start, transition, dist.Normal(loc, 1.0), len(x)), obs=x)
+
+    x = torch.tensor([0.1, 0.2, 5.1, 4.9, 0.0])
+    assert len(pu.EM(chain).run(x, iterations=2, progress=False).plot(x).collections) == 2
+    with pytest.raises(UnsupError, match=r"fit\.plot of data is for registered models, and mixture is not one"):
+        own().plot(points())
