@@ -27,7 +27,13 @@ from .common import arguments, corpora, figure, spread
 #: A word has a feature of its own if it occurs so often.
 OFTEN = 5
 ITERATIONS = 150
-NAMES = ("suffixes by gradient", "suffixes and shapes by gradient", "networks by gradient", "networks by EM")
+NAMES = (
+    "suffixes by gradient",
+    "suffixes and shapes by gradient",
+    "networks by gradient",
+    "networks by EM",
+    "suffixes by stepwise EM",
+)
 
 
 def engines(corpus: pu.data.Corpus, kappa: float = 0.3) -> dict[str, tuple[int, Callable[[], Any]]]:
@@ -45,6 +51,7 @@ def engines(corpus: pu.data.Corpus, kappa: float = 0.3) -> dict[str, tuple[int, 
         (ITERATIONS, lambda: pu.Gradient(model, pu.LogLinear(shapes, kappa))),
         (ITERATIONS, lambda: pu.Gradient(model, pu.Neural(net, weight_decay=kappa))),
         (40, lambda: pu.EM(model, pu.Neural(net, weight_decay=kappa, steps=10))),
+        (15, lambda: pu.StepwiseEM(model, pu.LogLinear(pu.templates.tagging(), kappa), power=0.7, batch_size=100)),
     )
     return dict(zip(NAMES, made, strict=True))
 
