@@ -240,15 +240,12 @@ class Fit:
         if isinstance(self.model, Handled):
             return self.unhandled().predict(*args, how=how, probabilities=probabilities, **kwargs)
         task = own_task(self.model)
-        by_task = task is not None and len(args) == 1 and not kwargs and hasattr(args[0], "select")
-        ways = (*task.ways,) if by_task else ("viterbi", "mbr")
-        if how not in (None, *ways):
-            *some, last = map(repr, ways)
-            raise UnsupError(f"how must be {', '.join(some)} or {last}, actual {how!r}")
-        if by_task:
+        if task is not None and len(args) == 1 and not kwargs and hasattr(args[0], "select"):
             chosen = {} if how is None else {"how": how}
             decoded = task.decode(self, args[0], **chosen)  # which knows what to do with what training never met
             return (decoded.structure, decoded.posterior.marginals) if probabilities else decoded.structure
+        if how not in (None, "viterbi", "mbr"):
+            raise UnsupError(f"how must be 'viterbi' or 'mbr', actual {how!r}")
         found = self._structured(*args, **kwargs)
         if found is not None:
             structure = found.mbr() if how == "mbr" else found.mode()

@@ -81,7 +81,6 @@ class TaggerTask(Task):
     unknown = "their endings, shapes and neighbours decided"
     all_unknown = "is it the right text, in the same language, and with the same case of letters?"
     decoder = "pyro_unsup.tasks.decoding.tagger:decode"
-    ways = ("viterbi", "mbr", "word")
     parts, constraints = "States", "word-tags=the:DT,dog:NN|VB"
     recipe = Recipe(
         noise_shown="1, or 0.001 with --anneal",

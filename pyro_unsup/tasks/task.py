@@ -79,8 +79,6 @@ class Task(Reported):
     structure_statistics: ClassVar[Mapping[str, Statistic]] = {}
     #: Where the function is that decodes, as an entry point.
     decoder: ClassVar[str] = "pyro_unsup.tasks.decoding:decode"
-    #: What ``how`` may be in :meth:`.Fit.predict`.
-    ways: ClassVar[Sequence[str]] = ("viterbi", "mbr")
 
     def options(self, command: str) -> list[Option]:
         """Every option of a command: arguments, this model's own options, and those that all models have.

@@ -39,7 +39,7 @@ def test_every_series_has_the_transitions_of_its_group() -> None:
     torch.testing.assert_close(density.log_likelihood(draws), one)
 
 
-@pytest.mark.long  # three runs of NUTS
+@pytest.mark.deep
 def test_little_data_borrow_from_other_groups_and_both_engines_agree() -> None:
     pooled = example("pooled_hmm")
     pyro.set_rng_seed(0)
