@@ -6,6 +6,7 @@ import csv
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -301,16 +302,16 @@ class HMMTask(Task):
 
     def check_comparable(self, fits: Mapping[str, Fit]) -> None:
         """Likelihoods are of one column, and all probabilities or all densities."""
-        kinds = {name: _discrete(fit.model) for name, fit in fits.items()}
-        columns = {name: fit.config.get("column") for name, fit in fits.items()}
-        for what, of in (("the column", columns), ("whether values are whole numbers", kinds)):
-            (first, one), *others = of.items()
-            other = next((name for name, x in others if x != one), None)
-            if other is not None:
-                raise UnsupError(
-                    f"the likelihoods of {first} and {other} cannot be compared: they differ in {what} "
-                    f"({one} and {of[other]})"
-                )
+        kinds = {name: _values(fit.model) for name, fit in fits.items()}
+        # A fit that was made in Python, or of the last column, does not know the name of its column.
+        columns = {name: fit.config["column"] for name, fit in fits.items() if fit.config.get("column")}
+        for what, of in (("the column", columns), ("the kind of values", kinds)):
+            for first, other in pairwise(of):
+                if of[first] != of[other]:
+                    raise UnsupError(
+                        f"the likelihoods of {first} and {other} cannot be compared: they differ in {what} "
+                        f"({of[first]} and {of[other]})"
+                    )
 
     def by_example(self, fit: Fit, gold: Rows, decoded: Any) -> Any:
         """The log-likelihood of each series."""
@@ -373,17 +374,17 @@ def read_rows(file: Any, column: str | None, series_column: str | None) -> Rows:
     return Rows(pu.models.Series.of(numbers[:, 0] if len(names) == 1 else numbers, lengths), names, order)
 
 
-def _discrete(model: Any) -> bool | None:
-    """Whether the emission of a model is of whole numbers; None if a function of the user makes it."""
+def _values(model: Any) -> str:
+    """What the emission of a model is of: it has probabilities of whole numbers, and densities of measurements."""
     from torch.distributions import constraints  # torch loads when it is first needed
 
     from ..models.emissions import FAMILIES
 
     if not isinstance(model.emission, str):
-        return None
+        return "values of a function of your own"
     build = FAMILIES[model.emission].build if model.emission in FAMILIES else None
     support = getattr(build, "support", constraints.real)
-    return model.emission == "categorical" or bool(support.is_discrete)
+    return "whole numbers" if model.emission == "categorical" or support.is_discrete else "measurements"
 
 
 def _transition(fit: Fit) -> Any:

@@ -64,7 +64,8 @@ def test_likelihoods_that_cannot_be_compared(run: Run, tmp_path: Path) -> None:
         assert made.exit_code == 0, made.stderr
     kinds = run("compare", tmp_path / "a", tmp_path / "b", "--data", table)
     assert kinds.exit_code == 2
-    assert "a and b cannot be compared: they differ in whether values are whole numbers" in kinds.stderr
+    told = "a and b cannot be compared: they differ in the kind of values (whole numbers and measurements)"
+    assert told in kinds.stderr
     columns = run("compare", tmp_path / "b", tmp_path / "c", "--data", table)
     assert columns.exit_code == 2
     assert "b and c cannot be compared: they differ in the column (visits and warmth)" in columns.stderr
