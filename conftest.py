@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -10,6 +11,11 @@ import pytest
 
 # Tests run side by side, one a core. Threads of BLAS, which is loaded later, would wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# ArviZ 0.2x warns of its own future at the first import of a day. Tests turn warnings into errors.
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import arviz  # noqa: F401
 
 
 class Tutorial(pytest.File):

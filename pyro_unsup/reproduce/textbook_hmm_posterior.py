@@ -7,13 +7,13 @@ import math
 import pyro
 import pyro.distributions as dist
 import torch
-from arviz import ess
 from pyro.infer import MCMC, NUTS
 from pyro.infer.autoguide.initialization import init_to_value
 from torch import Tensor
 
 import pyro_unsup as pu
 
+from ..workflow.arviz_tools import by_arviz
 from .corpora import Corpora
 from .experiment import Column, Found, Row, Table
 from .textbook_hmm_counts import EARTHQUAKES, counts
@@ -52,7 +52,7 @@ def posterior(corpora: Corpora, seed: int, small: bool) -> Found:
 
 def _error(draws: Tensor) -> float:
     """Of the mean of draws that are not independent."""
-    return float(draws.std()) / math.sqrt(float(ess(draws.numpy()[None])))
+    return float(draws.std()) / math.sqrt(float(by_arviz(draws.numpy()[None, :, None], "ess")[0]))
 
 
 PUBLISHED = {
