@@ -46,7 +46,19 @@ LIBRARY = "pyro_unsup"
 OWN: Mapping[str, Mapping[str, str]] = {
     "models": {
         name: f"pyro_unsup.models:{name}"
-        for name in ("Aligner", "CCM", "Clusterer", "DMV", "DMVCCM", "HMM", "HMMAligner", "PCFG", "Segmenter", "Tagger")
+        for name in (
+            "Adaptor",
+            "Aligner",
+            "CCM",
+            "Clusterer",
+            "DMV",
+            "DMVCCM",
+            "HMM",
+            "HMMAligner",
+            "PCFG",
+            "Segmenter",
+            "Tagger",
+        )
     },
     "handlers": {
         "constrain": "pyro_unsup.handlers:ConstrainMessenger",
@@ -115,6 +127,7 @@ OWN: Mapping[str, Mapping[str, str]] = {
         )
     },
     "tasks": {
+        "adaptor": "pyro_unsup.tasks.adaptor:AdaptorTask",
         "aligner": "pyro_unsup.tasks.aligner:AlignerTask",
         "ccm": "pyro_unsup.tasks.ccm:CCMTask",
         "clusterer": "pyro_unsup.tasks.clusterer:ClustererTask",

@@ -86,7 +86,9 @@ class ByModel(TyperCommand):
         use = f"{name}_samples" if sampled else name
         own = task.command(use)
         if own is None and sampled and name == "predict":
-            raise InputError("holds samples; evaluate and show take samples, predict needs a model", folder)
+            raise InputError(
+                f"holds samples of a {task.name}; evaluate and show take them, predict needs a model", folder
+            )
         if own is None:
             kind = task.name if found is None else type(found.model).__name__
             what, instead = (f"samples of a {kind}", "pu.Samples.load") if sampled else (f"a {kind}", "pu.load")

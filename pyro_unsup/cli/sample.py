@@ -31,11 +31,11 @@ def sample(task: Task, given: Given) -> None:
     beside = Checkpoint.beside(target)
     SAMPLES.may_write(target, given.overwrite)
     Checkpoint.may_start(beside, given.resume, given.overwrite)
-    _check(given)
+    _check(task, given)
     task.check(given)
     data, model, size = task.prepare(given.file, given, sampled=True)
     say(f"{printable(given.file)}: {size}; {model!r}")
-    kernel = _kernel(model, given)
+    kernel = task.sampler(model, given) if task.own_sampler else _kernel(model, given)
     checksums = {name: digest(*parts) for name, parts in task.same_model(model).items()}
     identity = {**task.same_options(given, "sample"), "text": digest(*task.same_data(data)), **checksums}
     checkpoint = Checkpoint(beside, {"model": f"samples of a {task.name}", **identity})
@@ -68,8 +68,11 @@ def sample(task: Task, given: Given) -> None:
         say(f"saved in {given.out}; see it with: pyro-unsup show {given.out}")
 
 
-def _check(given: Given) -> None:
+def _check(task: Task, given: Given) -> None:
     """Refuse what cannot end well, before anything is read."""
+    Plan(given.sweeps, given.sweeps // 2 if given.burn_in is None else given.burn_in, given.thin)
+    if task.own_sampler:
+        return
     for name in ("alpha", "beta"):
         if not 0 < getattr(given, name) < math.inf:
             raise UnsupError(f"--{name} must be positive and finite, actual {getattr(given, name):g}")
@@ -77,7 +80,6 @@ def _check(given: Given) -> None:
         raise UnsupError("--blocked and --uncollapsed are two ways to draw; give one of them")
     if given.hyperprior is not None and given.hyper == "fixed":
         raise UnsupError("--hyperprior is of concentrations that are sampled: give --hyper shared or separate too")
-    Plan(given.sweeps, given.sweeps // 2 if given.burn_in is None else given.burn_in, given.thin)
 
 
 def _how(given: Given) -> Any:

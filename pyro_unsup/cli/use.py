@@ -79,16 +79,28 @@ def show(task: Task, fit: Fit, given: Given) -> None:
     _print_page(task.page(fit, **_own(task, "show", given)), given)
 
 
-def evaluate_samples(task: Task, samples: Samples, given: Given) -> None:
-    """Score samples against the gold labels of their text: mean and deviation over chains. Refuse another text."""
+def predict_samples(task: Task, samples: Samples, given: Given) -> None:
+    """Write the text that was sampled, with the labels that the samples say."""
+    data = _sampled_text(task, samples, given)
+    task.write_labels(samples, data, samples.predict(given.how), given)
+
+
+def _sampled_text(task: Task, samples: Samples, given: Given) -> Any:
+    """The text of a file, if it is the one that was sampled."""
     from ..results.sample_text import same_text
 
-    gold = task.read_sampled(samples, given)
-    if not same_text(samples, gold):
+    text = task.read_sampled(samples, given)
+    if not same_text(samples, text):
         raise InputError(
             f"is not the text that was sampled, of {len(samples.data['offsets']) - 1:,} examples and "
             f"{samples.labels.shape[-1]:,} labels, which belong to that one alone", given.file
         )  # fmt: skip
+    return text
+
+
+def evaluate_samples(task: Task, samples: Samples, given: Given) -> None:
+    """Score samples against the gold labels of their text: mean and deviation over chains. Refuse another text."""
+    gold = _sampled_text(task, samples, given)
     found = samples.evaluate(gold, given.how)
     if given.json:
         size = {"documents": len(gold)} if task.labelled == "documents" else {"tokens": gold.tokens}
@@ -96,6 +108,8 @@ def evaluate_samples(task: Task, samples: Samples, given: Given) -> None:
         return
     means, deviations = ({name: one[key] for name, one in found.items()} for key in ("mean", "deviation"))
     chains, beside = len(samples.last), task.baselines(gold)
+    if all("together" in one for one in found.values()):
+        beside = {f"vote of {chains} chains": {name: one["together"] for name, one in found.items()}, **beside}
     print_scores(task, means, {f"deviation of {chains} chains": deviations, **beside} if chains > 1 else beside)
     if worse := task.beaten(means, beside):
         say(worse)

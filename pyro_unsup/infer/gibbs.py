@@ -22,10 +22,10 @@ from ..handlers import Handled
 from ..results.sample_tables import draw_tables
 from ..results.samples import Samples
 from ..results.table_posterior import to_site
-from .gibbs_chain import GibbsChain, How, state_of
+from .gibbs_chain import GibbsChain, How, own_numbers, state_of
 from .gibbs_checks import is_whole, numbers
 from .gibbs_identity import digest
-from .hyperparameters import Hyperparameters, Hyperprior, Learn, hyperprior
+from .hyperparameters import Gamma, Hyperparameters, Hyperprior, Learn, hyperprior
 from .sampling import COLUMNS, Plan, SweepCallback, run_chains
 from .schedules import Temperature, at_sweep
 
@@ -41,7 +41,7 @@ class CollapsedGibbs(MCMCKernel):
     (b, end, end); it is certain, so it is no part of the model here.) The number of words W that a tag may have is that
     of the model's dictionary over the model's vocabulary.
 
-    ``how`` the labels move; at temperature 1 all of these are exact:
+    ``how`` the labels move, by default in the first way that the model has; at temperature 1 all of these are exact:
 
     - ``"pointwise"``: one at a time, each from its exact conditional [1]. The fastest sweep.
     - ``"blocked"``: a sentence at a time, proposed by forward filtering and backward sampling from the counts of all
@@ -53,10 +53,12 @@ class CollapsedGibbs(MCMCKernel):
     tempered posterior given tables, a heuristic. Concentrations always move at temperature 1.
 
     :param model: a :class:`.Tagger`; or a :class:`.Clusterer` or :class:`.Segmenter`, which is not drawn
-        ``"uncollapsed"``, a clusterer only ``"pointwise"``.
-    :param alpha: concentration of the tables that labels come from; by default what the model's ``prior`` says.
-    :param beta: of the tables that words come from, a number or one a label; by default likewise.
-    :param hyper: ``"fixed"``; ``"shared"``: one alpha and one beta are sampled (the paper's BHMM1); ``"separate"``: one
+        ``"uncollapsed"``, a clusterer only ``"pointwise"``; or an :class:`.Adaptor`, only ``"blocked"``.
+    :param alpha: concentration of the tables that labels come from; by default what the model's ``prior`` says. Of an
+        :class:`.Adaptor`, the concentration of all levels.
+    :param beta: of the tables that words come from, a number or one a label; by default likewise. Of an
+        :class:`.Adaptor`, the discount.
+    :param hyper: by default what the model says, of most models ``"fixed"``; ``"shared"``: one alpha and one beta are sampled (the paper's BHMM1); ``"separate"``: one
         alpha, and a beta for each label (BHMM2).
     :param hyperprior: of alpha and beta: ``"gamma"`` for Gamma(1, 1), ``"log_uniform"``, anything with
         ``log_density(x)``, or the paper's ``"flat"``, which is improper.
@@ -100,9 +102,9 @@ class CollapsedGibbs(MCMCKernel):
         model: Any,
         alpha: float | None = None,
         beta: float | Sequence[float] | None = None,
-        hyper: Learn = "fixed",
+        hyper: Learn | None = None,
         hyperprior: Hyperprior | str = "gamma",
-        how: How = "pointwise",
+        how: How | None = None,
         temperature: Temperature = 1.0,
         width: float = 0.1,
         hyper_steps: int = 1,
@@ -111,9 +113,9 @@ class CollapsedGibbs(MCMCKernel):
     ) -> None:
         self._program = model
         self.transforms: dict[str, Any] = {}
-        self._state, self._how = state_of(model, how), how
+        self._state, self._how = state_of(model, how)
         self._alpha, self._beta = numbers("alpha", alpha), numbers("beta", beta, axes=1)
-        self._learn, self._prior = hyper, _hyperprior(hyperprior)
+        self._learn, self._prior = hyper or getattr(model, "hyper", "fixed"), _hyperprior(hyperprior)
         self._temperature, self._width, self._hyper_steps = temperature, width, hyper_steps
         self._keep_labels = keep_labels
         self._keep_tables = keep_tables
@@ -122,7 +124,10 @@ class CollapsedGibbs(MCMCKernel):
         self._given: dict[str, Tensor] = {}
         self._walk: GibbsChain | None = None
         # Better refused now than at the first sweep.
-        self._hyperparameters(np.ones(1), np.ones(1 if self._beta is None else self._beta.size))
+        if own_numbers(model) is None:
+            self._hyperparameters(np.ones(1), np.ones(1 if self._beta is None else self._beta.size))
+        else:
+            self._own_hyperparameters(np.ones(1), np.zeros(1))
 
     def _hyperparameters(self, alpha: Array, beta: Array) -> Hyperparameters:
         if self._alpha is not None:
@@ -133,10 +138,21 @@ class CollapsedGibbs(MCMCKernel):
             beta = np.broadcast_to(self._beta, beta.shape)
         return Hyperparameters(alpha, beta, self._learn, self._prior, self._width, self._hyper_steps)
 
+    def _hyperparameters_of(self, state: Any) -> Any:
+        own = own_numbers(self._program) is not None
+        return (self._own_hyperparameters if own else self._hyperparameters)(*state.concentrations)
+
+    def _own_hyperparameters(self, alpha: Array, beta: Array) -> Any:
+        if not isinstance(self._prior, Gamma) or self._prior != Gamma():
+            raise FitError("this model has priors of its own for what is sampled: leave hyperprior out")
+        given = (alpha if self._alpha is None else self._alpha, beta if self._beta is None else self._beta)
+        make: Any = own_numbers(self._program)
+        return make(*(np.broadcast_to(x, alpha.shape) for x in given), self._learn)
+
     def _begin(self, data: Any, sweeps: int, seed: int, labels: Any = None, chain: int = 0) -> GibbsChain:
         state = self._state(data)
         start = None if labels is None else np.asarray(labels)
-        hyper = self._hyperparameters(*state.concentrations)
+        hyper = self._hyperparameters_of(state)
         hyper.check_start()
         return GibbsChain(state, hyper, self._how, self._temperature, sweeps, seed, start, chain)
 
@@ -217,7 +233,7 @@ class CollapsedGibbs(MCMCKernel):
         >>> [x.tolist() for x in pu.CollapsedGibbs(tagger, alpha=0.5).concentrations(state)]
         [[0.5, 0.5], [1.0, 1.0]]
         """
-        hyper = self._hyperparameters(*state.concentrations)
+        hyper = self._hyperparameters_of(state)
         return hyper.alpha, hyper.beta
 
     def settings(self) -> dict[str, Any]:
@@ -348,7 +364,8 @@ class CollapsedGibbs(MCMCKernel):
         each = [f"chain {i}" for i in range(mcmc.num_chains)]
         labels = np.stack([told["labels"][chain].numpy() for chain in each])
         both = np.stack([told["concentrations"][chain].numpy() for chain in each])
-        kinds = len(self._program.declarations()) - 1  # every table but the one that words come from
+        # Every table but the one that words come from has an alpha; where there are no tables, every level has both.
+        kinds = len(self._program.declarations()) - 1 if own_numbers(self._program) is None else both.shape[-1] // 2
         return labels, both[..., :kinds], both[..., kinds:]
 
     def cleanup(self) -> None:

@@ -47,6 +47,15 @@ class HiddenLabels(Protocol):
 
 
 @runtime_checkable
+class Nested(Protocol):
+    """Hidden labels that do not say all that the next sweep depends on."""
+
+    def inner(self) -> dict[str, Array]: ...
+
+    def set_inner(self, arrays: dict[str, Array]) -> None: ...
+
+
+@runtime_checkable
 class Collapsible(Protocol):
     """A model whose tables can be integrated out."""
 
@@ -54,21 +63,28 @@ class Collapsible(Protocol):
         """What makes the labels, from the model and its data. Its ``ways`` tell how they can be drawn."""
 
 
-def state_of(model: Any, how: str) -> Callable[..., HiddenLabels]:
-    """What makes the labels of data under a model, if it can draw them in this way."""
+def state_of(model: Any, how: str | None) -> tuple[Callable[..., HiddenLabels], str]:
+    """What makes the labels of data under a model, if it can draw them in this way; and the way, the first by default."""
     if not isinstance(model, Collapsible):
         raise FitError(
             "collapsed Gibbs sampling needs a model that can integrate its tables out (one with gibbs_state(), without "
             f"handlers around it), actual {model!r:.80}: sample the tables of other models with pyro.infer.NUTS"
         )
     found: Any = model.gibbs_state()
+    how = found.ways[0] if how is None else how
     if how not in found.ways:
         ways = " or ".join(map(repr, found.ways))
         raise FitError(
             f"the labels of a {type(model).__name__} are drawn how = {ways}, actual {how!r:.80}: no other way is "
             "worked out for it"
         )
-    return partial(found, model)
+    return partial(found, model), how
+
+
+def own_numbers(model: Any) -> Callable[[Array, Array, Any], Any] | None:
+    """Of a model whose concentrations are more than those of Dirichlet tables: what makes them, from alpha, beta and how
+    they are learned. It has the methods of :class:`.Hyperparameters`."""
+    return getattr(model.gibbs_state(), "hyperparameters", None)
 
 
 @dataclass(frozen=True)
@@ -148,13 +164,18 @@ class GibbsChain:
         """All that the next sweep depends on, as plain values and arrays."""
         plain = {"sweep": self.sweep, "rng": self.rng.bit_generator.state, "best_log_joint": self.best_log_joint}
         arrays = {"labels": self.state.labels, "best": self.best, "alpha": self.hyper.alpha, "beta": self.hyper.beta}
-        return plain, arrays
+        inner = self.state.inner() if isinstance(self.state, Nested) else {}
+        return plain, {**arrays, **{f"inner/{name}": x for name, x in inner.items()}}
 
     def restore(self, plain: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Go back to what :meth:`kept` told."""
         if type(plain["sweep"]) is not int or plain["sweep"] < 0:
             raise ValueError(f"the number of sweeps is {plain['sweep']!r:.40}")
-        self.state.labels = arrays["labels"]
+        if isinstance(self.state, Nested):
+            inner = {name.removeprefix("inner/"): x for name, x in arrays.items() if name.startswith("inner/")}
+            self.state.set_inner(inner)
+        else:
+            self.state.labels = arrays["labels"]
         self.hyper.alpha, self.hyper.beta = arrays["alpha"].copy(), arrays["beta"].copy()
         self.rng.bit_generator.state = plain["rng"]
         self.sweep, self.best, self.best_log_joint = plain["sweep"], arrays["best"], float(plain["best_log_joint"])

@@ -1,5 +1,6 @@
 """Models: ordinary Pyro programs whose tables are declared by :func:`pyro_unsup.table`."""
 
+from .adaptor import Adaptor
 from .aligner import Aligner
 from .ccm import CCM
 from .clusterer import Clusterer
@@ -18,6 +19,7 @@ __all__ = [
     "DMVCCM",
     "HMM",
     "PCFG",
+    "Adaptor",
     "Aligner",
     "Clusterer",
     "HMMAligner",

@@ -17,8 +17,15 @@ Array = np.ndarray[Any, Any]
 _OWN = ("kept", "best", "best_log_joint", "last")
 _GROUPS = ("draws", "path", "data", "own", "model")
 _PATH = {"log_joint", "temperature", "rate_labels", "rate_alpha", "rate_beta"}
+#: What stands for the table that words come from, where lexicons have no fixed size.
+LEXICON = "lexicon"
 #: The arrays of what was sampled, by the table that its words come from.
-_DATA = {"emission": {"words", "offsets"}, "words": {"words", "times", "offsets"}, "segments": {"cells", "offsets"}}
+_DATA = {
+    LEXICON: {"words", "offsets"},
+    "emission": {"words", "offsets"},
+    "words": {"words", "times", "offsets"},
+    "segments": {"cells", "offsets"},
+}
 
 
 def describe(samples: Samples) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -53,7 +60,7 @@ def check(samples: Samples) -> None:
     chains, draws, units = labels.shape
     sweeps = samples.path["log_joint"].shape[-1]
     rows, emitted = samples.tables
-    declared = {*samples.model.declarations()}
+    declared = {*samples.model.declarations(), *(({*samples.levels, LEXICON}) if samples.levels else ())}
     if emitted not in _DATA or not {*rows, emitted} <= declared:
         raise UnsupError(f"concentrations of the tables {[*rows, emitted]!r:.80}, but the model has {sorted(declared)}")
     if samples.path.keys() != _PATH or samples.data.keys() != _DATA[emitted]:

@@ -51,7 +51,10 @@ def invariants(samples: Samples) -> dict[str, Array]:  # (chains, draws) each
         "entropy": entropy,
         "largest": p.max(-1),
     }
-    if samples.learned != "fixed":
+    if samples.levels:
+        found |= {f"{name}_{level}": x[..., k] for name, x in samples.level_numbers.items()
+                  for k, level in enumerate(samples.levels)}  # fmt: skip
+    elif samples.learned != "fixed":
         found["alpha"] = samples.alpha
         found["beta"] = samples.beta if samples.learned == "shared" else np.sort(samples.beta, -1).mean(-1)
     return found
@@ -120,7 +123,11 @@ def posterior(
     }
     # Not "label", which ArviZ 1.x has a column of its own for.
     own = {"token_counts": ["tag"], "cluster_sizes": ["rank"]}
-    if samples.learned != "fixed":
+    if samples.levels:
+        found |= samples.level_numbers
+        own |= dict.fromkeys(samples.level_numbers, ["level"])
+        coords = {"level": list(samples.levels), **(coords or {})}
+    elif samples.learned != "fixed":
         found |= {"alpha": samples.alpha, "beta": samples.beta}
         own |= {"beta": ["tag"]} if np.ndim(samples.beta) == 3 else {}
     return dataset({**found, **(tables or {})}, {**own, **(dims or {})}, {"tag": samples.names, **(coords or {})})

@@ -96,6 +96,17 @@ class Samples:
         return self.draws["beta"] if self.learned == "separate" else self.draws["beta"][..., 0]
 
     @property
+    def levels(self) -> tuple[str, ...]:
+        """Of an adaptor grammar, the levels, from the lowest to the highest; else nothing."""
+        return tuple(getattr(self.model, "adapted", ()))
+
+    @property
+    def level_numbers(self) -> dict[str, Array]:  # (chains, draws, levels) each
+        """Of an adaptor grammar, ``concentration`` and ``discount`` of every level, if they were sampled."""
+        learned = self.levels and self.learned != "fixed"
+        return {"concentration": self.draws["alpha"], "discount": self.draws["beta"]} if learned else {}
+
+    @property
     def log_joint(self) -> Array:  # (chains, draws)
         """log p(labels, data | concentrations), plus the log prior of those that are learned."""
         return self.path["log_joint"][:, self.kept]
@@ -192,6 +203,9 @@ class Samples:
         The task of the model says which: those of :func:`.tagging_report` (with ``accuracy``, and
         ``accuracy_ambiguous`` if there is a dictionary, where the model's tags have the gold names),
         :func:`.clustering_report` or :func:`.segmentation_report`.
+
+        :param how: which labelling, as :meth:`predict` has it. If the draws of each chain vote, ``together`` is the
+            score of the vote of all chains.
         """
         from .sample_text import same_text
 
@@ -204,6 +218,9 @@ class Samples:
             values = [row[name] for row in rows]
             spread = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
             found[name] = {"mean": float(np.mean(values)), "deviation": spread, "chains": values}
+        if how == "vote" and len(rows) > 1:
+            for name, value in task.score_labels(self, gold, self.predict(how)).items():
+                found[name]["together"] = value
         return found
 
     def show(self, **options: Any) -> Any:

@@ -135,6 +135,10 @@ class SegmenterTask(Task):
             "Lines with spaces between gold words. - is standard input.",
             (HOW, flag("strict", "Refuse gold words that are longer than any segment of the model.")),
         ),
+        "predict_samples": Command(
+            "Write the lines that were sampled, with spaces between the words.",
+            "The same lines. - is standard input.",
+        ),
         "evaluate_samples": Command(
             "Score sampled words against the gold words of their text: mean and deviation over chains.",
             "The same lines with gold spaces. - is standard input.",
@@ -267,6 +271,10 @@ class SegmenterTask(Task):
     def frame(self, fit: Fit, data: Segmented, decoded: Any) -> dict[str, Any]:
         """A row a symbol: ``sentence``, ``position``, ``symbol``, ``end`` (of a segment), ``probability``."""
         return frames.segments(data, decoded)
+
+    def write_labels(self, samples: Any, data: Segmented, labels: Any, given: Given) -> None:
+        words, symbols = separators_of(samples)
+        pu.data.write_segmented(data, labels, given.out, word_sep=words or " ", symbol_sep=symbols or "")
 
     def read_sampled(self, samples: Any, given: Given) -> Segmented:
         options: dict[str, Any] = {"symbols": symbols_of(samples), "lowercase": samples.config.get("lowercase") is True}

@@ -24,7 +24,10 @@ OUT_FILE = text(
 JSON = flag("json", "One JSON object.")
 SCORES_JSON = flag("json", "One JSON object; fractions of 1, null for infinity.")
 WHICH = choice(
-    "how", ("last", "best"), "last: the labels after the last sweep; best: those of the highest log joint.", "last"
+    "how",
+    ("last", "best", "vote"),
+    "last: the labels after the last sweep; best: those of the highest log joint; vote: the label that most draws give.",
+    "last",
 )
 
 
@@ -75,6 +78,7 @@ def options_of(task: Task, command: str) -> list[Option]:
             "compare": [replace(OUT_FILE, default=None, help="A page for the browser."), *heeding(task)],
             "evaluate": [SCORES_JSON, *heeding(task)],
             "evaluate_samples": [SCORES_JSON, WHICH],
+            "predict_samples": [OUT_FILE, replace(WHICH, default="vote")],
         }.get(command, [JSON])
     if command == "compare":
         return [FOLDERS, *own.options, *every]
@@ -244,34 +248,45 @@ def beliefs(task: Task) -> tuple[Option, ...]:
 
 
 def sampling(task: Task) -> tuple[Option, ...]:
-    """The options of every ``sample``."""
-    prior = under(
-        PRIOR,
-        real("alpha", "Concentration of the tables that labels come from.", 1.0, None),
-        real("beta", "Concentration of the tables that words come from.", 1.0, None),
-        choice(
-            "hyper",
-            ("fixed", "shared", "separate"),
-            "fixed: as they are given; shared: one alpha and one beta are sampled; separate: one alpha, and "
-            "a beta for each label.",
-            "fixed",
-        ),
-        choice(
-            "hyperprior",
-            ("gamma", "log-uniform", "flat"),
-            "The prior of concentrations that are sampled. flat is improper.",
-            shown="gamma",
-        ),
+    """The options of every ``sample``. A task that makes its own sampler has its own options for prior and moves."""
+    prior = (
+        ()
+        if task.own_sampler
+        else under(
+            PRIOR,
+            real("alpha", "Concentration of the tables that labels come from.", 1.0, None),
+            real("beta", "Concentration of the tables that words come from.", 1.0, None),
+            choice(
+                "hyper",
+                ("fixed", "shared", "separate"),
+                "fixed: as they are given; shared: one alpha and one beta are sampled; separate: one alpha, and "
+                "a beta for each label.",
+                "fixed",
+            ),
+            choice(
+                "hyperprior",
+                ("gamma", "log-uniform", "flat"),
+                "The prior of concentrations that are sampled. flat is improper.",
+                shown="gamma",
+            ),
+        )
     )
     chains = under(
         CHAINS,
-        number("sweeps", "Sweeps over the text, for each chain.", 1000),
+        number("sweeps", "Sweeps over the text, for each chain.", task.sweeps),
         number("burn_in", "Sweeps to leave out first.", low=0, shown="half of them"),
         number("thin", "Of the other sweeps, keep every NUMBER-th.", 1),
         number("chains", "How many chains to run.", 1, identity=False),  # each is on its own
         seed("chains"),
-        flag("anneal", "Cool from temperature 2 to 0.08, to find good labels."),
-        flag("blocked", f"Draw whole {task.examples}, not place by place."),
-        flag("uncollapsed", f"Draw tables, then all {task.examples}, on all cores (for taggers)."),
     )
-    return (*prior, *chains, *folder("samples", CHAINS))
+    moves = (
+        ()
+        if task.own_sampler
+        else under(
+            CHAINS,
+            flag("anneal", "Cool from temperature 2 to 0.08, to find good labels."),
+            flag("blocked", f"Draw whole {task.examples}, not place by place."),
+            flag("uncollapsed", f"Draw tables, then all {task.examples}, on all cores (for taggers)."),
+        )
+    )
+    return (*prior, *chains, *moves, *folder("samples", CHAINS))

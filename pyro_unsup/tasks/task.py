@@ -44,14 +44,17 @@ class Task(Reported):
 
     #: The registered name, and that of its commands.
     name: ClassVar[str] = ""
-    #: By command (``fit``, ``predict``, ``evaluate``, ``show``; of samples ``sample``, ``evaluate_samples``,
-    #: ``show_samples``), its words and options. A command that is not named here does not exist.
+    #: By command (``fit``, ``predict``, ``evaluate``, ``show``; of samples ``sample``, ``predict_samples``,
+    #: ``evaluate_samples``, ``show_samples``), its words and options. A command that is not named here does not exist.
     commands: ClassVar[Mapping[str, Command]] = {}
     #: What the tokens are called, and what the examples.
     unit: ClassVar[str] = "words"
     examples: ClassVar[str] = "sentences"
     #: Of a task that can be sampled, what has labels.
     labelled: ClassVar[str] = "tokens"
+    #: Whether :meth:`sampler` makes the sampler, from options of this task's own; and how many sweeps it makes.
+    own_sampler: ClassVar[bool] = False
+    sweeps: ClassVar[int] = 1000
     #: What happens to unknown tokens, and why all may be unknown.
     unknown: ClassVar[str] = "their neighbours decided"
     all_unknown: ClassVar[str] = "is it the right text, and in the same language?"
@@ -314,6 +317,14 @@ class Task(Reported):
         return None
 
     # -- samples
+
+    def sampler(self, model: Any, given: Given) -> Any:
+        """The sampler that the options of ``sample`` describe, of a task with ``own_sampler``."""
+        raise UnsupError(f"the task {self.name} has no sampler of its own: give it a method sampler(model, given)")
+
+    def write_labels(self, samples: Any, data: Any, labels: Any, given: Given) -> None:
+        """Write the text that was sampled, with one sampled labelling, to the file ``given.out``."""
+        raise UnsupError(f"samples of a {self.name} cannot be written as text")
 
     def read_sampled(self, samples: Any, given: Given) -> Any:
         """The text that was sampled, with gold structure."""

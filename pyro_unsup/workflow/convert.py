@@ -100,6 +100,8 @@ def to_arviz(
     check_whole("prior_size", prior_size)
     check_seed(seed)
     check_limit(limit)
+    if isinstance(result, Samples) and result.levels:
+        return as_arviz(_of_lexicons(result, chosen))
     if not data and isinstance(result, MCMC):
         data = tuple(result._args or ())
     wanted = _default(data) if chosen is None else [name for name in GROUPS if name in chosen]
@@ -188,6 +190,17 @@ def _chosen(groups: Sequence[str] | str | None) -> set[str] | None:
     if not names:
         raise UnsupError(f"groups is empty, so that nothing would be made: {_EXPECTED}")
     return set(names)
+
+
+def _of_lexicons(samples: Samples, chosen: set[str] | None) -> dict[str, Any]:
+    """The groups of samples whose model has no tables that could be drawn."""
+    known = {"posterior": sampled, "sample_stats": draw_statistics, "training": sweeps}
+    if lacking := sorted((chosen or set()) - known.keys()):
+        raise UnsupError(
+            f"{samples.model!r:.80} has lexicons without end, which are integrated out, so there is no group "
+            f"{lacking[0]}: choose from {', '.join(known)}"
+        )
+    return {name: make(samples) for name, make in known.items() if chosen is None or name in chosen}
 
 
 def _default(data: tuple[Any, ...]) -> list[str]:

@@ -1,0 +1,147 @@
+"""Discounts and concentrations of restaurants: the probability of their seats, and slice sampling.
+
+With N customers at T tables of sizes m, discount a and concentration b (Pitman & Yor 1997),
+
+    p(seats) = prod_{i=1}^{T-1} (b + i a) / prod_{i=1}^{N-1} (b + i) * prod_tables prod_{j=1}^{m-1} (j - a)
+"""
+
+from __future__ import annotations
+
+from math import exp, inf, lgamma, log
+
+import numpy as np
+from numba import njit
+
+from .records import FRESH, Array, Grammar, Seats, Text, uniform
+
+#: Steps out of a slice, and cuts of it, at most.
+STEPS, CUTS = 50, 200
+
+
+@njit(cache=True, nogil=True)
+def log_seats(a: float, b: float, customers: int, tables: int, sizes: Array, many: Array) -> float:
+    """log p of the seats of one restaurant with ``many`` tables of each of the ``sizes``."""
+    if customers == 0:
+        return 0.0
+    if not (0.0 <= a < 1.0 and b > 0.0):
+        return -inf
+    found = lgamma(b + 1.0) - lgamma(b + customers)
+    if a > 1e-12:
+        found += (tables - 1) * log(a) + lgamma(b / a + tables) - lgamma(b / a + 1.0)
+    else:
+        found += (tables - 1) * log(b)
+    for k in range(len(sizes)):
+        found += many[k] * (lgamma(sizes[k] - a) - lgamma(1.0 - a))
+    return found
+
+
+@njit(cache=True, nogil=True)
+def table_sizes(s: Seats, text: Text, room: int) -> tuple[Array, Array]:
+    """Different sizes of tables, and how many tables have each."""
+    top = 1
+    for k in range(len(text.offsets) - 1, s.used[FRESH]):
+        if s.room[k] == room:
+            top = max(top, s.size[k])
+    count = np.zeros(top + 1, np.int64)
+    for k in range(len(text.offsets) - 1, s.used[FRESH]):
+        if s.room[k] == room and s.size[k] > 0:
+            count[s.size[k]] += 1
+    sizes = np.nonzero(count)[0]
+    return sizes, count[sizes]
+
+
+@njit(cache=True, nogil=True)
+def log_density(
+    x: float, of_discount: bool, other: float, N: int, T: int, sizes: Array, many: Array, prior: Array
+) -> float:
+    """Of a discount, or of the log of a concentration, given the other: seats and prior.
+
+    :param prior: Beta(prior[0], prior[1]) of the discount; Gamma(prior[2], rate prior[3]) of the concentration.
+    """
+    if of_discount:
+        if not 0.0 < x < 1.0:
+            return -inf
+        return log_seats(x, other, N, T, sizes, many) + (prior[0] - 1) * log(x) + (prior[1] - 1) * log(1 - x)
+    if x > 50.0:  # beyond what a float can tell from infinity in what follows
+        return -inf
+    b = exp(x)
+    return log_seats(other, b, N, T, sizes, many) + prior[2] * x - prior[3] * b
+
+
+@njit(cache=True, nogil=True)
+def slice_step(
+    x: float,
+    width: float,
+    of_discount: bool,
+    other: float,
+    N: int,
+    T: int,
+    sizes: Array,
+    many: Array,
+    prior: Array,
+    state: Array,
+) -> float:
+    """One draw by slice sampling (Neal 2003): stepping out, and shrinking."""
+    told = (of_discount, other, N, T, sizes, many, prior)
+    level = log_density(x, *told) + log(1.0 - uniform(state))
+    low = x - width * uniform(state)
+    high = low + width
+    left = int(STEPS * uniform(state))  # so many of the steps to the left, at random: else it would not be exact
+    for _ in range(left):
+        if log_density(low, *told) <= level:
+            break
+        low -= width
+    for _ in range(STEPS - 1 - left):
+        if log_density(high, *told) <= level:
+            break
+        high += width
+    for _ in range(CUTS):
+        new = low + (high - low) * uniform(state)
+        if log_density(new, *told) > level:
+            return new
+        if new < x:
+            low = new
+        else:
+            high = new
+    return x
+
+
+@njit(cache=True, nogil=True)
+def move(
+    s: Seats,
+    text: Text,
+    discount: Array,  # (R,) in and out
+    strength: Array,  # (R,) in and out
+    prior: Array,  # (4,)
+    learn_discount: bool,
+    state: Array,
+) -> None:
+    """Draw the discount and the concentration of every restaurant anew."""
+    for room in range(len(discount)):
+        sizes, many = table_sizes(s, text, room)
+        N, T = s.all_customers[room], s.all_tables[room]
+        b = exp(slice_step(log(strength[room]), 1.0, False, discount[room], N, T, sizes, many, prior, state))
+        strength[room] = max(b, 1e-12)
+        if learn_discount:
+            discount[room] = slice_step(discount[room], 0.2, True, strength[room], N, T, sizes, many, prior, state)
+
+
+@njit(cache=True, nogil=True)
+def log_joint(g: Grammar, s: Seats, text: Text, discount: Array, strength: Array) -> float:
+    """log p of all seats, rules and symbols, given discounts and concentrations."""
+    found = 0.0
+    for room in range(len(discount)):
+        sizes, many = table_sizes(s, text, room)
+        found += log_seats(discount[room], strength[room], s.all_customers[room], s.all_tables[room], sizes, many)
+    for A in range(len(g.klass)):
+        rules = g.first[A + 1] - g.first[A]
+        if rules > 1:
+            found += lgamma(rules) - lgamma(rules + s.rules_of[A])
+            for r in range(g.first[A], g.first[A + 1]):
+                found += lgamma(1.0 + s.rules[r])
+    for c in range(len(g.members)):
+        found += lgamma(g.members[c]) - lgamma(g.members[c] + s.shown_of[c])
+        for v in range(g.member.shape[1]):
+            if g.member[c, v]:
+                found += lgamma(1.0 + s.shown[c, v])
+    return found

@@ -1,0 +1,222 @@
+"""The adaptor grammar: sentences of collocations of words of syllables, each kind of unit with a lexicon of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Sized
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import StructureError
+from ..graphemes import graphemes
+from ..tables import Declaration
+from .adaptor_grammar import SYMBOL, Nested
+from .adaptor_presets import PRESETS
+from .base import Model, check_settings, plain_names, size_of
+from .segment_types import SegmentTypes
+from .sentences import as_symbols
+
+if TYPE_CHECKING:
+    from .gibbs_adaptor import AdaptorState
+
+#: The chart of a sentence grows with the square of its length.
+LONGEST = 400
+#: How a chain begins.
+Start = Literal["batch", "incremental"]
+
+
+@dataclass(frozen=True, eq=False)
+class Strings:
+    """Sentences, and all their substrings by number.
+
+    :param words: (symbols,) the symbols, end to end.
+    :param lengths: (B,) of the sentences.
+    :param cells: (symbols, longest) the number of the string that ends at a symbol, by its length; -1 if there is none.
+    """
+
+    words: Tensor
+    lengths: Tensor
+    cells: Tensor
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+
+class Adaptor(Model):
+    """An adaptor grammar for word segmentation (Johnson & Goldwater 2009): nested units, each kind with a lexicon.
+
+        for each level A:  G_A ~ Pitman-Yor(discount, concentration, H_A)
+                           H_A: draw one of the ways that A's pattern can be written; draw its parts, each from its own
+                                G (a level), by its own pattern (a part), or evenly at first (a symbol)
+        for each sentence: one unit of the first level after the other
+
+    A level remembers whole units: the more often "want to" was drawn, the likelier it is drawn again as a whole. How
+    patterns are written, and which symbols occur, is learned with Dirichlet(1) priors. The lexicons are integrated out:
+    :class:`.CollapsedGibbs` samples the analyses of all sentences, and the discount and the concentration of every
+    level. There are no tables of fixed size, so EM and its relatives do not apply.
+
+    A pattern has names of levels, parts and classes of symbols, in order. ``name?`` may be left out, ``name+`` stands
+    once or more, ``name{0,2}`` so often; ``|`` separates alternatives. A unit cannot be a part of itself.
+
+    :param vocab: how many symbols, or the symbols themselves.
+    :param levels: patterns by name, the highest level first; or a grammar that is known by name: ``"words"``,
+        ``"collocations"``, ``"syllables"``, ``"function-words"`` (``pyro_unsup.models.adaptor_presets``). One level
+        with discount 0 is the unigram Dirichlet process of Goldwater, Griffiths & Johnson (2009).
+    :param parts: patterns of units that are not remembered.
+    :param classes: symbols by the name of their class. ``symbol`` has all of them.
+    :param words: the levels or parts that are words.
+    :param vowels: symbols that make a syllable, for ``"syllables"`` and ``"function-words"``. All others are consonants.
+    :param max_length: symbols in the longest unit that is remembered; by default no limit. A text with long lines needs
+        one: memory grows with it.
+    :param discount: where the discounts of all levels start, from 0 to below 1. They are sampled, unless this is 0: that
+        is the Dirichlet process.
+    :param concentration: where their concentrations start.
+    :param start: how a chain begins. ``"batch"``: all sentences at once, as if nothing had been seen;
+        ``"incremental"``: one by one. By default what is better for the grammar by name, else ``"incremental"``.
+
+    >>> import pyro_unsup as pu
+    >>> text = ["thedog", "adog", "seethedog", "thecat", "acat", "seeacat", "see"]
+    >>> vocab = pu.data.Vocab(sorted(set("".join(text))))
+    >>> model = pu.models.Adaptor(vocab, {"phrase": "word+", "word": "symbol+"})
+    >>> samples = pu.CollapsedGibbs(model).run(text, sweeps=40, chains=2, progress=False)
+    >>> samples.predict("vote").shape  # of every symbol, 1 where a word ends
+    (37,)
+    >>> samples.to_arviz().posterior["discount"].dims
+    ('chain', 'draw', 'level')
+
+    **References:**
+
+    [1] M. Johnson and S. Goldwater (2009) "Improving nonparameteric Bayesian inference: experiments on unsupervised
+        word segmentation with adaptor grammars".
+    """
+
+    task = "adaptor"
+    #: What :class:`.CollapsedGibbs` samples beside the analyses, unless told otherwise.
+    hyper = "separate"
+
+    def __init__(
+        self,
+        vocab: int | Sized,
+        levels: str | Mapping[str, str] = "collocations",
+        parts: Mapping[str, str] | None = None,
+        classes: Mapping[str, Sequence[Any]] | None = None,
+        words: Sequence[str] | None = None,
+        vowels: Sequence[Any] | None = None,
+        max_length: int | None = None,
+        discount: float = 0.5,
+        concentration: float = 1.0,
+        start: Start | None = None,
+    ) -> None:
+        self.vocab, self.symbols = vocab, size_of(vocab)
+        self._told = {"levels": levels, "parts": parts, "classes": classes, "words": words, "vowels": vowels}
+        known = dict(classes or {})
+        if isinstance(levels, str):
+            if levels not in PRESETS:
+                raise StructureError(
+                    f"levels are patterns by name, or one of {', '.join(PRESETS)}; actual {levels!r:.80}"
+                )
+            preset = PRESETS[levels]
+            if parts is not None or words is not None:
+                raise StructureError(
+                    f"the grammar {levels!r} has its own parts and words: give patterns as levels instead"
+                )
+            if preset.vowels != (vowels is not None):
+                what = (
+                    "needs vowels=, the symbols that make a syllable"
+                    if preset.vowels
+                    else "has no vowels: leave them out"
+                )
+                raise StructureError(f"the grammar {levels!r} {what}")
+            levels, parts, words, start = preset.levels, preset.parts, preset.words, start or preset.start
+        elif vowels is not None:
+            raise StructureError("vowels are for a grammar by name: use classes={'vowel': ..., 'consonant': ...}")
+        if vowels is not None:
+            every = list(range(vocab)) if isinstance(vocab, int) else list(vocab)  # type: ignore[call-overload]
+            known |= {"vowel": vowels, "consonant": [one for one in every if one not in set(vowels)]}
+        members = {name: self._members(name, symbols) for name, symbols in known.items()}
+        members.setdefault(SYMBOL, np.ones(self.symbols, bool))
+        self.nested = Nested(dict(levels), dict(parts or {}), members, tuple(words or ("word",)))
+        self.compiled, self.adapted = self.nested.compiled(), self.nested.adapted
+        if max_length is not None and (type(max_length) is not int or max_length < 1):
+            raise StructureError(f"max_length must be a whole number, 1 or more, or None; actual {max_length!r:.80}")
+        if not 0 <= discount < 1:
+            raise StructureError(f"discount must lie from 0 to below 1, actual {discount!r:.80}")
+        if not 0 < concentration < float("inf"):
+            raise StructureError(f"concentration must be positive and finite, actual {concentration!r:.80}")
+        if start not in ("batch", "incremental", None):
+            raise StructureError(f"start must be 'batch' or 'incremental', actual {start!r:.80}")
+        self.max_length, self.discount, self.concentration = max_length, float(discount), float(concentration)
+        self.start: str = start or "incremental"
+
+    def _members(self, name: str, symbols: Sequence[Any]) -> Any:  # (symbols,)
+        names = range(self.vocab) if isinstance(self.vocab, int) else self.vocab
+        number = {one: k for k, one in enumerate(names)}  # type: ignore[arg-type, var-annotated]
+        found = np.zeros(self.symbols, bool)
+        found[[number[one] for one in symbols if one in number]] = True
+        return found
+
+    def declarations(self) -> dict[str, Declaration]:
+        """None: lexicons have no fixed size, and are integrated out."""
+        return {}
+
+    def __call__(self, sentences: Any, lengths: Any = None) -> Tensor:
+        """Refused: there are no tables that a Pyro program could draw."""
+        raise StructureError(
+            "an adaptor grammar has lexicons without end, which are integrated out: sample it by "
+            "pu.CollapsedGibbs(model).run(sentences)"
+        )
+
+    def index(self, sentences: Any, lengths: Any = None) -> Strings:
+        """Sentences as the sampler sees them."""
+        if isinstance(sentences, Strings):
+            return sentences
+        known: Strings | None = self._recall(sentences)
+        if known is not None:
+            return known
+        words, lengths = as_symbols(sentences, lengths, self.vocab, graphemes)
+        longest = int(lengths.max()) if len(lengths) else 0
+        if not 0 < longest <= LONGEST:
+            raise StructureError(
+                f"expected sentences of at most {LONGEST} symbols, and at least one symbol; the longest has {longest:,}: "
+                "cut lines at their punctuation"
+            )
+        longest = longest if self.max_length is None else min(self.max_length, longest)
+        _, found = SegmentTypes.of(words, lengths, self.symbols, longest)
+        strings = Strings(words, lengths, found.cells)
+        self._remember(sentences, strings)
+        return strings
+
+    def gibbs_state(self) -> type[AdaptorState]:
+        """What :class:`.CollapsedGibbs` moves: analyses of sentences under this model, its lexicons integrated out."""
+        from .gibbs_adaptor import AdaptorState
+
+        return AdaptorState
+
+    def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """What it takes to build this model again: plain values, and tensors."""
+        told = {name: _plain(value) for name, value in self._told.items()}
+        numbers = {name: getattr(self, name) for name in ("max_length", "discount", "concentration", "start")}
+        return {"vocab": plain_names(self.vocab), **told, **numbers}, {}
+
+    @classmethod
+    def from_settings(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Adaptor:
+        """Build a model from its :meth:`settings`."""
+        names = ("vocab", "levels", "parts", "classes", "words", "vowels")
+        check_settings(plain, *names, "max_length", "discount", "concentration", "start")
+        return cls(**plain)
+
+    def __repr__(self) -> str:
+        levels = self._told["levels"]
+        told = repr(levels) if isinstance(levels, str) else " > ".join(self.nested.levels)
+        return f"Adaptor(vocab={self.symbols}, {told})"
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in value.items()}
+    return [one.item() if isinstance(one, np.generic | torch.Tensor) else one for one in value]

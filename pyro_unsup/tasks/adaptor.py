@@ -1,0 +1,179 @@
+"""Adaptor grammars: the words of lines without spaces, by a grammar of nested units."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import pyro_unsup as pu
+
+from ..errors import UnsupError
+from ..models.adaptor_presets import PRESETS
+from .option import MODEL, PRIOR, Given, choice, flag, number, real, text, under
+from .segmenter import OPTIONS as SEGMENTER
+from .segmenter import SegmenterTask, separators_of
+from .shown import Shown, Table, commonest, listed
+from .texts import check_memory, top_option
+from .values import Command
+
+if TYPE_CHECKING:
+    from ..data import Segmented
+    from ..models import Adaptor
+
+FILE = "Lines of text; the spaces in them are taken out. - is standard input."
+SAME = "The same lines. - is standard input."
+NAMES = tuple(PRESETS)
+OPTIONS = (
+    *under(
+        MODEL,
+        choice(
+            "grammar",
+            NAMES,
+            "words: of symbols; collocations: words, and groups of words; syllables: the same, with words of syllables; "
+            "function-words: three levels of groups, which may begin with short words of one syllable.",
+            "collocations",
+        ),
+        text(
+            "level",
+            "NAME=PATTERN",
+            "A level of a grammar of your own, the highest first; may be repeated. A pattern has names, with ?, + or "
+            "{0,2} behind them, and | between alternatives: --level 'phrase=word+' --level 'word=symbol+'",
+            many=True,
+        ),
+        text("part", "NAME=PATTERN", "A unit of your own grammar that is not remembered; may be repeated.", many=True),
+        text(
+            "class",
+            "NAME=SYMBOLS",
+            "A class of symbols for your own grammar; may be repeated. The class symbol has all symbols.",
+            many=True,
+        ),
+        text("words", "NAMES", "With --level: the units that are words, with commas between them.", shown="word"),
+        text(
+            "vowels",
+            "SYMBOLS",
+            "Symbols that make a syllable, for the grammars syllables and function-words; with --symbol-separator, "
+            "with that between them.",
+        ),
+        number("max_length", "Symbols in the longest unit that is remembered.", shown="no limit"),
+        choice(
+            "start",
+            ("batch", "incremental"),
+            "How a chain begins. batch: all lines at once, as if nothing had been seen; incremental: one by one.",
+            shown="batch for function-words, else incremental",
+        ),
+    ),
+    *under(
+        PRIOR,
+        real(
+            "discount", "Where the discounts of all levels start, below 1. 0 is a Dirichlet process, and stays 0.", 0.5
+        ),
+        real("concentration", "Where the concentrations of all levels start.", 1.0, None),
+        flag("fixed", "Do not sample discounts and concentrations."),
+    ),
+    *(one for one in SEGMENTER if one.name in ("word_separator", "symbol_separator", "symbols", "lowercase")),
+)
+
+
+class AdaptorTask(SegmenterTask):
+    """Word segmentation by an adaptor grammar, which is sampled."""
+
+    name = "adaptor"
+    about = (
+        "A grammar of nested units, such as groups of words, words and syllables. Every kind of unit has a lexicon of "
+        "its own, which grows with the text."
+    )
+    streams, own_sampler, sweeps = False, True, 500
+    when_worse = "Try --grammar function-words with --vowels, or more --sweeps"
+    commands = {  # noqa: RUF012
+        "sample": Command(
+            "Sample the words of lines without spaces, by an adaptor grammar (Johnson & Goldwater 2009).\n\nBest on "
+            "phonemes or letters, with the grammar function-words: several chains, whose draws vote.",
+            FILE,
+            OPTIONS,
+        ),
+        "predict_samples": Command("Write the lines that were sampled, with spaces between the words.", SAME),
+        "evaluate_samples": Command(
+            "Score sampled words against the gold words of their text: mean and deviation over chains.",
+            "The same lines with gold spaces. - is standard input.",
+        ),
+        "show_samples": Command(
+            "Show samples: how the chains agree, the commonest words, and the numbers of each level.",
+            "",
+            (top_option("top", "words", 40),),
+        ),
+    }
+
+    def check(self, given: Given) -> None:
+        if given.symbol_separator is not None and given.symbols != "graphemes":
+            raise UnsupError(f"--symbols {given.symbols} means nothing with --symbol-separator; give one of them")
+        if given.level is None and (given.part or getattr(given, "class") or given.words):
+            raise UnsupError("--part, --class and --words belong to a grammar of your own: give its levels by --level")
+        if given.level is not None and given.vowels is not None:
+            raise UnsupError("--vowels is for grammars by name; with --level give --class vowel=...")
+        if not given.discount < 1:
+            raise UnsupError(f"--discount must be below 1, actual {given.discount:g}")
+        if not 0 < given.concentration < float("inf"):
+            raise UnsupError(f"--concentration must be positive and finite, actual {given.concentration:g}")
+        if given.level is None and PRESETS[given.grammar].vowels and given.vowels is None:
+            raise UnsupError(
+                f"--grammar {given.grammar} needs --vowels, the symbols that make a syllable: --vowels aeiou"
+            )
+
+    def same_options(self, given: Given, command: str = "sample") -> dict[str, Any]:
+        return {one.flag: getattr(given, one.name) for one in self.options(command) if one.makes_another_run}
+
+    def remembered(self, given: Given) -> dict[str, Any]:
+        return {one.name: getattr(given, one.name) for one in OPTIONS if one.remember}
+
+    def build(self, data: Segmented, given: Given) -> Adaptor:
+        longest = int(np.diff(data.offsets).max(initial=0))
+        longest = longest if given.max_length is None else min(longest, given.max_length)
+        what = f"units of up to {longest:,} symbols in a text of {data.tokens:,}"
+        check_memory(2 * longest * data.tokens, what, "give --max-length")
+        numbers = {name: getattr(given, name) for name in ("max_length", "discount", "concentration", "start")}
+        if given.level is None:
+            vowels = None if given.vowels is None else _symbols(given.vowels, given)
+            return pu.models.Adaptor(data.vocab, given.grammar, vowels=vowels, **numbers)
+        classes = {name: _symbols(x, given) for name, x in _pairs("class", getattr(given, "class")).items()}
+        words = None if given.words is None else [one.strip() for one in given.words.split(",")]
+        levels, parts = _pairs("level", given.level), _pairs("part", given.part)
+        return pu.models.Adaptor(data.vocab, levels, parts, classes, words, **numbers)
+
+    def sampler(self, model: Adaptor, given: Given) -> Any:
+        return pu.CollapsedGibbs(model, hyper="fixed" if given.fixed else "separate")
+
+    def show_samples(self, samples: Any, top: int = 40) -> Shown:
+        vocab, between = samples.model.vocab, separators_of(samples)[1] or ""
+        symbols = [str(k) for k in range(vocab)] if isinstance(vocab, int) else [str(one) for one in vocab]
+        ends = np.flatnonzero(samples.predict("vote"))
+        starts = np.append(0, ends[:-1] + 1)
+        spelled = samples.data["words"]
+        words = [between.join(symbols[k] for k in spelled[i : j + 1]) for i, j in zip(starts, ends, strict=True)]
+        names, many = np.unique(words, return_counts=True)
+        found = commonest(many, names.tolist(), top)
+        levels = {
+            name: {level: float(x[..., k].mean()) for k, level in enumerate(samples.levels)}
+            for name, x in samples.level_numbers.items()
+        }
+        record = {"words": listed(found, "word", "share"), "levels": levels}
+        return Shown(record, [Table("", "commonest words", [("", found)])])
+
+
+def _symbols(given: str, options: Given) -> list[str]:
+    """The symbols that an option lists, as the text has them."""
+    if options.symbol_separator is not None:
+        return [one for one in given.split(options.symbol_separator) if one]
+    found = given.lower() if options.lowercase else given
+    return list(found) if options.symbols == "characters" else pu.graphemes.graphemes(found)
+
+
+def _pairs(option: str, given: list[str] | None) -> dict[str, str]:
+    """Options of the form NAME=VALUE."""
+    found: dict[str, str] = {}
+    for one in given or ():
+        name, equals, value = one.partition("=")
+        if not equals or not name.strip() or name.strip() in found:
+            raise UnsupError(f"--{option} should be NAME=..., each name once; actual {one!r:.80}")
+        found[name.strip()] = value
+    return found
