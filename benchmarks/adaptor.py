@@ -5,7 +5,7 @@
     python -m benchmarks.adaptor --only chinese
 
 Of each chain: the score of its last sweep, and that of the vote of the second half of its sweeps. Of all chains: the
-vote over the first three, and over all. No score is used to choose anything; the log joint that would be chosen is there.
+vote over the first three, and over all. No score is used to choose anything; the log joint stands beside each chain.
 Real corpora are in the folder that PYRO_UNSUP_DATA names.
 """
 

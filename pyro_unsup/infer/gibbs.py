@@ -58,8 +58,9 @@ class CollapsedGibbs(MCMCKernel):
         :class:`.Adaptor`, the concentration of all levels.
     :param beta: of the tables that words come from, a number or one a label; by default likewise. Of an
         :class:`.Adaptor`, the discount.
-    :param hyper: by default what the model says, of most models ``"fixed"``; ``"shared"``: one alpha and one beta are sampled (the paper's BHMM1); ``"separate"``: one
-        alpha, and a beta for each label (BHMM2).
+    :param hyper: ``"fixed"``; ``"shared"``: one alpha and one beta are sampled (the paper's BHMM1); ``"separate"``: one
+        alpha, and a beta for each label (BHMM2), or both for each level of an :class:`.Adaptor`, which is its default.
+        Of other models it is ``"fixed"``.
     :param hyperprior: of alpha and beta: ``"gamma"`` for Gamma(1, 1), ``"log_uniform"``, anything with
         ``log_density(x)``, or the paper's ``"flat"``, which is improper.
     :param temperature: a number, or a function of (sweep, sweeps) such as :class:`.Cooling`. Under ``MCMC`` it runs
@@ -115,7 +116,8 @@ class CollapsedGibbs(MCMCKernel):
         self.transforms: dict[str, Any] = {}
         self._state, self._how = state_of(model, how)
         self._alpha, self._beta = numbers("alpha", alpha), numbers("beta", beta, axes=1)
-        self._learn, self._prior = hyper or getattr(model, "hyper", "fixed"), _hyperprior(hyperprior)
+        self._learn: Learn = getattr(model, "hyper", "fixed") if hyper is None else hyper
+        self._prior = _hyperprior(hyperprior)
         self._temperature, self._width, self._hyper_steps = temperature, width, hyper_steps
         self._keep_labels = keep_labels
         self._keep_tables = keep_tables

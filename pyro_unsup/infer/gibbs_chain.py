@@ -64,7 +64,7 @@ class Collapsible(Protocol):
 
 
 def state_of(model: Any, how: str | None) -> tuple[Callable[..., HiddenLabels], str]:
-    """What makes the labels of data under a model, if it can draw them in this way; and the way, the first by default."""
+    """What makes the labels of data under a model, if it can draw them in this way; and the way."""
     if not isinstance(model, Collapsible):
         raise FitError(
             "collapsed Gibbs sampling needs a model that can integrate its tables out (one with gibbs_state(), without "
@@ -82,8 +82,10 @@ def state_of(model: Any, how: str | None) -> tuple[Callable[..., HiddenLabels], 
 
 
 def own_numbers(model: Any) -> Callable[[Array, Array, Any], Any] | None:
-    """Of a model whose concentrations are more than those of Dirichlet tables: what makes them, from alpha, beta and how
-    they are learned. It has the methods of :class:`.Hyperparameters`."""
+    """What makes the numbers that are sampled beside the labels, from alpha, beta and how they are learned.
+
+    It has the methods of :class:`.Hyperparameters`. None of a model with Dirichlet tables.
+    """
     return getattr(model.gibbs_state(), "hyperparameters", None)
 
 

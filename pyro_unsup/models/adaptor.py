@@ -68,11 +68,12 @@ class Adaptor(Model):
     :param parts: patterns of units that are not remembered.
     :param classes: symbols by the name of their class. ``symbol`` has all of them.
     :param words: the levels or parts that are words.
-    :param vowels: symbols that make a syllable, for ``"syllables"`` and ``"function-words"``. All others are consonants.
+    :param vowels: symbols that make a syllable, for ``"syllables"`` and ``"function-words"``. The others are
+        consonants.
     :param max_length: symbols in the longest unit that is remembered; by default no limit. A text with long lines needs
         one: memory grows with it.
-    :param discount: where the discounts of all levels start, from 0 to below 1. They are sampled, unless this is 0: that
-        is the Dirichlet process.
+    :param discount: where the discounts of all levels start, from 0 to below 1. They are sampled, unless this is 0:
+        that is the Dirichlet process.
     :param concentration: where their concentrations start.
     :param start: how a chain begins. ``"batch"``: all sentences at once, as if nothing had been seen;
         ``"incremental"``: one by one. By default what is better for the grammar by name, else ``"incremental"``.
@@ -130,7 +131,8 @@ class Adaptor(Model):
                     else "has no vowels: leave them out"
                 )
                 raise StructureError(f"the grammar {levels!r} {what}")
-            levels, parts, words, start = preset.levels, preset.parts, preset.words, start or preset.start
+            levels, parts, words = preset.levels, preset.parts, preset.words
+            start = start or preset.start
         elif vowels is not None:
             raise StructureError("vowels are for a grammar by name: use classes={'vowel': ..., 'consonant': ...}")
         if vowels is not None:
@@ -180,7 +182,7 @@ class Adaptor(Model):
         longest = int(lengths.max()) if len(lengths) else 0
         if not 0 < longest <= LONGEST:
             raise StructureError(
-                f"expected sentences of at most {LONGEST} symbols, and at least one symbol; the longest has {longest:,}: "
+                f"expected sentences of at most {LONGEST} symbols, and at least one; the longest has {longest:,}: "
                 "cut lines at their punctuation"
             )
         longest = longest if self.max_length is None else min(self.max_length, longest)

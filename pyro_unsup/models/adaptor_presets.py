@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 _SYLLABLES = {
     "whole": "onset_first? rhyme_last",
@@ -39,7 +40,7 @@ class Preset:
     levels: dict[str, str]
     parts: dict[str, str] = field(default_factory=dict)
     words: tuple[str, ...] = ("word",)
-    start: str = "incremental"
+    start: Literal["batch", "incremental"] = "incremental"
 
     @property
     def vowels(self) -> bool:

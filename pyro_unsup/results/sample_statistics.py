@@ -125,7 +125,7 @@ def posterior(
     own = {"token_counts": ["tag"], "cluster_sizes": ["rank"]}
     if samples.levels:
         found |= samples.level_numbers
-        own |= dict.fromkeys(samples.level_numbers, ["level"])
+        own |= {name: ["level"] for name in samples.level_numbers}
         coords = {"level": list(samples.levels), **(coords or {})}
     elif samples.learned != "fixed":
         found |= {"alpha": samples.alpha, "beta": samples.beta}

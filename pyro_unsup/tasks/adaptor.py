@@ -10,9 +10,10 @@ import pyro_unsup as pu
 
 from ..errors import UnsupError
 from ..models.adaptor_presets import PRESETS
-from .option import MODEL, PRIOR, Given, choice, flag, number, real, text, under
+from .option import MODEL, Given, choice, flag, number, real, text, under
 from .segmenter import OPTIONS as SEGMENTER
 from .segmenter import SegmenterTask, separators_of
+from .shared_options import PRIOR
 from .shown import Shown, Table, commonest, listed
 from .texts import check_memory, top_option
 from .values import Command
@@ -30,7 +31,7 @@ OPTIONS = (
         choice(
             "grammar",
             NAMES,
-            "words: of symbols; collocations: words, and groups of words; syllables: the same, with words of syllables; "
+            "words: of symbols; collocations: words, and groups of words; syllables: the same with words of syllables; "
             "function-words: three levels of groups, which may begin with short words of one syllable.",
             "collocations",
         ),
@@ -43,9 +44,10 @@ OPTIONS = (
         ),
         text("part", "NAME=PATTERN", "A unit of your own grammar that is not remembered; may be repeated.", many=True),
         text(
-            "class",
+            "symbol_class",
             "NAME=SYMBOLS",
             "A class of symbols for your own grammar; may be repeated. The class symbol has all symbols.",
+            flag="--class",
             many=True,
         ),
         text("words", "NAMES", "With --level: the units that are words, with commas between them.", shown="word"),
@@ -107,7 +109,7 @@ class AdaptorTask(SegmenterTask):
     def check(self, given: Given) -> None:
         if given.symbol_separator is not None and given.symbols != "graphemes":
             raise UnsupError(f"--symbols {given.symbols} means nothing with --symbol-separator; give one of them")
-        if given.level is None and (given.part or getattr(given, "class") or given.words):
+        if given.level is None and (given.part or given.symbol_class or given.words):
             raise UnsupError("--part, --class and --words belong to a grammar of your own: give its levels by --level")
         if given.level is not None and given.vowels is not None:
             raise UnsupError("--vowels is for grammars by name; with --level give --class vowel=...")
@@ -126,7 +128,7 @@ class AdaptorTask(SegmenterTask):
     def remembered(self, given: Given) -> dict[str, Any]:
         return {one.name: getattr(given, one.name) for one in OPTIONS if one.remember}
 
-    def build(self, data: Segmented, given: Given) -> Adaptor:
+    def build(self, data: Segmented, given: Given) -> Adaptor:  # type: ignore[override]
         longest = int(np.diff(data.offsets).max(initial=0))
         longest = longest if given.max_length is None else min(longest, given.max_length)
         what = f"units of up to {longest:,} symbols in a text of {data.tokens:,}"
@@ -135,7 +137,7 @@ class AdaptorTask(SegmenterTask):
         if given.level is None:
             vowels = None if given.vowels is None else _symbols(given.vowels, given)
             return pu.models.Adaptor(data.vocab, given.grammar, vowels=vowels, **numbers)
-        classes = {name: _symbols(x, given) for name, x in _pairs("class", getattr(given, "class")).items()}
+        classes = {name: _symbols(x, given) for name, x in _pairs("class", given.symbol_class).items()}
         words = None if given.words is None else [one.strip() for one in given.words.split(",")]
         levels, parts = _pairs("level", given.level), _pairs("part", given.part)
         return pu.models.Adaptor(data.vocab, levels, parts, classes, words, **numbers)

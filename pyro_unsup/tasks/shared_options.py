@@ -26,7 +26,7 @@ SCORES_JSON = flag("json", "One JSON object; fractions of 1, null for infinity."
 WHICH = choice(
     "how",
     ("last", "best", "vote"),
-    "last: the labels after the last sweep; best: those of the highest log joint; vote: the label that most draws give.",
+    "last: the labels after the last sweep; best: those of the highest log joint; vote: what most draws say.",
     "last",
 )
 

@@ -25,7 +25,7 @@ MASK = (1 << SHIFT) - 1
 
 @njit(cache=True, nogil=True)
 def leave(g: Grammar, s: Seats, w: Work, text: Text, at: int, n: int, owner: int, top: int, start: int) -> int:
-    """Take an analysis out of all counts, and with it those of tables that become empty: how many of them, in ``gone``."""
+    """Take an analysis out of all counts, and those of tables that become empty; how many that are (``gone``)."""
     queue, stack, pool = w.queue, w.stack, s.pool
     queue[0, 0], queue[0, 1], queue[0, 2] = owner, 0, n
     many, q = 1, 0
@@ -171,7 +171,7 @@ def seat(
                                 if left < 0.0:
                                     break
                             k = s.after[k]
-                if given and not fresh and not join or not given and table >= 0:  # a table of before
+                if (given and not fresh and not join) or (not given and table >= 0):  # a table of before
                     before = s.size[table] - s.added[table]
                     now_p = (s.size[table] - a) / (s.all_customers[room] + b)
                     ratio *= now_p / ((before - a) / w.customers[room])

@@ -1,0 +1,78 @@
+"""``pyro-unsup sample adaptor`` and what is done with its samples."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Any
+LINES = ["the dog", "a dog", "see the dog", "the cat", "a cat", "see a cat", "see"]
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    file = tmp_path / "text"
+    file.write_text("\n".join(LINES * 3), "utf-8")
+    return file
+
+
+def words(done: Any) -> str:
+    assert done.exit_code == 0, done.stderr
+    return str(done.stdout)
+
+
+def test_sample_predict_evaluate_show(run: Run, text: Path, tmp_path: Path) -> None:
+    out = tmp_path / "s"
+    words(run("sample", "adaptor", text, "--sweeps", 60, "--chains", 2, "--out", out))
+    predicted = tmp_path / "words"
+    words(run("predict", out, text, "--out", predicted))
+    lines = predicted.read_text("utf-8").splitlines()
+    assert [line.replace(" ", "") for line in lines] == [line.replace(" ", "") for line in LINES * 3]
+    assert any(" " in line for line in lines)
+    found = json.loads(words(run("evaluate", out, text, "--how", "vote", "--json")))
+    assert len(found["token_f1"]["chains"]) == 2
+    assert 0 <= found["token_f1"]["together"] <= 1
+    assert "vote of 2" in " ".join(words(run("evaluate", out, text, "--how", "vote")).split())
+    shown = json.loads(words(run("show", out, "--json")))
+    assert set(shown["levels"]["discount"]) == {"word", "collocation"}
+    assert abs(sum(one["share"] for one in shown["words"]) - 1) < 1e-9
+
+
+def test_a_grammar_of_ones_own(run: Run, text: Path, tmp_path: Path) -> None:
+    out = tmp_path / "s"
+    own = ("--level", "word=stem rest?", "--level", "stem=symbol+", "--part", "rest=vowel", "--class", "vowel=aeo")
+    words(run("sample", "adaptor", text, *own, "--sweeps", 6, "--fixed", "--discount", 0, "--out", out))
+    shown = json.loads(words(run("show", out, "--json")))
+    assert shown["levels"] == {}
+    assert "word > stem" in shown["model"]
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        (("--grammar", "syllables"), "--grammar syllables needs --vowels"),
+        (("--words", "word"), "belong to a grammar of your own"),
+        (("--level", "word=symbol+", "--vowels", "a"), "--class vowel="),
+        (("--level", "word"), "--level should be NAME=..."),
+        (("--level", "word=symbol*"), "has '*' at character 7"),
+        (("--discount", 1), "--discount must be below 1"),
+        (("--concentration", 0), "--concentration must be positive"),
+    ],
+)
+def test_refused(run: Run, text: Path, tmp_path: Path, options: Any, match: str) -> None:
+    done = run("sample", "adaptor", text, *options, "--out", tmp_path / "s")
+    assert done.exit_code == 2
+    assert match in " ".join(done.stderr.split())
+    assert not (tmp_path / "s").exists()
+
+
+def test_another_text_is_refused(run: Run, text: Path, tmp_path: Path) -> None:
+    words(run("sample", "adaptor", text, "--sweeps", 4, "--out", tmp_path / "s"))
+    other = tmp_path / "other"
+    other.write_text("a dog\n", "utf-8")
+    done = run("predict", tmp_path / "s", other, "--out", tmp_path / "x")
+    assert done.exit_code == 2
+    assert "is not the text that was sampled" in " ".join(done.stderr.split())

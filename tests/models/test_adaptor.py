@@ -1,0 +1,128 @@
+"""Adaptor grammars: how patterns are read, what is refused, and how models are saved."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pyro_unsup.errors import StructureError
+from pyro_unsup.models import Adaptor
+from pyro_unsup.models.adaptor_grammar import Item, Nested, read_pattern
+from pyro_unsup.models.adaptor_presets import PRESETS
+from pyro_unsup.results.building import build_model, describe_model
+
+EVERY = {"symbol": np.ones(3, bool)}
+
+
+def rebuilt(model: Adaptor) -> Adaptor:
+    """The model as it comes out of a file."""
+    said, tensors = describe_model(model)
+    found: Adaptor = build_model(json.loads(json.dumps(said)), tensors, 0)
+    return found
+
+
+def written(nested: Nested) -> set[str]:
+    """The rules by name."""
+    return {
+        f"{nested.names[parent]} -> {' '.join(nested.names[part] for part in parts if part >= 0)}"
+        for parent, *parts in nested.rules
+    }
+
+
+def test_patterns() -> None:
+    assert read_pattern("a", "b c? | d{0,2}e+") == [[Item("b"), Item("c", 0, 1)], [Item("d", 0, 2), Item("e", 1, None)]]
+
+
+def test_rules_have_one_or_two_parts_and_parts_come_first() -> None:
+    nested = Nested({"word": "stem ending{0,2} symbol", "stem": "symbol+"}, {"ending": "symbol"}, EVERY, ["word"])
+    assert written(nested) == {
+        "stem: symbol+ -> symbol",
+        "stem: symbol+ -> symbol stem: symbol+",
+        "stem -> stem: symbol+",
+        "ending -> symbol",
+        "word: ending symbol -> ending symbol",
+        "word: ending ending symbol -> ending word: ending symbol",
+        "word -> stem symbol",
+        "word -> stem word: ending symbol",
+        "word -> stem word: ending ending symbol",
+        "sentence: word+ -> word",
+        "sentence: word+ -> word sentence: word+",
+    }
+    for parent, left, right in nested.rules:
+        assert left < parent
+        assert right <= parent
+    assert nested.adapted == ["stem", "word"]
+    assert nested.rigid("stem")
+    assert not nested.rigid("word")
+
+
+def test_repetitions_in_two_units_are_learned_apart() -> None:
+    nested = Nested({"a": "b+ c", "b": "symbol+", "c": "symbol+"}, {}, EVERY, ["b", "c"])
+    assert {name for name in nested.names if name.endswith("symbol+")} == {"b: symbol+", "c: symbol+"}
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_grammars_by_name(name: str) -> None:
+    preset = PRESETS[name]
+    model = Adaptor(list("abcde"), name, vowels="ae" if preset.vowels else None)
+    assert set(model.adapted) == set(preset.levels)
+    assert model.start == preset.start
+    again = rebuilt(model)
+    assert again.settings() == model.settings()
+    assert again.nested.rules == model.nested.rules
+
+
+def test_a_grammar_of_ones_own_is_built_again() -> None:
+    model = Adaptor(
+        list("abc"),
+        {"word": "root tail?", "root": "hard+"},
+        {"tail": "soft"},
+        {"hard": "ab", "soft": ["c"]},
+        max_length=5,
+        discount=0.1,
+        concentration=2.0,
+        start="batch",
+    )
+    again = rebuilt(model)
+    assert again.settings() == model.settings()
+    assert (again.max_length, again.discount, again.concentration, again.start) == (5, 0.1, 2.0, "batch")
+    assert repr(model) == "Adaptor(vocab=3, word > root)"
+
+
+@pytest.mark.parametrize(
+    ("told", "match"),
+    [
+        ({"levels": "letters"}, "one of words, collocations, syllables, function-words; actual 'letters'"),
+        ({"levels": "syllables"}, "'syllables' needs vowels="),
+        ({"levels": "words", "vowels": "a"}, "'words' has no vowels"),
+        ({"levels": "words", "parts": {"x": "symbol"}}, "has its own parts and words"),
+        ({"levels": {"word": "symbol+"}, "vowels": "a"}, "use classes="),
+        ({"levels": {}}, "at least one level"),
+        ({"levels": {"word": "symbol*"}}, r"has '\*' at character 7. Write names with \?, \+ or"),
+        ({"levels": {"word": "symbol |"}}, "an alternative with nothing in it"),
+        ({"levels": {"word": "symbol?"}}, "allows a unit with nothing in it"),
+        ({"levels": {"word": "symbol{2,1}"}}, "can never be there"),
+        ({"levels": {"word": 3}}, "should be a text such as"),
+        ({"levels": {"word": "letter+"}}, "the pattern of 'word' names 'letter', which is no level, part or class"),
+        ({"levels": {"word": "stem", "stem": "word symbol"}}, r"'word' is a part of itself \(word > stem > word\)"),
+        ({"levels": {"word": "symbol+", "stem": "symbol+"}}, "no pattern uses 'stem'"),
+        ({"levels": {"word": "symbol+"}, "parts": {"word": "symbol"}}, "'word' stands for two things"),
+        ({"levels": {"a b": "symbol+"}}, "called by letters, digits and _"),
+        ({"levels": {"sentence": "symbol+"}}, "and not 'sentence'"),
+        ({"levels": {"word": "vowel+"}, "classes": {"vowel": "xyz"}}, "the class 'vowel' has no symbol"),
+        ({"levels": {"unit": "symbol+"}}, "words should name levels or parts, actual 'word'"),
+        ({"levels": {"group": "word+ symbol?", "word": "symbol+"}}, "under 'group' some symbols lie in 0 or 1"),
+        ({"levels": {"group": "word+", "word": "symbol+"}, "words": ["group", "word"]}, "some symbols lie in 2"),
+        ({"levels": {"word": " ".join(["symbol?"] * 8 + ["symbol{1,60}"])}}, "at most 64 are allowed"),
+        ({"levels": "words", "max_length": 0}, "max_length must be a whole number"),
+        ({"levels": "words", "discount": 1.0}, "discount must lie from 0 to below 1"),
+        ({"levels": "words", "concentration": 0.0}, "concentration must be positive"),
+        ({"levels": "words", "start": "cold"}, "start must be 'batch' or 'incremental'"),
+    ],
+)
+def test_refused(told: dict[str, Any], match: str) -> None:
+    with pytest.raises(StructureError, match=match):
+        Adaptor(list("abc"), **told)
