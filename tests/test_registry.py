@@ -199,7 +199,7 @@ def test_a_task_of_ones_own() -> None:
     assert fit.decode(SENTENCES) == "decoded"
     assert fit.evaluate(SENTENCES) == {"length": 7.0}
     model.task = "downside"
-    with pytest.raises(pu.UnsupError, match="unknown task 'downside': known are aligner"):
+    with pytest.raises(pu.UnsupError, match="unknown task 'downside': known are adaptor, aligner"):
         fit.decode(SENTENCES)
     registry.register("tasks", "sideways", object)
     model.task = "sideways"

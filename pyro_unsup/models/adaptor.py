@@ -84,9 +84,11 @@ class Adaptor(Model):
     >>> model = pu.models.Adaptor(vocab, {"phrase": "word+", "word": "symbol+"})
     >>> samples = pu.CollapsedGibbs(model).run(text, sweeps=40, chains=2, progress=False)
     >>> samples.predict("vote").shape  # of every symbol, 1 where a word ends
-    (37,)
+    (39,)
     >>> samples.to_arviz().posterior["discount"].dims
     ('chain', 'draw', 'level')
+    >>> samples.levels, samples.level_numbers["discount"].shape
+    (('word', 'phrase'), (2, 20, 2))
 
     **References:**
 

@@ -97,12 +97,26 @@ class Samples:
 
     @property
     def levels(self) -> tuple[str, ...]:
-        """Of an adaptor grammar, the levels, from the lowest to the highest; else nothing."""
+        """Of an adaptor grammar, the levels, from the lowest to the highest; else nothing.
+
+        >>> import pyro_unsup as pu
+        >>> sampler = pu.CollapsedGibbs(pu.models.Adaptor(3, {"group": "word+", "word": "symbol+"}))
+        >>> samples = sampler.run([[0, 1, 2], [1, 1]], sweeps=10, burn_in=2, chains=2, progress=False)
+        >>> samples.levels
+        ('word', 'group')
+        """
         return tuple(getattr(self.model, "adapted", ()))
 
     @property
     def level_numbers(self) -> dict[str, Array]:  # (chains, draws, levels) each
-        """Of an adaptor grammar, ``concentration`` and ``discount`` of every level, if they were sampled."""
+        """Of an adaptor grammar, ``concentration`` and ``discount`` of every level, if they were sampled.
+
+        >>> import pyro_unsup as pu
+        >>> sampler = pu.CollapsedGibbs(pu.models.Adaptor(3, {"group": "word+", "word": "symbol+"}))
+        >>> samples = sampler.run([[0, 1, 2], [1, 1]], sweeps=10, burn_in=2, chains=2, progress=False)
+        >>> samples.level_numbers["discount"].shape
+        (2, 8, 2)
+        """
         learned = self.levels and self.learned != "fixed"
         return {"concentration": self.draws["alpha"], "discount": self.draws["beta"]} if learned else {}
 

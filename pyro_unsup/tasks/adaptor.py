@@ -9,7 +9,6 @@ import numpy as np
 import pyro_unsup as pu
 
 from ..errors import UnsupError
-from ..models.adaptor_presets import PRESETS
 from .option import MODEL, Given, choice, flag, number, real, text, under
 from .segmenter import OPTIONS as SEGMENTER
 from .segmenter import SegmenterTask, separators_of
@@ -24,7 +23,9 @@ if TYPE_CHECKING:
 
 FILE = "Lines of text; the spaces in them are taken out. - is standard input."
 SAME = "The same lines. - is standard input."
-NAMES = tuple(PRESETS)
+#: The grammars of :mod:`pyro_unsup.models.adaptor_presets`. Help need not wait for the models.
+NAMES = ("words", "collocations", "syllables", "function-words")
+WITH_VOWELS = ("syllables", "function-words")
 OPTIONS = (
     *under(
         MODEL,
@@ -117,7 +118,7 @@ class AdaptorTask(SegmenterTask):
             raise UnsupError(f"--discount must be below 1, actual {given.discount:g}")
         if not 0 < given.concentration < float("inf"):
             raise UnsupError(f"--concentration must be positive and finite, actual {given.concentration:g}")
-        if given.level is None and PRESETS[given.grammar].vowels and given.vowels is None:
+        if given.level is None and given.grammar in WITH_VOWELS and given.vowels is None:
             raise UnsupError(
                 f"--grammar {given.grammar} needs --vowels, the symbols that make a syllable: --vowels aeiou"
             )

@@ -319,7 +319,8 @@ def test_one_tag_for_most_words_is_said(tmp_path: Path, world: Path, run: Run) -
 def test_samples_do_not_predict(world: Path, run: Run, sampled: Path) -> None:
     result = run("predict", sampled, world / "new.txt")
     assert result.exit_code == 2
-    assert result.stderr == f"error: {sampled}: holds samples; evaluate and show take samples, predict needs a model\n"
+    expected = "holds samples of a tagger; evaluate and show take them, predict needs a model"
+    assert result.stderr == f"error: {sampled}: {expected}\n"
 
 
 def test_samples_that_the_command_line_does_not_know(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

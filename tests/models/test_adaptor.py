@@ -126,3 +126,10 @@ def test_a_grammar_of_ones_own_is_built_again() -> None:
 def test_refused(told: dict[str, Any], match: str) -> None:
     with pytest.raises(StructureError, match=match):
         Adaptor(list("abc"), **told)
+
+
+def test_the_command_knows_the_grammars() -> None:
+    from pyro_unsup.tasks.adaptor import NAMES, WITH_VOWELS
+
+    assert tuple(PRESETS) == NAMES
+    assert tuple(name for name, one in PRESETS.items() if one.vowels) == WITH_VOWELS
