@@ -94,6 +94,7 @@ OWN: Mapping[str, Mapping[str, str]] = {
             "LogisticNormal",
             "Neural",
             "Normalise",
+            "SparseL0",
         )
     },
     "networks": {name: f"pyro_unsup.estimate:{name}" for name in ("Cells", "Embeddings")},
