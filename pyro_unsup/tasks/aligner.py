@@ -274,6 +274,16 @@ class AlignerTask(Task):
         report = pu.evaluate.alignment_report(_links(gold), decoded.links)
         return {**report, "loglik_per_token": float(decoded.log_likelihood.sum()) / self.tokens(gold)}
 
+    def score_labels(self, samples: Any, gold: Bitext, labels: Any) -> dict[str, float]:
+        """``aer``, ``precision`` and ``recall`` of the links that both directions chose."""
+        from ..models.gibbs_links import link_shares
+
+        lengths = gold.source.lengths, gold.target.lengths
+        one, other = link_shares(np.asarray(labels)[None], lengths)
+        chosen = pu.evaluate.symmetrise(one > 0, other > 0, *lengths)
+        links = pu.data.Links(len(gold), pu.evaluate.link_rows(chosen, *lengths))  # type: ignore[arg-type]
+        return pu.evaluate.alignment_report(_links(gold), links)
+
     def baselines(self, gold: Bitext) -> dict[str, dict[str, float]]:
         lengths = zip(gold.source.lengths.tolist(), gold.target.lengths.tolist(), strict=True)
         rows = [[i, k, k] for i, (source, target) in enumerate(lengths) for k in range(min(source, target))]
