@@ -70,6 +70,7 @@ OWN: Mapping[str, Mapping[str, str]] = {
                 "ends_in",
                 "fragments",
                 "left_chain",
+                "links_into",
                 "near_diagonal",
                 "noun_sequence",
                 "right_attach",
