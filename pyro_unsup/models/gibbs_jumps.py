@@ -91,6 +91,11 @@ class JumpState(LinkState):
         """Draw every word's place once, then the tables of jumps."""
         for way, b, places, w in zip(self._both, beta.tolist(), self._places, self._weights, strict=True):
             self._sweep(way, b, power, rng, w, places.length)
+        self.draw_jumps(alpha, rng)
+        return 1.0
+
+    def draw_jumps(self, alpha: Array, rng: np.random.Generator) -> None:
+        """Draw the jumps that were in vain, given the tables; then the tables, given all jumps."""
         new = {}
         for (name, support), a in zip(self._supports.items(), alpha.tolist(), strict=True):
             kind, _, side = name.partition("_")
@@ -102,7 +107,6 @@ class JumpState(LinkState):
                 counts = self._places[k].all_jumps(self._places[k].count(way), self._drawn[name], rng)
             new[name] = _draw_rows(np.where(support, counts + a, 0.0), rng)
         self.extra = new
-        return 1.0
 
 
 class _Places:

@@ -165,6 +165,27 @@ def test_links_and_tables_of_jumps_together(fertility: float | None, null: float
     np.testing.assert_allclose(np.mean(values, 0), mean, atol=0.02)
 
 
+def test_jumps_in_vain_make_tables_right() -> None:
+    """Given links, tables are their prior, weighed by how likely they make the jumps."""
+    state, rng = JumpState(make(HMMAligner), BITEXT), np.random.default_rng(2)
+    links, support = (2, 2, 1), state._supports["jump_forward"]
+    state.labels = np.array([*links, 0, 0, 0, 0])
+    table, alpha = np.zeros((100_000, 3, 11)), np.full(2, 0.8)
+    for kind in range(3):
+        table[:, kind, support[kind]] = rng.dirichlet(np.full(int(support[kind].sum()), 0.8), len(table))
+    p = jumps(links, table)
+    mean = (p[:, None, None] * table).mean(0) / p.mean()
+    values = []
+    for _ in range(2500):
+        state.draw_jumps(alpha, rng)
+        values.append(state.extra["jump_forward"])
+    np.testing.assert_allclose(np.mean(values, 0), mean, atol=0.02)
+    # Without those in vain, it would be that of the jumps that stayed: far off.
+    alone = np.where(support, alpha[0], 0.0)
+    alone[0, 5 + 2] += 1
+    assert np.abs(alone[0] / alone[0].sum() - mean[0]).max() > 0.03
+
+
 def test_counts_are_those_of_the_tables() -> None:
     text = pu.data.toy.bitext(30, seed=4)
     model = Aligner.of(text, agreement=None)
