@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         LogLinear,
         Neural,
         Normalise,
+        SparseL0,
         Template,
         same,
         templates,
@@ -120,6 +121,7 @@ __all__ = [
     "Report",
     "Samples",
     "SemiMarkov",
+    "SparseL0",
     "StepwiseEM",
     "StructureError",
     "TableError",
@@ -199,7 +201,7 @@ _NAMES = {
     "distributions": "Categorical Chain Joint SemiMarkov stationary",
     "errors": "FitError InputError StructureError TableError UnsupError",
     "estimate": "AddLambda DirichletMAP DirichletVB EmpiricalDirichlet Features LogLinear LogisticNormal Neural "
-    "Normalise Template same templates",
+    "Normalise SparseL0 Template same templates",
     "handlers": "components constrain featured given harden prefer regularise skew temper",
     "infer": "EM Anneal BlockedGibbs CollapsedGibbs Fade Gradient HierarchicalEM IncrementalEM MixtureEM Polytope "
     "StepwiseEM choose_weight compare_sizes init launch schedules select_steps",

@@ -82,6 +82,7 @@ OWN: Mapping[str, Mapping[str, str]] = {
                 "ends_in",
                 "fragments",
                 "left_chain",
+                "links_into",
                 "near_diagonal",
                 "noun_sequence",
                 "right_attach",
@@ -106,6 +107,7 @@ OWN: Mapping[str, Mapping[str, str]] = {
             "LogisticNormal",
             "Neural",
             "Normalise",
+            "SparseL0",
         )
     },
     "networks": {name: f"pyro_unsup.estimate:{name}" for name in ("Cells", "Embeddings")},

@@ -35,8 +35,9 @@ WRITTEN = {
 }
 
 
-#: Components without a name on the command line: rules for arcs have an arrow, and one has two settings.
-NOT_NAMED = ("arc", "closed-classes", "root", "universal")
+#: Components without a name on the command line: rules for arcs have an arrow, one has two settings, and links into a
+#: place are counted, neither forbidden nor preferred.
+NOT_NAMED = ("arc", "closed-classes", "links-into", "root", "universal")
 #: Those that say yes to few parts: they can be preferred, but to allow nothing else would leave no structure.
 NO_CONSTRAINTS = (*NOT_NAMED, "ends-in")
 

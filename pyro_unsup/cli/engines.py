@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UnsupError
-from ..estimate import AddLambda, DirichletVB, EmpiricalDirichlet, LogisticNormal, LogLinear, Normalise
+from ..estimate import AddLambda, DirichletVB, EmpiricalDirichlet, LogisticNormal, LogLinear, Normalise, SparseL0
 from ..handlers import harden, prefer
 from ..infer import EM, Anneal, Fade, Gradient, MixtureEM, StepwiseEM
 from ..infer.init import around, noise
@@ -47,6 +47,11 @@ def check(task: Task, given: Given) -> None:
     smoothed = [name for name in ("smooth", *smoothing) if getattr(given, name) is not None]
     _one_of(weighing(given), smoothed, "to make weights of counts")
     finite("features", given.features)
+    finite("sparse", given.sparse)
+    finite("sparse_width", given.sparse_width)
+    belongs(given, "sparse", "sparse_width")
+    if given.sparse_width == 0:
+        raise UnsupError("--sparse-width must be above 0, such as 0.05")
     _alpha(given.vb)
     if given.gradient and given.features is None:
         raise UnsupError("--gradient belongs to --features; add that, or leave it out")
@@ -74,7 +79,7 @@ def weighing(given: Given) -> list[str]:
     """Options that say how counts become weights."""
     return [
         name
-        for name in ("vb", "logistic_normal", "features")
+        for name in ("vb", "logistic_normal", "sparse", "features")
         if getattr(given, name) is not None and getattr(given, name) is not False
     ]
 
@@ -123,6 +128,8 @@ def _estimate(plan: Plan, given: Given, fit_start: bool) -> Estimate:
         return EmpiricalDirichlet() if given.vb == FITTED else DirichletVB(_alpha(given.vb))
     if given.logistic_normal:
         return LogisticNormal()
+    if given.sparse is not None:
+        return SparseL0(given.sparse, SparseL0.width if given.sparse_width is None else given.sparse_width)
     if given.features is None:
         return plan.estimate or (AddLambda(given.smooth) if given.smooth else Normalise())
     found, kappa = plan.templates(), given.features

@@ -128,6 +128,9 @@ class BitextOptions(TypedDict, total=False):
         Words outside it become its unknown symbol, or are an error where it has none.
     :param target_vocab: the same of the target words.
     :param lowercase: fold the words to lower case.
+    :param strip_accents: leave accents out.
+    :param numbers: make every digit a 0, so that numbers of the same length are one word.
+    :param prefix: keep so many characters of each word, the first ones: a simple way to do without endings.
     :param min_count: words seen fewer times become the unknown symbol.
     :param unknown: the unknown symbol of new vocabularies; ``<unk>`` where ``min_count`` is above 1, else none.
     :param limits: sizes beyond which a file is refused.
@@ -136,6 +139,9 @@ class BitextOptions(TypedDict, total=False):
     source_vocab: Vocab | None
     target_vocab: Vocab | None
     lowercase: bool
+    strip_accents: bool
+    numbers: bool
+    prefix: int | None
     min_count: int
     unknown: str | None
     limits: Limits

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Sequence
+from functools import cache
 from typing import Unpack
 
 import numpy as np
 
 from pyro_unsup.data.arrays import IntArray, OffsetArray
 from pyro_unsup.data.corpus import Corpus
+from pyro_unsup.data.forms import Forms
 from pyro_unsup.data.opening import LIMITS, Limits, open_text
 from pyro_unsup.data.options import Options
 from pyro_unsup.data.vocab import Vocab
@@ -57,6 +59,9 @@ class CorpusBuilder:
         vocab: Vocab | None = None,
         tagset: Vocab | None = None,
         lowercase: bool = False,
+        strip_accents: bool = False,
+        numbers: bool = False,
+        prefix: int | None = None,
         min_count: int = 1,
         unknown: str | None = None,
         limits: Limits = LIMITS,
@@ -65,7 +70,8 @@ class CorpusBuilder:
             raise InputError("min_count and unknown make a new vocabulary; leave them out where one is given", path)
         self.path, self.limits = path, limits
         self._vocab, self._tagset = vocab, tagset
-        self._lowercase, self._min_count = lowercase, min_count
+        seen = Forms(lowercase, strip_accents, numbers, prefix)
+        self._seen, self._min_count = None if seen == Forms() else cache(seen), min_count
         self._unknown = UNKNOWN if unknown is None and min_count > 1 else unknown
         self._word_ids: dict[str, int] = {} if vocab is None else vocab.index
         self._tag_ids: dict[str, int] = {} if tagset is None else tagset.index
@@ -101,8 +107,8 @@ class CorpusBuilder:
             raise self.error(
                 f"{here} in this sentence, but the text before it {before}; tag all of it or nothing", line
             )
-        if self._lowercase:
-            words = [word.lower() for word in words]
+        if self._seen is not None:
+            words = [self._seen(word) for word in words]
         if keep is None:
             keep = [True] * len(words)
         self._keep.extend(keep)

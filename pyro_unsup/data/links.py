@@ -20,7 +20,7 @@ from pyro_unsup.data.opening import LIMITS, Limits, open_text
 from pyro_unsup.errors import InputError
 
 Format = Literal["wa", "pharaoh"]
-_LINK = re.compile(r"([0-9]{1,9})([-?])([0-9]{1,9})")
+_LINK = re.compile(r"([0-9]{1,9})([-?])([0-9]{1,9})(?::[0-9]{1,9}(?:\.[0-9]{0,20})?)?")
 
 
 class Lengths(Protocol):
@@ -123,7 +123,8 @@ def read_links(
     ``wa`` (NAACL 2003): ``sentence source target S`` a line, a link each, all counted from 1; ``S`` for a sure
     and ``P`` for a possible link, sure if nothing is said; perhaps a number after it, how confident someone was.
 
-    ``pharaoh``: a line for each pair, of links like ``0-0 1-2``, counted from 0; ``1?2`` is a possible link.
+    ``pharaoh``: a line for each pair, of links like ``0-0 1-2``, counted from 0; ``1?2`` is a possible link. A
+    probability after it, ``0-0:0.97``, is left out.
 
     :param path: a file (plain, gzip, bzip2 or xz), or ``-`` for standard input.
     :param bitext: the sentences; links to words that they do not have are an error.
@@ -215,36 +216,56 @@ def _number(text: str) -> bool:
     return True
 
 
-def write_links(links: Links, out: str | os.PathLike[str] | TextIO, format: Format = "pharaoh") -> None:
+def write_links(
+    links: Links,
+    out: str | os.PathLike[str] | TextIO,
+    format: Format = "pharaoh",
+    probabilities: npt.ArrayLike | None = None,
+) -> None:
     """Write links as :func:`read_links` reads them. A file appears under its name only when it is complete.
 
     :param links: of all pairs.
     :param out: a path, ``-`` for standard output, or an open text stream.
     :param format: see :func:`read_links`.
+    :param probabilities: of each link, shape ``(links,)``, to be written beside it.
 
     >>> import sys
     >>> from pyro_unsup.data import Links, write_links
-    >>> write_links(Links(1, [[0, 0, 0], [0, 1, 2]], [True, False]), sys.stdout)
+    >>> links = Links(1, [[0, 0, 0], [0, 1, 2]], [True, False])
+    >>> write_links(links, sys.stdout)
     0-0 1?2
-    >>> write_links(Links(1, [[0, 0, 0], [0, 1, 2]], [True, False]), sys.stdout, format="wa")
+    >>> write_links(links, sys.stdout, probabilities=[0.97, 0.5])
+    0-0:0.9700 1?2:0.5000
+    >>> write_links(links, sys.stdout, format="wa")
     1 1 1 S
     1 2 3 P
     """
     if format not in ("wa", "pharaoh"):
         raise InputError(f"no format {format!r}, expected wa or pharaoh")
+    extra = None if probabilities is None else np.asarray(probabilities, np.float64)
+    if extra is not None:
+        check_length(extra, len(links.rows), "probabilities")
+        if not bool(((extra >= 0) & (extra <= 1)).all()):
+            raise InputError(f"probabilities lie between 0 and 1, found {extra.min():g} to {extra.max():g}")
     with write_text(out) as stream:
-        stream.writelines(_wa(links) if format == "wa" else _pharaoh(links))
+        stream.writelines(_wa(links, extra) if format == "wa" else _pharaoh(links, extra))
 
 
-def _wa(links: Links) -> Iterator[str]:
-    for (pair, i, j), sure in zip((links.rows + 1).tolist(), links.sure.tolist(), strict=True):
-        yield f"{pair} {i} {j} {'S' if sure else 'P'}\n"
+def _shown(extra: npt.NDArray[np.float64] | None, links: Links, before: str) -> list[str]:
+    """What is written after each link."""
+    return [""] * len(links.rows) if extra is None else [f"{before}{x:.4f}" for x in extra.tolist()]
 
 
-def _pharaoh(links: Links) -> Iterator[str]:
+def _wa(links: Links, extra: npt.NDArray[np.float64] | None) -> Iterator[str]:
+    after = _shown(extra, links, " ")
+    for (pair, i, j), sure, more in zip((links.rows + 1).tolist(), links.sure.tolist(), after, strict=True):
+        yield f"{pair} {i} {j} {'S' if sure else 'P'}{more}\n"
+
+
+def _pharaoh(links: Links, extra: npt.NDArray[np.float64] | None) -> Iterator[str]:
     rows: Any = links.rows[:, 1:].tolist()
-    marks = np.where(links.sure, "-", "?").tolist()
-    pieces = [f"{i}{mark}{j}" for (i, j), mark in zip(rows, marks, strict=True)]
+    marks, after = np.where(links.sure, "-", "?").tolist(), _shown(extra, links, ":")
+    pieces = [f"{i}{mark}{j}{more}" for (i, j), mark, more in zip(rows, marks, after, strict=True)]
     offsets = links.offsets.tolist()
     for k in range(links.pairs):
         yield " ".join(pieces[offsets[k] : offsets[k + 1]]) + "\n"

@@ -14,6 +14,7 @@ from .neural.neural import Neural
 from .normal.covariance import families
 from .normal.logistic_normal import LogisticNormal
 from .normalise import Normalise
+from .sparse import SparseL0
 from .variational import DirichletVB
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "Neural",
     "Normalise",
     "Parametric",
+    "SparseL0",
     "TablePosterior",
     "Template",
     "families",

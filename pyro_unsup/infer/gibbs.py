@@ -32,7 +32,7 @@ from .schedules import Temperature, at_sweep
 
 class CollapsedGibbs(MCMCKernel):
     """Samples the hidden labels of a model, its tables integrated out: the tags of a tagger [1], the clusters of a
-    clusterer, the cuts of a segmenter [3].
+    clusterer, the cuts of a segmenter [3], the links of an aligner [4].
 
     The target is the posterior of the Pyro program itself: the Dirichlet tables of :class:`.Tagger` are integrated out
     in closed form, and what is left is p(tags | words, alpha, beta). How the boundary of a sentence is read is the
@@ -53,7 +53,9 @@ class CollapsedGibbs(MCMCKernel):
     tempered posterior given tables, a heuristic. Concentrations always move at temperature 1.
 
     :param model: a :class:`.Tagger`; or a :class:`.Clusterer` or :class:`.Segmenter`, which is not drawn
-        ``"uncollapsed"``, a clusterer only ``"pointwise"``; or an :class:`.Adaptor`, only ``"blocked"``.
+        ``"uncollapsed"``; a clusterer only ``"pointwise"``, and so is an :class:`.Aligner` or :class:`.HMMAligner`
+        without agreement. The jumps of the latter cannot be integrated out: their tables are drawn after each sweep. An
+        :class:`.Adaptor` is drawn only ``"blocked"``.
     :param alpha: concentration of the tables that labels come from; by default what the model's ``prior`` says. Of an
         :class:`.Adaptor`, the concentration of all levels.
     :param beta: of the tables that words come from, a number or one a label; by default likewise. Of an
@@ -72,6 +74,8 @@ class CollapsedGibbs(MCMCKernel):
     :param keep_tables: under ``MCMC``, draw the tables given the labels, and hand them out as samples: so that
         ``Predictive`` and the likelihood of ``az.from_pyro`` have what the model asks for. Without it
         ``pu.to_arviz`` draws them as it needs them.
+    :param fertility: for an aligner, let words differ in how many links they have: the concentration of the rows, one
+        for each word, that these numbers are drawn from [4]. 0.5 is common.
 
     On its own::
 
@@ -96,6 +100,7 @@ class CollapsedGibbs(MCMCKernel):
     [2] J. Gao and M. Johnson (2008) "A comparison of Bayesian estimators for unsupervised hidden Markov model POS
         taggers" (blocked and uncollapsed).
     [3] S. Goldwater, T. Griffiths and M. Johnson (2009) "A Bayesian framework for word segmentation" (the sampler).
+    [4] R. Östling and J. Tiedemann (2016) "Efficient word alignment with Markov chain Monte Carlo".
     """
 
     def __init__(
@@ -111,10 +116,12 @@ class CollapsedGibbs(MCMCKernel):
         hyper_steps: int = 1,
         keep_labels: bool = True,
         keep_tables: bool = False,
+        fertility: float | None = None,
     ) -> None:
         self._program = model
         self.transforms: dict[str, Any] = {}
-        self._state, self._how = state_of(model, how)
+        self._state, self._how = state_of(model, how, fertility)
+        self._fertility = fertility
         self._alpha, self._beta = numbers("alpha", alpha), numbers("beta", beta, axes=1)
         self._learn: Learn = getattr(model, "hyper", "fixed") if hyper is None else hyper
         self._prior = _hyperprior(hyperprior)
@@ -255,6 +262,7 @@ class CollapsedGibbs(MCMCKernel):
             "temperature": (getattr(t, "__qualname__", None) or repr(t)) if callable(t) else float(t),
             "width": self._width,
             "hyper_steps": self._hyper_steps,
+            **({} if self._fertility is None else {"fertility": float(self._fertility)}),
         }
 
     # What Pyro's MCMC asks of a kernel.

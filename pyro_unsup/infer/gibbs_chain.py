@@ -13,6 +13,7 @@ import numpy as np
 
 from ..array import Array
 from ..errors import FitError
+from .gibbs_checks import is_positive
 from .hyperparameters import Hyperparameters
 from .schedules import Temperature, at_sweep
 
@@ -23,7 +24,12 @@ IDLE = 10
 
 
 class HiddenLabels(Protocol):
-    """Hidden labels of some data, with all counts that moving them needs. A model's ``gibbs_state()`` makes them."""
+    """Hidden labels of some data, with all counts that moving them needs. A model's ``gibbs_state()`` makes them.
+
+    What else the next sweep depends on, such as tables that cannot be integrated out, is in a property ``extra``:
+    arrays by name, which can be set again. One that has an attribute ``fertile`` takes the concentration of
+    fertilities.
+    """
 
     #: How the labels can be drawn.
     ways: tuple[str, ...]
@@ -47,12 +53,10 @@ class HiddenLabels(Protocol):
 
 
 @runtime_checkable
-class Nested(Protocol):
-    """Hidden labels that do not say all that the next sweep depends on."""
+class MoreThanLabels(Protocol):
+    """Hidden labels that do not say all that the next sweep depends on: the rest is in ``extra``, arrays by name."""
 
-    def inner(self) -> dict[str, Array]: ...
-
-    def set_inner(self, arrays: dict[str, Array]) -> None: ...
+    extra: dict[str, Array]
 
 
 @runtime_checkable
@@ -63,7 +67,7 @@ class Collapsible(Protocol):
         """What makes the labels, from the model and its data. Its ``ways`` tell how they can be drawn."""
 
 
-def state_of(model: Any, how: str | None) -> tuple[Callable[..., HiddenLabels], str]:
+def state_of(model: Any, how: str | None, fertility: float | None = None) -> tuple[Callable[..., HiddenLabels], str]:
     """What makes the labels of data under a model, if it can draw them in this way; and the way."""
     if not isinstance(model, Collapsible):
         raise FitError(
@@ -78,7 +82,13 @@ def state_of(model: Any, how: str | None) -> tuple[Callable[..., HiddenLabels], 
             f"the labels of a {type(model).__name__} are drawn how = {ways}, actual {how!r:.80}: no other way is "
             "worked out for it"
         )
-    return partial(found, model), how
+    if fertility is None:
+        return partial(found, model), how
+    if not getattr(found, "fertile", False):
+        raise FitError(f"fertility is how many links a word has, of which a {type(model).__name__} knows nothing")
+    if not is_positive(fertility):
+        raise FitError(f"fertility must be a number, positive and finite, actual {fertility!r:.80}")
+    return partial(found, model, fertility=float(fertility)), how
 
 
 def own_numbers(model: Any) -> Callable[[Array, Array, Any], Any] | None:
@@ -166,18 +176,16 @@ class GibbsChain:
         """All that the next sweep depends on, as plain values and arrays."""
         plain = {"sweep": self.sweep, "rng": self.rng.bit_generator.state, "best_log_joint": self.best_log_joint}
         arrays = {"labels": self.state.labels, "best": self.best, "alpha": self.hyper.alpha, "beta": self.hyper.beta}
-        inner = self.state.inner() if isinstance(self.state, Nested) else {}
-        return plain, {**arrays, **{f"inner/{name}": x for name, x in inner.items()}}
+        extra = self.state.extra if isinstance(self.state, MoreThanLabels) else {}
+        return plain, arrays | {f"extra.{name}": x for name, x in extra.items()}
 
     def restore(self, plain: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Go back to what :meth:`kept` told."""
         if type(plain["sweep"]) is not int or plain["sweep"] < 0:
             raise ValueError(f"the number of sweeps is {plain['sweep']!r:.40}")
-        if isinstance(self.state, Nested):
-            inner = {name.removeprefix("inner/"): x for name, x in arrays.items() if name.startswith("inner/")}
-            self.state.set_inner(inner)
-        else:
-            self.state.labels = arrays["labels"]
+        if isinstance(self.state, MoreThanLabels):
+            self.state.extra = {k.removeprefix("extra."): x for k, x in arrays.items() if k.startswith("extra.")}
+        self.state.labels = arrays["labels"]
         self.hyper.alpha, self.hyper.beta = arrays["alpha"].copy(), arrays["beta"].copy()
         self.rng.bit_generator.state = plain["rng"]
         self.sweep, self.best, self.best_log_joint = plain["sweep"], arrays["best"], float(plain["best_log_joint"])

@@ -48,7 +48,7 @@ def read_pattern(name: str, pattern: str) -> list[list[Item]]:
         if match["bad"]:
             raise StructureError(
                 f"the pattern of {name!r}, {pattern!r:.80}, has {match['bad']!r} at character "
-                f"{match.start('bad') + 1}. Write names with ?, + or {0,2} behind them, and | between alternatives"
+                f"{match.start('bad') + 1}. Write names with ?, + or {0, 2} behind them, and | between alternatives"
             )
         if match["or"]:
             found.append([])

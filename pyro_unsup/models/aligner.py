@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sized
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import pyro
 import torch
@@ -18,6 +18,9 @@ from .base import Model, check_settings, concentrations, plain_names, size_of
 from .lexicon import Lexicon, join, lexicon_axes
 from .pairs import Pairs, check_vocab, sides
 from .sentences import as_flat
+
+if TYPE_CHECKING:
+    from .gibbs_links import LinkState
 
 AGREEMENTS = ("product", "2008", None)
 
@@ -229,6 +232,12 @@ class Aligner(Model):
         first = torch.full(sizes.shape, len(rows)).scatter_reduce(0, rows[best], best, "amin")
         found = torch.cat([self.lexicon.met.long(), torch.tensor([-1])])
         return found[first]
+
+    def gibbs_state(self) -> type[LinkState]:
+        """What :class:`.CollapsedGibbs` moves: links of words, the translations integrated out."""
+        from .gibbs_links import LinkState
+
+        return LinkState
 
     def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """What it takes to build this model again: plain values, and tensors."""

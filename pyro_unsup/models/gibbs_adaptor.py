@@ -237,7 +237,10 @@ class AdaptorState:
 
     @labels.setter
     def labels(self, ends: Array) -> None:
-        raise StructureError("chains of an adaptor grammar start from whole analyses, not from cuts: leave initial out")
+        if not np.array_equal(ends, self._labels):
+            raise StructureError(
+                "chains of an adaptor grammar start from whole analyses, not from cuts: leave initial out"
+            )
 
     @property
     def seats(self) -> Any:
@@ -250,7 +253,8 @@ class AdaptorState:
 
         return float(log_joint(self.grammar, self._seats, self.text, beta, alpha))
 
-    def inner(self) -> dict[str, Array]:
+    @property
+    def extra(self) -> dict[str, Array]:
         """All that the next sweep depends on: tables, and analyses end to end."""
         from ..kernels.adaptor.records import FRESH, POOL
 
@@ -258,11 +262,8 @@ class AdaptorState:
         tables, entries = int(s.used[FRESH]), int(s.used[POOL])
         return {**{name: getattr(s, name)[:tables].copy() for name in _KEPT}, "pool": s.pool[:entries].copy()}
 
-    def set_inner(self, arrays: dict[str, Array]) -> None:
-        """Go back to what :meth:`inner` told.
-
-        :raises ValueError: if it is not the state of a sampler of these sentences.
-        """
+    @extra.setter
+    def extra(self, arrays: dict[str, Array]) -> None:
         from ..kernels.adaptor.sweeps import cuts, settle
 
         tables, entries = len(arrays["room"]), len(arrays["pool"])
@@ -275,7 +276,7 @@ class AdaptorState:
         cuts(self.grammar, s, self._work, self.text, self._labels)
 
     def _check(self, arrays: dict[str, Array]) -> None:
-        """Refuse analyses that do not fit the sentences: they come from a file."""
+        """Refuse analyses that do not fit the sentences: they may come from a file."""
         from ..kernels.adaptor.sweeps import is_sound
 
         sizes = {len(arrays[name]) for name in _KEPT}

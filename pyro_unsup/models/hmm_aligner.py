@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sized
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -17,6 +17,9 @@ from ..tables.derived import derived
 from .aligner import Aligner
 from .lexicon import Lexicon
 from .pairs import Pairs
+
+if TYPE_CHECKING:
+    from .gibbs_links import LinkState
 
 WAYS = ("forward", "backward")
 #: Jumps of this many words or more have one weight in common.
@@ -164,6 +167,12 @@ class HMMAligner(Aligner):
             return result
 
         return start
+
+    def gibbs_state(self) -> type[LinkState]:
+        """What :class:`.CollapsedGibbs` moves: links of words, the translations integrated out; and tables of jumps."""
+        from .gibbs_jumps import JumpState
+
+        return JumpState
 
     def declarations(self) -> dict[str, Declaration]:
         """The tables, by name."""

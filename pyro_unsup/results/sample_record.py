@@ -11,6 +11,7 @@ import torch
 from ..data.arrays import check_offsets, check_range
 from ..errors import UnsupError
 from .building import build_model, describe_model
+from .sample_tables import tables_of_words
 from .samples import Samples
 
 Array = np.ndarray[Any, Any]
@@ -25,6 +26,7 @@ _DATA = {
     "emission": {"words", "offsets"},
     "words": {"words", "times", "offsets"},
     "segments": {"cells", "offsets"},
+    "translation": {"cells", "source_lengths", "target_lengths"},
 }
 
 
@@ -61,12 +63,12 @@ def check(samples: Samples) -> None:
     sweeps = samples.path["log_joint"].shape[-1]
     rows, emitted = samples.tables
     declared = {*samples.model.declarations(), *(({*samples.levels, LEXICON}) if samples.levels else ())}
-    if emitted not in _DATA or not {*rows, emitted} <= declared:
+    if emitted not in _DATA or not {*rows, *tables_of_words(emitted, declared)} <= declared:
         raise UnsupError(f"concentrations of the tables {[*rows, emitted]!r:.80}, but the model has {sorted(declared)}")
     if samples.path.keys() != _PATH or samples.data.keys() != _DATA[emitted]:
         raise UnsupError("the arrays are not those that a sampler leaves behind")
     wanted = {
-        "alpha": (samples.draws["alpha"], "f", (chains, draws, len(rows))),
+        "alpha": (samples.draws["alpha"], "f", (chains, draws, max(1, len(rows)))),
         "beta": (samples.draws["beta"][..., :1], "f", (chains, draws, 1)),
         "kept": (samples.kept, "i", (draws,)),
         "labels": (labels, "i", labels.shape),
@@ -92,6 +94,9 @@ def _check_data(samples: Samples, units: int) -> None:
     data = samples.data
     if not all(x.dtype.kind == "i" for x in data.values()):
         raise UnsupError("expected data of whole numbers")
+    if "source_lengths" in data:
+        _check_pairs(samples, units)
+        return
     offsets, model = data["offsets"], samples.model
     if "cells" in data:
         cells = data["cells"]
@@ -106,3 +111,14 @@ def _check_data(samples: Samples, units: int) -> None:
     found = len(offsets) - 1 if "times" in data else len(flat)
     if found != units or len(data.get("times", flat)) != len(flat):
         raise UnsupError(f"labels of {units} units, but the data have {found}")
+
+
+def _check_pairs(samples: Samples, units: int) -> None:
+    """The same of pairs of sentences."""
+    cells, source, target = (samples.data[name] for name in ("cells", "source_lengths", "target_lengths"))
+    if source.ndim != 1 or source.shape != target.shape or min(source.min(initial=1), target.min(initial=1)) < 0:
+        raise UnsupError("expected a source length and a target length for each pair")
+    if cells.shape != (int(((source + 1) * (target + 1)).sum()),) or int(source.sum() + target.sum()) != units:
+        raise UnsupError(f"labels of {units} words, but the data have {int(source.sum() + target.sum())}")
+    lexicon = samples.model.lexicon
+    check_range(cells, -1, len(lexicon) + max(lexicon.source, lexicon.target) - 1, "cells")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -22,17 +23,28 @@ def draw_tables(
     """Tables given labels, as log-weights: each row is drawn from a Dirichlet on top of its counts."""
     rows, emitted = state.tables
     found = {}
-    counts = state.table_counts()
+    counts, words = state.table_counts(), tables_of_words(emitted, model.declarations())
     for name, declaration in model.declarations().items():
         layout = declaration.layout
-        if name == emitted:
+        if name in words:
             prior = torch.as_tensor(beta, dtype=torch.float64)
-            prior = prior[:, None] if len(layout.shape) > 1 else prior
+            prior = prior[words.index(name)] if len(words) > 1 else prior[:, None] if len(layout.shape) > 1 else prior
         else:
             prior = torch.as_tensor(alpha, dtype=torch.float64)[rows.index(name)]
         shape = prior + torch.as_tensor(np.ascontiguousarray(counts[name])).double()
         found[name] = dirichlet_rows(layout, shape, generator)
     return found
+
+
+def tables_of_words(emitted: str, tables: Iterable[str]) -> list[str]:
+    """The tables that words are drawn from: one of this name, or those whose names begin with it.
+
+    >>> from pyro_unsup.results.sample_tables import tables_of_words
+    >>> tables_of_words("translation", ["translation_forward", "jump_forward", "translation_backward"])
+    ['translation_forward', 'translation_backward']
+    """
+    found = list(tables)
+    return [emitted] if emitted in found else [name for name in found if name.startswith(f"{emitted}_")]
 
 
 def dirichlet_rows(

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 
 from ..data import Documents
-from ..models import Segmenter
+from ..errors import StructureError
+from ..models import Aligner, Segmenter
 
 if TYPE_CHECKING:
     from .samples import Samples
@@ -19,6 +20,8 @@ def same_text(samples: Samples, text: Any) -> bool:
 
     :param text: a corpus, documents, or a segmented text.
     """
+    if isinstance(samples.model, Aligner):
+        return _same_pairs(samples, text)
     model, vocab, offsets = samples.model, samples.model.vocab, text.offsets
     lowercase = samples.config.get("lowercase") is True
     renumber = not isinstance(vocab, int) and (lowercase or list(vocab) != list(text.vocab))
@@ -36,6 +39,14 @@ def same_text(samples: Samples, text: Any) -> bool:
         return False
     cells = model.types.find(torch.from_numpy(words), torch.from_numpy(np.diff(offsets)), model.max_length).cells
     return _equal(samples, cells=cells, offsets=offsets)
+
+
+def _same_pairs(samples: Samples, text: Any) -> bool:
+    try:
+        state = samples.model.gibbs_state()(samples.model, text)
+    except StructureError:  # words that the model never met
+        return False
+    return _equal(samples, **state.data)
 
 
 def _equal(samples: Samples, **found: Any) -> bool:

@@ -144,7 +144,9 @@ class Samples:
 
     @property
     def _tags(self) -> Any:
-        tags = getattr(self.model, "tags", getattr(self.model, "states", 2))  # a segment ends at a symbol, or not
+        # A segment ends at a symbol, or not; a word chose one of so many places.
+        most = max(2, 1 + int(self.labels.max(initial=0)), 1 + int(self.best.max(initial=0)))
+        tags = getattr(self.model, "tags", getattr(self.model, "states", most))
         return range(tags) if isinstance(tags, int) else tags
 
     @cached_property

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 ITERATIONS = 5
 FILE = "`source ||| target` a line, or the source sentences. - is standard input."
 FILE2 = text("target", "FILE2", "The target sentences, if FILE has none.", positional=True, identity=False)
+FORMS = ("lowercase", "strip_accents", "numbers", "prefix")
 BY_POSTERIOR = ("threshold", "competitive")
 DECODING = (
     choice(
@@ -83,7 +84,19 @@ OPTIONS = (
     number(
         "first", "With --model hmm, iterations of Model 1 to start from.", low=0, shown=str(ITERATIONS), panel=TRAINING
     ),
-    *under(TEXT, MIN_COUNT, LOWERCASE),
+    *under(
+        TEXT,
+        MIN_COUNT,
+        LOWERCASE,
+        flag("strip_accents", "Leave accents out: é is e.", remember=True),
+        flag("numbers", "Take every digit for a 0, so that numbers of the same length are one word.", remember=True),
+        number(
+            "prefix",
+            "Take only the first characters of each word, so many; for languages with endings, 5 or 6 is good.",
+            shown="whole words",
+            remember=True,
+        ),
+    ),
 )
 
 
@@ -134,6 +147,10 @@ class AlignerTask(Task):
                     "pharaoh: `0-0 1-2`, a pair a line, from 0; naacl: `1 1 1 S`, a link a line, from 1.",
                     "pharaoh",
                 ),
+                flag(
+                    "probabilities",
+                    "Write the probability of each link beside it, the mean of both directions: `0-0:0.9700`.",
+                ),
                 *DECODING,
             ),
         ),
@@ -173,7 +190,7 @@ class AlignerTask(Task):
                 raise UnsupError(f"{spelt(name)} belongs to --model hmm; add that, or leave it out")
 
     def read(self, file: str, given: Given) -> Bitext:
-        return pu.data.read_bitext(file, given.target, lowercase=given.lowercase, min_count=given.min_count)
+        return pu.data.read_bitext(file, given.target, **_forms(given), min_count=given.min_count)
 
     def size(self, data: Bitext) -> str:
         return f"{len(data):,} pairs, {data.source.tokens:,} and {data.target.tokens:,} words"
@@ -190,7 +207,7 @@ class AlignerTask(Task):
     def stream(self, given: Given) -> Stream:
         from .batches import batches
 
-        saved, options = saved_model(given.vocab_from, pu.models.Aligner), {"lowercase": given.lowercase}
+        saved, options = saved_model(given.vocab_from, pu.models.Aligner), _forms(given)
         if saved is None:
             known = {**options, "min_count": given.min_count, "unknown": pu.data.lines.UNKNOWN}
             model = pu.models.Aligner.of(pu.data.read_bitext(given.vocab_from, None, **known), *_how(given))
@@ -226,7 +243,9 @@ class AlignerTask(Task):
         return pu.data.read_bitext(given.file, given.target, links=getattr(given, "gold", None))
 
     def write(self, fit: Fit, data: Bitext, decoded: Any, given: Given) -> None:
-        pu.data.write_links(decoded.links, given.out, "wa" if given.output_format == "naacl" else "pharaoh")
+        format = "wa" if given.output_format == "naacl" else "pharaoh"
+        sure = frames.links(data, decoded)["probability"] if given.probabilities else None
+        pu.data.write_links(decoded.links, given.out, format, sure)  # type: ignore[arg-type]
 
     def consensus(self, fit: Fit, data: Any, decoded: Any) -> Any:
         """Links whose probability, the mean of all runs and of both directions, is at least one half."""
@@ -254,6 +273,16 @@ class AlignerTask(Task):
         """
         report = pu.evaluate.alignment_report(_links(gold), decoded.links)
         return {**report, "loglik_per_token": float(decoded.log_likelihood.sum()) / self.tokens(gold)}
+
+    def score_labels(self, samples: Any, gold: Bitext, labels: Any) -> dict[str, float]:
+        """``aer``, ``precision`` and ``recall`` of the links that both directions chose."""
+        from ..models.gibbs_links import link_shares
+
+        lengths = gold.source.lengths, gold.target.lengths
+        one, other = link_shares(np.asarray(labels)[None], lengths)
+        chosen = pu.evaluate.symmetrise(one > 0, other > 0, *lengths)
+        links = pu.data.Links(len(gold), pu.evaluate.link_rows(chosen, *lengths))  # type: ignore[arg-type]
+        return pu.evaluate.alignment_report(_links(gold), links)
 
     def baselines(self, gold: Bitext) -> dict[str, dict[str, float]]:
         lengths = zip(gold.source.lengths.tolist(), gold.target.lengths.tolist(), strict=True)
@@ -319,6 +348,11 @@ def after_model_1(model: HMMAligner, text: Any, iterations: int) -> Initial:
 
 def _how(given: Given) -> tuple[Any, float | None]:
     return None if given.agreement == "none" else given.agreement, given.null
+
+
+def _forms(given: Given) -> dict[str, Any]:
+    """How words look to the model."""
+    return {name: getattr(given, name) for name in FORMS}
 
 
 def _links(gold: Bitext) -> Any:

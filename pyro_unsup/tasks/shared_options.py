@@ -206,6 +206,17 @@ def beliefs(task: Task) -> tuple[Option, ...]:
             "logistic_normal", "Variational Bayes: tables have logistic-normal priors, with the start for their mean."
         ),
         real(
+            "sparse",
+            "Rows of tables have few outcomes: each that is not zero costs about so many nats, such as 1 or 10.",
+            metavar="STRENGTH",
+        ),
+        real(
+            "sparse_width",
+            "With --sparse: outcomes of about this probability, or less, are cheap.",
+            metavar="PROBABILITY",
+            shown="0.05",
+        ),
+        real(
             "features",
             f"Tables are made of features of {task.unit}, each with a weight. KAPPA, such as 1, keeps weights small.",
             metavar="KAPPA",

@@ -107,6 +107,11 @@ CASES: dict[str, tuple[str, tuple[object, ...], Make]] = {
         ("--features", 1),
         lambda m, s: pu.EM(m, translations(1.0, fit_start=True), s),
     ),
+    "aligner with few translations": (
+        "aligner",
+        ("--sparse", 2, "--sparse-width", 0.1),
+        lambda m, s: pu.EM(m, pu.SparseL0(2.0, 0.1), s),
+    ),
     "aligner that knows the diagonal": (
         "aligner",
         ("--constraint", "near-diagonal=0.3"),

@@ -202,6 +202,21 @@ def test_links(tmp_path: Path, zoo: Path, run: Run) -> None:
         for p in (0.1, 0.9)
     )
     assert len(few) < len(many)
+    sure = run("predict", zoo / "aligner", zoo / "pairs.txt", "--probabilities").stdout.split()
+    probabilities = fit.to_frame(gold)["probability"].tolist()
+    assert [float(one.split(":")[1]) for one in sure] == pytest.approx(probabilities, abs=6e-5)
+
+
+def test_words_that_the_model_sees_in_part(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "some.txt").write_text("Houses 12 ||| Häuser 12\nHousing ||| Hausbau\n12 ||| 12\n", encoding="utf-8")
+    seen = ("--lowercase", "--strip-accents", "--numbers", "--prefix", 4)
+    fit = ("fit", "aligner", tmp_path / "some.txt", *seen, "--max-iterations", 5, "--out", tmp_path / "m")
+    assert run(*fit).exit_code == 0
+    assert list(pu.load(tmp_path / "m").unhandled().model.source) == ["hous", "00"]
+    (tmp_path / "new.txt").write_text("99 HOUSE ||| 98 Hausrat\n", encoding="utf-8")
+    found = run("predict", tmp_path / "m", tmp_path / "new.txt")
+    assert found.stdout == "0-0 1-1\n"
+    assert "unknown" not in found.stderr
 
 
 def test_two_files(tmp_path: Path, zoo: Path, run: Run) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import gzip
 import weakref
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from pyro_unsup.data import Bitext, Corpus, Links, Vocab, read_bitext, toy
 from pyro_unsup.data.bitext import concatenate
+from pyro_unsup.data.forms import Forms
 from pyro_unsup.errors import InputError
 
 
@@ -41,6 +43,27 @@ def test_options(tmp_path: Path) -> None:
     other = put(tmp_path, "a the ||| das Haus\n", "other")
     again = read_bitext(other, source_vocab=text.source.vocab, target_vocab=text.target.vocab)
     assert (again.source.words.tolist(), again.target.words.tolist()) == ([1, 0], [0, 1])
+
+
+def test_what_a_model_sees_of_words(tmp_path: Path) -> None:
+    path = put(tmp_path, "Élections 1997 naïve ||| Élection 12 3.5 \u0301\n")
+    cases: list[tuple[dict[str, Any], str, str]] = [
+        ({"lowercase": True}, "élections 1997 naïve", "élection 12 3.5 \u0301"),
+        ({"strip_accents": True}, "Elections 1997 naive", "Election 12 3.5 \u0301"),
+        ({"numbers": True}, "Élections 0000 naïve", "Élection 00 0.0 \u0301"),
+        ({"prefix": 3}, "Éle 199 naï", "Éle 12 3.5 \u0301"),
+        ({"lowercase": True, "strip_accents": True, "numbers": True, "prefix": 8}, "election 0000 naive",
+         "election 00 0.0 \u0301"),
+    ]  # fmt: skip
+    for options, source, target in cases:
+        text = read_bitext(path, **options)
+        assert (text.source.sentence(0), text.target.sentence(0)) == (source.split(), target.split())
+        assert Bitext.of([("Élections 1997 naïve", "Élection 12 3.5 \u0301")], **options) == text
+    # accents may also be characters of their own, which count as none
+    assert Forms(strip_accents=True, prefix=2)("e\u0301te\u0301") == "et"
+    for wrong in (0, True, "5"):
+        with pytest.raises(InputError, match="prefix is the number of characters to keep, 1 or more, actual"):
+            read_bitext(path, prefix=wrong)  # type: ignore[arg-type]
 
 
 def test_links_come_along(tmp_path: Path) -> None:

@@ -128,3 +128,19 @@ def test_any_file_is_read_or_refused(tmp_path: Path) -> None:
         assert "\n" not in message
 
     check()
+
+
+def test_probabilities_are_written_beside_links_and_skipped_when_read(tmp_path: Path) -> None:
+    text = Bitext.of([("a b c", "d e"), ("a", "b")])
+    links = Links(2, [[0, 0, 1], [0, 2, 0], [1, 0, 0]], [True, False, True])
+    for format, wanted in (
+        ("pharaoh", "0-1:0.9700 2?0:1.0000\n0-0:0.0000\n"),
+        ("wa", "1 1 2 S 0.9700\n1 3 1 P 1.0000\n2 1 1 S 0.0000\n"),
+    ):
+        write_links(links, tmp_path / format, format, [0.97, 1, 0])  # type: ignore[arg-type]
+        assert (tmp_path / format).read_text() == wanted
+        assert read_links(tmp_path / format, text) == links
+    with pytest.raises(InputError, match="probabilities"):
+        write_links(links, tmp_path / "x", "wa", [0.5, 0.5])
+    with pytest.raises(InputError, match=r"probabilities lie between 0 and 1, found 0 to 1\.5"):
+        write_links(links, tmp_path / "x", "wa", [0, 1.5, 1])

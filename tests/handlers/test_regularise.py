@@ -202,3 +202,38 @@ def test_a_round_trip(tmp_path: Path) -> None:
     own.save(tmp_path / "own")
     with pytest.raises(pu.InputError, match="under a component of your own"):
         pu.load(tmp_path / "own")
+
+
+def test_no_word_is_expected_to_be_chosen_twice(tmp_path: Path) -> None:
+    """Bijectivity of both directions, pair by pair, against a projection over all links."""
+    bitext = ([[0, 1], [1, 0, 1]], [[0, 0, 1], [1, 0]])
+    model = Aligner.of(bitext, agreement=None, source=2, target=2)
+    generator, start = torch.Generator().manual_seed(3), {}
+    for name, d in model.declarations().items():
+        start[name] = d.layout.normalise(torch.randn(d.layout.shape, generator=generator, dtype=torch.float64))
+    places = [c.links_into(k) for k in (1, 2, 3)]
+    tight = pu.regularise(model, places, [0.8] * 3, each=True)
+    fit = pu.EM(tight, init=pu.init.from_weights(start)).run(bitext, iterations=0, progress=False)
+    table = {way: start[f"translation_{way}"].exp().numpy() for way in ("forward", "backward")}
+    wanted = 0.0
+    for way in table:
+        sides = bitext if way == "forward" else bitext[::-1]
+        for e, f in zip(*sides, strict=True):
+            # All words meet, so that the table has a row of two words for each, then one for the null word.
+            row = [4, *(2 * w for w in e)]
+            all_links = [*itertools.product(range(len(e) + 1), repeat=len(f))]
+            each = [[table[way][row[i] + w] / (len(e) + 1) for i, w in zip(a, f, strict=True)] for a in all_links]
+            p = np.prod(each, 1)
+            counts = np.array([[a.count(k) for k in (1, 2, 3)] for a in all_links], float)
+            (q,) = project([p / p.sum()], [counts], np.full(3, 0.8))
+            kl = np.sum(np.where(q > 0, q * np.log(np.maximum(q, 1e-300) / (p / p.sum())), 0.0))
+            wanted += np.log(p.sum()) - kl
+    assert fit.objective == pytest.approx(wanted, abs=1e-5)
+    for way in table:
+        assert tight.expectations[way].shape == (2, 3)
+        assert float(tight.expectations[way].max()) == pytest.approx(0.8, abs=1e-4)
+    learned = pu.EM(tight, init=pu.init.from_weights(start)).run(bitext, iterations=6, tolerance=0, progress=False)
+    path = [row["objective"] for row in learned.rows]
+    assert all(b >= a - 1e-6 for a, b in itertools.pairwise(path))
+    learned.save(tmp_path / "m")
+    assert pu.load(tmp_path / "m").objective == learned.objective

@@ -88,7 +88,7 @@ def test_counts_stay_those_of_the_analyses(start: Any) -> None:
         state.sweep("blocked", *state.concentrations, 1.0, rng)
         before = {name: np.array(getattr(state.seats, name)) for name in ("rules", "shown", "customers", "tables")}
         other = AdaptorState(model, LINES)
-        other.set_inner(state.inner())
+        other.extra = state.extra
         for name, x in before.items():
             np.testing.assert_array_equal(x, getattr(other.seats, name), name)
         np.testing.assert_array_equal(state.labels, other.labels)
@@ -167,18 +167,18 @@ def test_analyses_from_a_file_that_do_not_fit_are_refused() -> None:
     model = Adaptor(VOCAB, {"group": "word+", "word": "symbol+"})
     state = AdaptorState(model, LINES)
     state.draw_start(np.random.default_rng(0))
-    good = state.inner()
+    good = state.extra
     for name, x in good.items():
         for change in (lambda x: x + 1, lambda x: -x - 1, lambda x: x[:-1], lambda x: x.astype(float)):
             with pytest.raises(ValueError, match="analyses"):
-                AdaptorState(model, LINES).set_inner({**good, name: change(x)})
+                AdaptorState(model, LINES).extra = {**good, name: change(x)}
     rng = np.random.default_rng(0)
     for _ in range(300):  # whatever is accepted is counted without harm
         pool = good["pool"].copy()
         pool[rng.integers(len(pool))] = rng.integers(-5, 1 << 16)
         other = AdaptorState(model, LINES)
         try:
-            other.set_inner({**good, "pool": pool})
+            other.extra = {**good, "pool": pool}
         except ValueError:
             continue
         other.sweep("blocked", *other.concentrations, 1.0, rng)

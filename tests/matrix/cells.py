@@ -53,10 +53,16 @@ ONE_BY_ONE = Refusal(
     "a document has one label only, so there is no block to draw",
 )
 
+LINK_BY_LINK = Refusal(
+    pu.FitError,
+    r"are drawn how = 'pointwise', actual 'blocked': no other way is worked out for it",
+    "links are drawn one by one; no block of them is worked out",
+)
+
 #: Models that have parameters besides their tables.
 PARAMETERS = ["HMM, Poisson", "HMM, normal", "HMM, vectors", "own, Gaussian"]
 OWN = [name for name, model in MODELS.items() if model.hidden]
-SAMPLED = ["bigram tagger", "trigram tagger", "segmenter", "clusterer"]
+SAMPLED = ["bigram tagger", "trigram tagger", "segmenter", "Model 1", "HMM aligner", "clusterer"]
 #: By model and algorithm.
 REFUSED: dict[tuple[str, str], Refusal] = {
     **{(model, "skewed annealing"): NO_REFERENCE for model in PARAMETERS},
@@ -67,6 +73,7 @@ REFUSED: dict[tuple[str, str], Refusal] = {
         for name in ("Gibbs sampling", "blocked Gibbs")
         if model not in SAMPLED
     },
+    **{(model, "blocked Gibbs"): LINK_BY_LINK for model in ("Model 1", "HMM aligner")},
     ("clusterer", "blocked Gibbs"): ONE_BY_ONE,
 }
 

@@ -30,6 +30,7 @@ class Model:
     :param templates: of features.
     :param component: what is known of the structure; of an enumerated model, something that has no place there.
     :param reference: what to skew annealing toward, if the structure has something; otherwise a fit is taken.
+    :param labelled: the same of sampled labels, if they are not what is decoded.
     :param hidden: the enumerated variables of a user's own model.
     """
 
@@ -41,6 +42,7 @@ class Model:
     component: Any
     reference: str | None = None
     hidden: tuple[str, ...] = ()
+    labelled: Callable[[Any], bool] | None = None
 
     @property
     def few(self) -> tuple[Any, ...]:
@@ -231,6 +233,7 @@ MODELS = {
             links(BITEXT),
             templates.alignment("translation_forward"),
             DIAGONAL,
+            labelled=labels(BITEXT.source.tokens + BITEXT.target.tokens, 5),
         ),
         Model(
             "HMM aligner",
@@ -239,6 +242,7 @@ MODELS = {
             links(BITEXT),
             templates.alignment("translation_forward"),
             DIAGONAL,
+            labelled=labels(BITEXT.source.tokens + BITEXT.target.tokens, 5),
         ),
         Model(
             "clusterer",

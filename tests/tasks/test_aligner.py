@@ -147,6 +147,14 @@ def test_vocabularies_of_its_own_and_lower_case() -> None:
     assert decode(fit, text).unseen == (2, 2)
 
 
+def test_a_fit_remembers_what_it_saw_of_words() -> None:
+    train = pairs_of(("the hous", "das haus"), ("the book", "das buch"), ("hous", "haus"))
+    fit = trained(text=train, steps=10, lowercase=True, strip_accents=True, numbers=True, prefix=4)
+    found = decode(fit, pairs_of(("Houses THÉ", "Häusern Das")))
+    assert found.unseen == (0, 0)
+    assert found.links.rows.tolist() == [[0, 0, 0], [0, 1, 1]]
+
+
 def test_a_vocabulary_with_an_unknown_symbol_uses_it() -> None:
     text = pairs_of(("the house", "das haus"), ("the book", "das haus"))
     rare = Bitext(text.source.merge_rare(2), text.target.merge_rare(2))

@@ -14,7 +14,7 @@ knowledge"; [2] T. Naseem et al. (2010) "Using universal linguistic knowledge to
 """
 
 from ..component import at_least, both, either, opposite
-from .choices import near_diagonal, seeds
+from .choices import links_into, near_diagonal, seeds
 from .dependencies import (
     all_right,
     arc,
@@ -39,6 +39,7 @@ __all__ = [
     "ends_in",
     "fragments",
     "left_chain",
+    "links_into",
     "near_diagonal",
     "noun_sequence",
     "opposite",

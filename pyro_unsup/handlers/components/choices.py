@@ -6,6 +6,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ...distributions.parts import Clusters, Links
@@ -29,6 +30,32 @@ def near_diagonal(parts: Links, width: float = 0.25) -> Tensor:
     """
     apart = (parts.source / parts.source_length - parts.target / parts.target_length).abs()
     return parts.null | (apart <= width)
+
+
+@component
+def links_into(parts: Links, place: int) -> Tensor:
+    """Links to the word at one place of the sentence that is chosen from: the source sentence where target words
+    choose, the target sentence where source words do.
+
+    As features of :func:`.regularise`, one for each place, they make links nearly one to one: no word is expected to be
+    chosen more than once (Graça, Ganchev & Taskar 2010, "bijectivity").
+
+    :param place: 1 for the first word.
+
+    >>> import pyro_unsup as pu
+    >>> pairs = pu.data.toy.bitext(5, seed=1)
+    >>> places = [pu.components.links_into(k) for k in range(1, 10)]  # of sentences of up to nine words
+    >>> free = pu.models.Aligner.of(pairs, agreement=None)
+    >>> model = pu.regularise(free, places, [1.0] * 9, each=True)
+    >>> fit = pu.EM(model, init=pu.init.uniform()).run(pairs, iterations=5, progress=False)
+    >>> bool((model.expectations["forward"] < 1.001).all())
+    True
+    """
+    chosen, chooser = parts.source, parts.target
+    if parts.turned.dim():
+        chosen, chooser = (x.expand(parts.shape) for x in (chosen, chooser))
+    turned = parts.turned.to(chosen.device)
+    return torch.where(turned, chooser, chosen).eq(place) & torch.where(turned, chosen, chooser).gt(0)
 
 
 @component

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from ...data import Bitext, Corpus, Links
+from ...data.forms import Forms
 from ...distributions import Alignment
 from ...distributions.alignment.grid import Grid
 from ...errors import UnsupError
@@ -69,7 +70,8 @@ def decode(
 ) -> Decoded:
     """Align a bitext by a fit of an aligner.
 
-    :param bitext: by any vocabularies; words are looked up in those of the fit, in lower case if it was trained so.
+    :param bitext: by any vocabularies; words are looked up in those of the fit, as it saw them in
+        training (:class:`.Forms`).
     :param how: how the two directions are put together: ``"intersection"`` (or ``"viterbi"``), ``"union"`` and
         ``"grow-diag-final-and"`` of the best choices, or those of ``"forward"`` or ``"backward"`` alone
         (:func:`.symmetrise`); or by posterior probabilities: ``"threshold"`` (or ``"mbr"``), those above one
@@ -111,7 +113,7 @@ def _encode(fit: Fit, text: Corpus, known: Any) -> Array:  # (tokens,)
     """Words by the numbers of the fit; one more than the last where it does not have them."""
     if isinstance(known, int):
         return np.minimum(text.words, known).astype(np.int32)
-    forms = [one.lower() for one in text.vocab] if fit.config.get("lowercase") is True else text.vocab.types
+    forms = Forms.of(fit.config).each(text.vocab)
     unknown = len(known) if known.unknown is None else known.index[known.unknown]
     numbers = np.array([known.index.get(one, unknown) for one in forms], dtype=np.int32)
     return numbers[text.words]
