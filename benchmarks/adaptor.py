@@ -23,7 +23,7 @@ from .common import arguments, corpora, figure
 #: The vowels of the corpus, and its three consonants that make a syllable, as in "bottle", "rhythm" and "button".
 VOWELS = "&679AEIOQUaeiou#%()*3RLM~"
 #: Sweeps of each grammar.
-SWEEPS = {"words": 300, "collocations": 300, "syllables": 400, "function-words": 600}
+SWEEPS = {"words": 300, "collocations": 300, "syllables": 400, "function-words": 800}
 #: Symbols of the longest unit, and sweeps, for the Chinese text.
 LONGEST, CHINESE = 12, 200
 
@@ -33,19 +33,26 @@ def scores(text: Any, ends: Any) -> dict[str, float]:
     return {name: round(100 * float(found[name]), 2) for name in ("token_f1", "boundary_f1", "lexicon_f1")}
 
 
-def run(name: str, text: Any, model: Any, sweeps: int, chains: int, seed: int) -> None:
+def run(name: str, text: Any, model: Any, sweeps: int, given: Any) -> None:
     """Sample, and tell all chains."""
-    began, taken = time.perf_counter(), []
+    chains, seed = given.chains, given.seed
+    began, ended = np.zeros(chains), np.zeros(chains)
 
     def note(sweep: Any) -> None:
-        if sweep.sweep == sweeps:
-            taken.append(time.perf_counter() - began)
+        (began if sweep.sweep == 1 else ended)[sweep.chain] = time.perf_counter()
 
     thin = max(1, sweeps // 200)
     samples = pu.CollapsedGibbs(model).run(
-        text, sweeps=sweeps, thin=thin, chains=chains, parallel=1, seed=seed, progress=False, callbacks=[note]
+        text,
+        sweeps=sweeps,
+        thin=thin,
+        chains=chains,
+        parallel=given.parallel,
+        seed=seed,
+        progress=False,
+        callbacks=[note],
     )
-    seconds = np.diff([0.0, *taken])
+    seconds = (ended - began) / (sweeps - 1) * sweeps  # of the first sweep, only the end is known
     for chain in range(chains):
         last, vote = scores(text, samples.predict("last", chain)), scores(text, samples.predict("vote", chain))
         joint = round(float(samples.log_joint[chain].mean()), 1)
@@ -60,17 +67,17 @@ def run(name: str, text: Any, model: Any, sweeps: int, chains: int, seed: int) -
 
 
 def main() -> None:
-    given = arguments(__doc__, [*SWEEPS, "chinese"], only="", chains=4, seed=11, sweeps=0, data="")
+    given = arguments(__doc__, [*SWEEPS, "chinese"], only="", chains=4, seed=11, sweeps=0, parallel=1, data="")
     for name in [name for name in SWEEPS if given.only in ("", name)]:
         text = corpora(given.data, "speech")["speech"]
         vowels = VOWELS if name in ("syllables", "function-words") else None
         model = pu.models.Adaptor(text.vocab, name, vowels=vowels)
-        run(name, text, model, given.sweeps or SWEEPS[name], given.chains, given.seed)
+        run(name, text, model, given.sweeps or SWEEPS[name], given)
     if given.only in ("", "chinese"):
         text = corpora(given.data, "sinica")["sinica"]
         for name in ("words", "collocations"):
             model = pu.models.Adaptor(text.vocab, name, max_length=LONGEST)
-            run(f"Chinese, {name}", text, model, given.sweeps or CHINESE, given.chains, given.seed)
+            run(f"Chinese, {name}", text, model, given.sweeps or CHINESE, given)
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ def fill(g: Grammar, s: Seats, w: Work, text: Text, at: int, n: int, top: int, d
 
     ``top`` is the root, which stands on spans at the end of the sentence only, or a unit whose analyses are wanted.
     """
-    inside, base, old, sums = w.inside, w.base, w.old, w.sums
+    inside, base, old, sums, active, actives = w.inside, w.base, w.old, w.sums, w.active, w.actives
     scale = w.power[1]
     side = n + 1
     root = len(g.klass) - 1
@@ -63,11 +63,11 @@ def fill(g: Grammar, s: Seats, w: Work, text: Text, at: int, n: int, top: int, d
                 sums[p] = 0.0
             for k in range(i + 1, j):
                 one, two = i * side + k, k * side + j
-                for p in range(pairs):
-                    r = g.pairs[p]
-                    x = inside[one, g.left[r]]
-                    if x != 0.0:
-                        sums[p] += x * inside[two, g.right[r]]
+                for q in range(actives[one]):
+                    p = active[one, q]
+                    if p >= pairs:
+                        break
+                    sums[p] += inside[one, g.pair_left[p]] * inside[two, g.pair_right[p]]
             p = 0
             for A in range(last + 1):
                 c = g.klass[A]
@@ -99,5 +99,11 @@ def fill(g: Grammar, s: Seats, w: Work, text: Text, at: int, n: int, top: int, d
                 inside[here, A] = found
             for A in range(last + 1, top + 1):
                 inside[here, A] = 0.0
+            many = 0
+            for p in range(g.before[top + 1]):
+                if inside[here, g.pair_left[p]] != 0.0:
+                    active[here, many] = p
+                    many += 1
+            actives[here] = many
     whole = n  # the row of the span from 0 to n
     return base[whole, g.kind[top]] if g.kind[top] >= 0 else inside[whole, top]

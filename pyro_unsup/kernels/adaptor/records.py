@@ -22,7 +22,8 @@ class Grammar(NamedTuple):
     first: Array  # (M + 1,) the rules of each symbol
     left: Array  # (rules,)
     right: Array  # (rules,) -1 in a rule with one part
-    pairs: Array  # (rules with two parts,) in order
+    pair_left: Array  # (pairs,) the left parts of the rules with two parts, in order
+    pair_right: Array  # (pairs,)
     before: Array  # (M + 1,) how many of those have a parent below this symbol
     kind: Array  # (M,) the restaurant of a symbol, or -1
     symbol: Array  # (R,) the symbol of a restaurant
@@ -80,6 +81,8 @@ class Work(NamedTuple):
     base: Array  # ((n + 1)^2, R) the same of new tables' analyses alone
     old: Array  # ((n + 1)^2, R) the weight of tables that are there
     sums: Array  # (pairs,)
+    active: Array  # ((n + 1)^2, pairs) pairs whose left part has some weight on a span
+    actives: Array  # ((n + 1)^2,) how many
     prob: Array  # (rules,) before the sentence is seated
     show: Array  # (C, n)
     customers: Array  # (R,) before the sentence is seated
