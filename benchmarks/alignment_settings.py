@@ -2,6 +2,7 @@
 
     python -m benchmarks.alignment_settings                       # 30,000 pairs, five minutes
     python -m benchmarks.alignment_settings --pairs 30000,all     # half an hour more
+    python -m benchmarks.alignment_settings --jumps               # what jumps depend on, instead
 
 The first pairs of Hansards and the 447 + 37 sentences of the NAACL 2003 task without their links (in ``--data`` or
 ``PYRO_UNSUP_DATA``). Five iterations of Model 1, then five by jumps, both by agreement, the probability of no link
@@ -36,6 +37,8 @@ ESTIMATORS: dict[str, Any] = {
 PREFIXES = (None, 4, 5, 6, 7)
 #: With all pairs, which take ten times as long.
 FEW_ESTIMATORS, FEW_PREFIXES = ("relative frequencies", "VB, 0.1", "smoothed l0, 1"), (None, 5, 6, 7)
+#: How many classes of words are tried where jumps depend on them.
+CLASSES = (None, 5, 10, 20)
 TABLES = ("translation_forward", "translation_backward")
 
 
@@ -77,10 +80,41 @@ def learning(size: int | None, data: str) -> None:
     )
 
 
+def by_jumps(size: int | None, data: str) -> None:
+    """What jumps depend on, the words and tables being those that the trial sentences choose."""
+    found = corpora(data, *NEEDS)
+    whole, test = hansards(found, size)
+    trial, rows = found["hansards-trial"], []
+    prefix, name = (6, "VB, 0.1") if size is None else (5, "smoothed l0, 1")
+    text = Bitext(*(seen(one, Forms(prefix=prefix)) for one in (whole.source, whole.target)))
+    words = Aligner.of(text)
+    first = trained(words, pu.init.uniform(), words.index(text))
+    for many in CLASSES:
+        classes: Any = (
+            (None, None) if many is None else tuple(classes_of(one, many) for one in (text.source, text.target))
+        )
+        for order in (1, 2):
+            began = time.perf_counter()
+            model = HMMAligner.like(words, null="learn", classes=classes, order=order)
+            tables = dict.fromkeys(TABLES, ESTIMATORS[name])
+            fit = trained(model, model.start_from(first), model.index(text), tables)
+            fit.config = {"prefix": prefix}
+            row, seconds = {"trial": error(fit, trial), "test": error(fit, test)}, round(time.perf_counter() - began)
+            figure(f"{len(text)} pairs, order {order}, classes {many}", **row, seconds=seconds)
+            rows.append([len(text), order, many or "none", row["trial"], row["test"], seconds])
+    markdown(["pairs", "order", "classes", "trial", "test", "seconds"], rows)
+
+
+def classes_of(text: Corpus, many: int) -> Any:
+    """Classes of words, by a tagger that learns from the same text."""
+    fit = pu.EM(pu.models.Tagger(tags=many, vocab=text.vocab)).run(text, iterations=20, seed=0, progress=False)
+    return pu.word_classes(fit, text)
+
+
 def main() -> None:
-    asked = arguments(__doc__, pairs="30000", data="")
+    asked = arguments(__doc__, pairs="30000", data="", jumps=False)
     for size in asked.pairs.split(","):
-        learning(None if size == "all" else int(size), asked.data)
+        (by_jumps if asked.jumps else learning)(None if size == "all" else int(size), asked.data)
 
 
 if __name__ == "__main__":

@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from .results import Fit, Report, Samples
     from .results.consensus import consensus
     from .results.loading import load
+    from .results.word_classes import word_classes
     from .tables import table
     from .workflow import prior_predictive, recover, to_arviz
     from .workflow.checks import predictive_check
@@ -172,6 +173,7 @@ __all__ = [
     "temper",
     "templates",
     "to_arviz",
+    "word_classes",
     "workflow",
 ]
 
@@ -205,7 +207,7 @@ _NAMES = {
     "handlers": "components constrain featured given harden prefer regularise skew temper",
     "infer": "EM Anneal BlockedGibbs CollapsedGibbs Fade Gradient HierarchicalEM IncrementalEM MixtureEM Polytope "
     "StepwiseEM choose_weight compare_sizes init launch schedules select_steps",
-    "results": "Fit Report Samples consensus",
+    "results": "Fit Report Samples consensus word_classes",
     "results.loading": "load",
     "tables": "table",
     "workflow": "evidence importance k_fold leave_future_out predictive_check prior_predictive recover "

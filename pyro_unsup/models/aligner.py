@@ -208,9 +208,20 @@ class Aligner(Model):
                 raise StructureError(f"no {name} words: expected at least one pair of sentences with words in it")
             if int(words.max()) >= size:
                 raise StructureError(f"{name} words must lie in 0 .. {size - 1}, actual largest {int(words.max())}")
-        pairs = self.lexicon.find(source, source_lengths, target, target_lengths)
+        pairs = self.pairs_of(source, source_lengths, target, target_lengths)
         self._remember(bitext, pairs)
         return pairs
+
+    def pairs_of(self, source: Tensor, source_lengths: Tensor, target: Tensor, target_lengths: Tensor) -> Pairs:
+        """Pairs of sentences as the model sees them.
+
+        :param source: (tokens,) words of the source sentences, end to end; one more than the last word stands for words
+            that are not known.
+        :param source_lengths: (B,) words of each sentence.
+        :param target: (tokens,), likewise.
+        :param target_lengths: (B,).
+        """
+        return self.lexicon.find(source, source_lengths, target, target_lengths)
 
     def _touched(self, pairs: Pairs) -> tuple[Pairs, Tensor, Tensor, int]:
         """Of a small batch: its cells by numbers of its own, and the parts of both tables that have them."""

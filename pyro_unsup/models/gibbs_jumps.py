@@ -10,7 +10,7 @@ from scipy.special import gammaln
 from torch import Tensor
 
 from ..array import Array
-from ..distributions.alignment.jumps import Jumps, _possible, again, evenly, jumps_to_the_end, jumps_within
+from ..distributions.alignment.jumps import Jumps, again, evenly, jumps_to_the_end, jumps_within, possible_jumps
 from ..errors import StructureError
 from .gibbs_links import WAYS, LinkState, Way
 
@@ -33,6 +33,11 @@ class JumpState(LinkState):
     def __init__(self, model: HMMAligner, bitext: Any, fertility: float | None = None) -> None:
         if model.null_words != "learn":
             raise StructureError("links are sampled where null_words='learn', actual 'uniform'")
+        if model.order != 1 or any(x is not None for x in model.classes):
+            raise StructureError(
+                "links are sampled where all jumps from link to link are of one kind: leave order and classes out, or "
+                "learn by EM"
+            )
         self._learns_null = model.learns_null
         declared = model.declarations()
         kinds = ("jump", "null") if model.learns_null else ("jump",)
@@ -122,7 +127,8 @@ class _Places:
 
     def _jumps(self, reach: int) -> tuple[Jumps, Jumps]:
         if reach not in self._known:
-            within = jumps_within(self._sizes, reach, self._most)
+            within = jumps_within(self._sizes, reach, self._most)  # of one kind and direction
+            within = Jumps(*(x.squeeze(1) for x in (within.weight, within.room, within.many, within.there)))
             self._known[reach] = within, jumps_to_the_end(self._sizes, reach, self._most)
         return self._known[reach]
 
@@ -150,7 +156,7 @@ class _Places:
         """
         W = (jump.shape[1] - 1) // 2
         within, out = self._jumps(W)
-        possible, kinds = (x.numpy() for x in _possible(W))
+        possible, kinds = (x.numpy() for x in possible_jumps(W))
         found, rooms = np.zeros(3 * (2 * W + 1)), np.zeros(len(kinds), np.int64)
         for jumps, own in ((within, n[..., 1:]), (out, n[..., 0])):
             used = own > 0

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Callable, Mapping, Sequence, Sized
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from ..distributions import Alignment, AlignmentHMM, HMMAgreement
-from ..distributions.alignment.jumps import again
+from ..distributions.alignment.jumps import DIRECTIONS, again, directions
 from ..errors import StructureError
 from ..tables import Axis, Declaration, Layout, declare
 from ..tables.derived import derived
 from .aligner import Aligner
+from .base import check_settings, size_of
 from .lexicon import Lexicon
 from .pairs import Pairs
 
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
 WAYS = ("forward", "backward")
 #: Jumps of this many words or more have one weight in common.
 REACH = 5
-KINDS = ("first", "inner", "end")
+#: What classes of words are called where a model is saved.
+CLASSES = ("source_classes", "target_classes")
 
 Start = Callable[[Mapping[str, Declaration], torch.Generator], dict[str, Tensor]]
 
@@ -43,6 +46,10 @@ class HMMAligner(Aligner):
     link to link, and from the last link to the end. One that would leave the sentence is drawn again. The source words,
     in a model of their own, likewise. All links are summed out (:class:`.AlignmentHMM`).
 
+    Jumps from link to link may depend on more: on the class of the word that they leave (``classes``), and on where the
+    jump before went (``order=2``): back, to the same word, to the next, or further ahead. There is a row of the tables
+    of jumps for each.
+
     EM is exact: jumps that were drawn in vain count too, in expectation (:func:`.again`). With agreement it is what
     :class:`.Aligner` says of it; jumps count as they do in their own direction.
 
@@ -52,6 +59,10 @@ class HMMAligner(Aligner):
         table.
     :param null_words: what words without a link are drawn from: ``"learn"`` a row of the table of translations,
         ``"uniform"`` every word of the vocabulary alike.
+    :param classes: the class of every source word and of every target word, (words,) each, from 0 on; None where jumps
+        do not depend on it. :func:`.word_classes` learns them with a tagger. Words that the vocabulary does not have
+        are taken for words of the commonest class.
+    :param order: 2 if jumps depend on the jump before.
 
         >>> import pyro_unsup as pu
         >>> source, target = [[0, 1], [0, 2], [1]], [[5, 6], [5, 7], [6]]  # the house, the book, house
@@ -66,7 +77,7 @@ class HMMAligner(Aligner):
     [2] P. Liang, B. Taskar and D. Klein (2006) "Alignment by agreement".
     """
 
-    _settings = (*Aligner._settings, "null_words")
+    _settings = (*Aligner._settings, "null_words", "order")
 
     def __init__(
         self,
@@ -77,13 +88,21 @@ class HMMAligner(Aligner):
         null: float | str | None = None,
         prior: float | Mapping[str, float] = 1.0,
         null_words: str = "learn",
+        classes: tuple[Any, Any] = (None, None),
+        order: int = 1,
     ) -> None:
         if isinstance(null, str) and null != "learn":
             raise StructureError(f"null must be a probability below 1, 'learn' or None, actual {null!r:.80}")
         if null_words not in ("learn", "uniform"):
             raise StructureError(f"null_words must be 'learn' or 'uniform', actual {null_words!r:.80}")
         self.learns_null, self.null_words = null == "learn", null_words
-        self._own = _own_tables(self.learns_null, prior)
+        self.order, many = order, directions(order)
+        self.classes = tuple(
+            None if given is None else _as_classes(name, given, size_of(vocab))
+            for name, given, vocab in zip(("source", "target"), classes, (source, target), strict=True)
+        )
+        sizes = [1 if x is None else int(x.max()) + 1 for x in self.classes]
+        self._own = _own_tables(self.learns_null, prior, [_kinds(many, size) for size in sizes])
         rest = {name: x for name, x in prior.items() if name not in self._own} if isinstance(prior, Mapping) else prior
         super().__init__(source, target, lexicon, agreement, None if isinstance(null, str) else null, rest)
 
@@ -97,10 +116,12 @@ class HMMAligner(Aligner):
         source: int | Sized | None = None,
         target: int | Sized | None = None,
         null_words: str = "learn",
+        classes: tuple[Any, Any] = (None, None),
+        order: int = 1,
     ) -> HMMAligner:
         """An aligner for the words that occur together in these pairs of sentences; see :meth:`.Aligner.of`."""
         words = Aligner.of(bitext, agreement, source=source, target=target)
-        return cls.like(words, null=null, prior=prior, null_words=null_words)
+        return cls.like(words, null=null, prior=prior, null_words=null_words, classes=classes, order=order)
 
     @classmethod
     def like(cls, aligner: Aligner, **settings: Any) -> HMMAligner:
@@ -124,13 +145,30 @@ class HMMAligner(Aligner):
             forward = derived(_even, forward, shared, self.target_words)
             backward = derived(_even, backward, shared, self.source_words)
         one, other, cells = super().directions(forward, backward, pairs, shared)
-        return self._by_jumps(one, "forward"), self._by_jumps(other, "backward"), cells
+        source, target = pairs.classes
+        return self._by_jumps(one, "forward", source), self._by_jumps(other, "backward", target), cells
 
-    def _by_jumps(self, one: Alignment, way: str) -> AlignmentHMM:
+    def _by_jumps(self, one: Alignment, way: str, classes: Tensor | None) -> AlignmentHMM:
         jump = declare(self._own[f"jump_{way}"])
         null, word = self._links(one, way)
-        table = one.weights["translation"]
-        return AlignmentHMM(table, one.grid, jump, derived(again, jump), null=null, word=word, turned=one.turned)
+        given = (one.weights["translation"], one.grid, jump, derived(again, jump), None, null, word)
+        return AlignmentHMM(*given, one.turned, classes, self.order)
+
+    def pairs_of(self, source: Tensor, source_lengths: Tensor, target: Tensor, target_lengths: Tensor) -> Pairs:
+        """Pairs of sentences as the model sees them, with the classes of their words.
+
+        :param source: (tokens,) words of the source sentences, end to end; one more than the last word stands for words
+            that are not known.
+        :param source_lengths: (B,) words of each sentence.
+        :param target: (tokens,), likewise.
+        :param target_lengths: (B,).
+        """
+        pairs = super().pairs_of(source, source_lengths, target, target_lengths)
+        one, other = (
+            None if known is None else torch.cat([known, known.bincount().argmax()[None]])[words.long()]
+            for known, words in zip(self.classes, (source, target), strict=True)
+        )
+        return replace(pairs, classes=(one, other))
 
     def _links(self, one: Alignment, way: str) -> tuple[Tensor, Tensor]:  # (B,) or (*draws, 1, B) each
         """Log-probability of no link and of a link, by pair."""
@@ -161,7 +199,8 @@ class HMMAligner(Aligner):
             off = (torch.arange(-REACH, REACH + 1, dtype=torch.float64) - 1).abs()
             for name in result:
                 if name.startswith("jump_"):
-                    result[name] = declarations[name].layout.normalise((-sharp * off).repeat(len(KINDS), 1))
+                    layout = declarations[name].layout
+                    result[name] = layout.normalise((-sharp * off).repeat(layout.shape[0], 1))
             for name in declarations.keys() & found.keys():
                 result[name] = declarations[name].layout.check(name, found[name].detach().double()).clone()
             return result
@@ -183,21 +222,57 @@ class HMMAligner(Aligner):
         plain, tensors = super().settings()
         plain["prior"] |= {name: float(table.prior) for name, table in self._own.items()}
         plain |= {"null": "learn" if self.learns_null else self.null, "null_words": self.null_words}
-        return plain, tensors
+        plain["order"] = self.order
+        known = {name: x for name, x in zip(CLASSES, self.classes, strict=True) if x is not None}
+        return plain, {**tensors, **known}
+
+    @classmethod
+    def from_settings(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> HMMAligner:
+        """Build a model from its :meth:`settings`."""
+        check_settings(plain, *cls._settings)
+        lexicon = Lexicon(size_of(plain["source"]), size_of(plain["target"]), tensors["sizes"], tensors["met"])
+        return cls(**{**plain, "lexicon": lexicon, "classes": tuple(tensors.get(name) for name in CLASSES)})
 
     def __repr__(self) -> str:
         extra = ", null='learn'" if self.learns_null else ""
         extra += "" if self.null_words == "learn" else f", null_words={self.null_words!r}"
+        extra += "" if self.order == 1 else f", order={self.order}"
+        if any(x is not None for x in self.classes):
+            extra += f", classes={tuple(None if x is None else int(x.max()) + 1 for x in self.classes)}"
         return f"HMM{super().__repr__().removesuffix(')')}{extra})"
 
 
-def _own_tables(learns_null: bool, prior: float | Mapping[str, float]) -> dict[str, Declaration]:
+def _as_classes(name: str, given: Any, words: int) -> Tensor:  # (words,)
+    """Classes of all words of a vocabulary, checked."""
+    found = torch.as_tensor(given)
+    if found.shape != (words,) or found.is_floating_point() or found.dtype == torch.bool or int(found.min()) < 0:
+        raise StructureError(
+            f"the classes of {name} words should be whole numbers from 0 on, one for each of the {words} words, actual "
+            f"shape {tuple(found.shape)}, dtype {found.dtype}"
+            + (f", smallest {int(found.min())}" if found.numel() else "")
+        )
+    return found.long()
+
+
+def _kinds(directions: int, classes: int) -> tuple[str, ...]:
+    """What kinds of jumps are called."""
+    after = [""] if directions == 1 else [f", after {name}" for name in DIRECTIONS]
+    of = [""] if classes == 1 else [f", class {k}" for k in range(classes)]
+    return ("first", *(f"inner{c}{d}" for d in after for c in of), "end")
+
+
+def _own_tables(
+    learns_null: bool, prior: float | Mapping[str, float], kinds: Sequence[tuple[str, ...]]
+) -> dict[str, Declaration]:
     """Jumps, and whether there is a link, for both directions."""
     offsets = torch.arange(-REACH, REACH + 1)
-    # The first link and the end of a sentence lie to the right of where one comes from.
-    layout = Layout.dense(len(KINDS), len(offsets), support=torch.stack([offsets > 0, offsets == offsets, offsets > 0]))
-    axes: tuple[Axis, ...] = (Axis("kind", KINDS), Axis("offset", offsets.tolist()))
-    tables = {f"jump_{way}": (layout, axes) for way in WAYS}
+    tables = {}
+    for way, names in zip(WAYS, kinds, strict=True):
+        # The first link and the end of a sentence lie to the right of where one comes from.
+        support = torch.ones(len(names), len(offsets), dtype=torch.bool)
+        support[[0, -1]] = offsets > 0
+        axes: tuple[Axis, ...] = (Axis("kind", names), Axis("offset", offsets.tolist()))
+        tables[f"jump_{way}"] = (Layout.dense(len(names), len(offsets), support=support), axes)
     if learns_null:
         tables |= {f"null_{way}": (Layout.dense(2), (Axis("link", ("none", "word")),)) for way in WAYS}
     given = prior if isinstance(prior, Mapping) else dict.fromkeys(tables, prior)

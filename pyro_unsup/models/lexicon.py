@@ -146,7 +146,7 @@ class Lexicon:
         new, used = np.empty_like(cells), np.empty((3, len(cells)), np.int64)
         sizes = renumber(cells, rows.starts, rows.null, self._scratch, self.target, used, new)
         links, targets, sources = (torch.from_numpy(x[:n].copy()) for x, n in zip(used, sizes, strict=True))
-        return Pairs(pairs.grid, torch.from_numpy(new)), links, targets, sources
+        return Pairs(pairs.grid, torch.from_numpy(new), pairs.classes), links, targets, sources
 
     @cached_property
     def _scratch(self) -> Array:

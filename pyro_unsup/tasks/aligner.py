@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 #: Iterations of Model 1, and then of the HMM, unless told otherwise (Liang, Taskar & Klein 2006).
 ITERATIONS = 5
+#: Iterations of the taggers that learn classes of words.
+TAGGER_ITERATIONS = 20
 FILE = "`source ||| target` a line, or the source sentences. - is standard input."
 FILE2 = text("target", "FILE2", "The target sentences, if FILE has none.", positional=True, identity=False)
 FORMS = ("lowercase", "strip_accents", "numbers", "prefix")
@@ -80,6 +82,17 @@ OPTIONS = (
             shown="as that of each other word",
         ),
         flag("learn_null", "With --model hmm, learn the probability that a word has no translation."),
+        number(
+            "jump_classes",
+            "With --model hmm, jumps depend on the class of the word that they leave. So many classes of words are "
+            "learned first, by a tagger of each text.",
+            low=2,
+            shown="one class",
+        ),
+        flag(
+            "jump_memory",
+            "With --model hmm, jumps depend on the jump before: back, to the same word, to the next, or further ahead.",
+        ),
     ),
     number(
         "first", "With --model hmm, iterations of Model 1 to start from.", low=0, shown=str(ITERATIONS), panel=TRAINING
@@ -185,8 +198,8 @@ class AlignerTask(Task):
                 raise UnsupError("--model hmm starts from Model 1 of the same text, and a stream is read once; leave "
                                  "--vocab-from out")  # fmt: skip
             return
-        for name, asked in (("learn_null", given.learn_null), ("first", given.first is not None)):
-            if asked:
+        for name in ("learn_null", "first", "jump_classes", "jump_memory"):
+            if getattr(given, name) not in (None, False):
                 raise UnsupError(f"{spelt(name)} belongs to --model hmm; add that, or leave it out")
 
     def read(self, file: str, given: Given) -> Bitext:
@@ -202,7 +215,8 @@ class AlignerTask(Task):
         model = pu.models.Aligner.of(data, *_how(given))
         if given.model == "model1":
             return model
-        return pu.models.HMMAligner.like(model, **({"null": "learn"} if given.learn_null else {}))
+        kinds = {"classes": _classes(data, given.jump_classes), "order": 2 if given.jump_memory else 1}
+        return pu.models.HMMAligner.like(model, **kinds, **({"null": "learn"} if given.learn_null else {}))
 
     def stream(self, given: Given) -> Stream:
         from .batches import batches
@@ -344,6 +358,18 @@ def after_model_1(model: HMMAligner, text: Any, iterations: int) -> Initial:
         return model.start_from(state.weights)(declarations, generator)
 
     return start
+
+
+def _classes(data: Bitext, many: int | None) -> tuple[Any, Any]:
+    """Classes of the words of both languages, by taggers that learn from these texts."""
+    if many is None:
+        return None, None
+    found = []
+    for name, side in (("source", data.source), ("target", data.target)):
+        say(f"learning {many} classes of {name} words by a tagger")
+        fit = pu.EM(pu.models.Tagger(many, side.vocab)).run(side, iterations=TAGGER_ITERATIONS, seed=0, progress=False)
+        found.append(pu.word_classes(fit, side))
+    return found[0], found[1]
 
 
 def _how(given: Given) -> tuple[Any, float | None]:

@@ -82,11 +82,26 @@ def test_links_scores_and_what_it_shows(tmp_path: Path, zoo: Path, run: Run) -> 
     assert "likeliest translations" in run("show", tmp_path / "m").stdout
 
 
+def test_kinds_of_jumps(tmp_path: Path, zoo: Path, run: Run) -> None:
+    fit = ("fit", "aligner", zoo / "pairs.txt", "--model", "hmm", "--jump-classes", 3, "--jump-memory")
+    result = run(*fit, "--out", tmp_path / "m")
+    assert result.exit_code == 0, result.stderr
+    assert "learning 3 classes of target words by a tagger\n" in result.stderr
+    model: Any = pu.load(tmp_path / "m").model
+    assert repr(model).endswith(", order=2, classes=(3, 3))")
+    assert run(*fit, "--out", tmp_path / "again").exit_code == 0
+    other: Any = pu.load(tmp_path / "again").model
+    assert all(torch.equal(a, b) for a, b in zip(model.classes, other.classes, strict=True))
+    assert run("predict", tmp_path / "m", zoo / "pairs.txt").stdout.count("-") > 10
+
+
 def test_options_that_do_not_go_together(tmp_path: Path, zoo: Path, run: Run) -> None:
     fit = ("fit", "aligner", zoo / "pairs.txt", "--out", tmp_path / "m")
     hmm = (*fit, "--model", "hmm")
     for arguments, what in (
         ((*fit, "--first", 3), "--first belongs to --model hmm; add that, or leave it out"),
+        ((*fit, "--jump-memory"), "--jump-memory belongs to --model hmm; add that, or leave it out"),
+        ((*fit, "--jump-classes", 3), "--jump-classes belongs to --model hmm; add that, or leave it out"),
         ((*fit, "--learn-null"), "--learn-null belongs to --model hmm; add that, or leave it out"),
         ((*hmm, "--learn-null", "--null", 0.1), "--null 0.1 and --learn-null contradict each other; give one of them"),
         (

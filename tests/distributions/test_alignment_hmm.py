@@ -13,7 +13,7 @@ from torch import Tensor
 from pyro_unsup import StructureError
 from pyro_unsup.distributions import AlignmentHMM
 from pyro_unsup.distributions.alignment.grid import Grid
-from pyro_unsup.distributions.alignment.jumps import again, jumps_to_the_end, jumps_within, rooms
+from pyro_unsup.distributions.alignment.jumps import again, directions, jumps_to_the_end, jumps_within, rooms
 from pyro_unsup.distributions.semiring import MAX
 
 from .test_alignment import by_word, text
@@ -21,17 +21,22 @@ from .test_alignment import by_word, text
 WAYS = pytest.mark.parametrize("turned", [False, True])
 
 
-def instance(turned: bool, reach: int = 5, pairs: int = 12, longest: int = 16, seed: int = 0) -> tuple:
+def instance(
+    turned: bool, reach: int = 5, pairs: int = 12, longest: int = 16, seed: int = 0, order: int = 1, classes: int = 1
+) -> tuple:
     grid, value = text(pairs, longest, 40, seed)
     g = torch.Generator().manual_seed(seed + 1)
+    inner = classes * directions(order)
     weights = {
-        "jump": torch.randn(3, 2 * reach + 1, generator=g),
-        "room": torch.randn(rooms(reach), generator=g),
+        "jump": torch.randn(inner + 2, 2 * reach + 1, generator=g),
+        "room": torch.randn(rooms(reach, inner), generator=g),
         "share": torch.randn(longest + 1, generator=g),
         "null": torch.randn(pairs, generator=g),
         "word": torch.randn(pairs, generator=g),
     }
-    return AlignmentHMM(2 * torch.randn(40, generator=g), grid, **weights, turned=turned), value
+    words = torch.randint(classes, (int(grid.chosen(turned).sum()),), generator=g)
+    table = 2 * torch.randn(40, generator=g)
+    return AlignmentHMM(table, grid, **weights, turned=turned, classes=words, order=order), value
 
 
 def gradients(dist: AlignmentHMM, value: Tensor, by_reference: bool, scale: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
@@ -42,9 +47,11 @@ def gradients(dist: AlignmentHMM, value: Tensor, by_reference: bool, scale: Tens
 
 
 @WAYS
-@pytest.mark.parametrize("reach", [1, 3, 5, 20])
-def test_the_kernel_against_the_definition(turned: bool, reach: int) -> None:
-    dist, value = instance(turned, reach)
+@pytest.mark.parametrize(
+    ("reach", "order", "classes"), [(1, 1, 1), (3, 1, 3), (5, 1, 1), (20, 1, 1), (1, 2, 1), (5, 2, 3)]
+)
+def test_the_kernel_against_the_definition(turned: bool, reach: int, order: int, classes: int) -> None:
+    dist, value = instance(turned, reach, order=order, classes=classes)
     for scale in (torch.ones(12), torch.full((12,), 0.5), torch.arange(12.0) - 3):
         (log_z, counts), (expected, grads) = (gradients(dist, value, way, scale) for way in (False, True))
         torch.testing.assert_close(log_z, expected, rtol=1e-12, atol=1e-12)
@@ -75,9 +82,10 @@ def test_threads_and_the_order_of_rows_change_nothing(turned: bool, monkeypatch:
 
 
 @WAYS
-def test_sharp_weights_are_done_in_logs(turned: bool) -> None:
+@pytest.mark.parametrize("order", [1, 2])
+def test_sharp_weights_are_done_in_logs(turned: bool, order: int) -> None:
     """Two good links that only a jump of next to no weight goes between, and a table too wide for real numbers."""
-    dist, value = instance(turned)
+    dist, value = instance(turned, order=order, classes=order)
     for change in ({name: 900 * dist.weights[name]} for name in ("jump", "translation", "null")):
         sharp = dist.with_weights(change)
         (log_z, counts), (expected, grads) = (gradients(sharp, value, way, torch.ones(12)) for way in (False, True))
@@ -102,20 +110,22 @@ def test_long_sentences_in_both_precisions() -> None:
     torch.testing.assert_close(found[0].float(), found[1], rtol=2e-5, atol=0)
 
 
-@pytest.mark.parametrize("reach", [1, 2, 5])
-def test_jumps_that_are_drawn_again_add_up_to_one(reach: int) -> None:
+@pytest.mark.parametrize(("reach", "inner"), [(1, 1), (2, 3), (5, 1), (5, 8)])
+def test_jumps_that_are_drawn_again_add_up_to_one(reach: int, inner: int) -> None:
     offsets = torch.arange(-reach, reach + 1)
     g = torch.Generator().manual_seed(0)
-    jump = torch.randn(3, len(offsets), generator=g)
-    jump[[0, 2]] = jump[[0, 2]].masked_fill(offsets <= 0, -torch.inf)
+    jump = torch.randn(inner + 2, len(offsets), generator=g)
+    jump[[0, -1]] = jump[[0, -1]].masked_fill(offsets <= 0, -torch.inf)
     jump = jump.log_softmax(-1)
     sizes = torch.arange(1, 15)
     share = -torch.arange(1.0, 20).log()
-    inner = jumps_within(sizes, reach, 14).logs(jump[None], again(jump)[None], share[None])  # (sizes, from, to)
-    for size, table in zip(sizes.tolist(), inner, strict=True):
-        torch.testing.assert_close(table[: size + 1].exp().sum(-1), torch.ones(size + 1))
-        assert bool((table[size + 1 :] == -torch.inf).all())
-    ends = jumps_to_the_end(sizes, reach, 14).logs(jump[None], again(jump)[None], share[None])
+    weights = jump[None], again(jump)[None], share[None]
+    kinds = torch.randint(inner, (len(sizes), 2, 15), generator=g)
+    within = jumps_within(sizes, reach, 14, kinds, inner).logs(*weights)  # (sizes, ways, from, to)
+    for size, tables in zip(sizes.tolist(), within, strict=True):
+        torch.testing.assert_close(tables[:, : size + 1].exp().sum(-1), torch.ones(2, size + 1))
+        assert bool((tables[:, size + 1 :] == -torch.inf).all())
+    ends = jumps_to_the_end(sizes, reach, 14, inner).logs(*weights)
     torch.testing.assert_close(ends.exp().sum(-1), torch.ones(len(sizes)))
 
 
@@ -153,6 +163,37 @@ def test_without_room_weights_are_left_alone() -> None:
     assert float(dist.log_prob(value).exp()) == pytest.approx(float(expected))
 
 
+def test_one_kind_is_as_many_kinds_that_are_alike() -> None:
+    """Neither the class of a word nor the jump before matters where all kinds have the same weights."""
+    dist, value = instance(False)
+    words = torch.arange(int(dist.grid.chosen(False).sum())) % 3
+    first, inner, end = dist.weights["jump"].split([1, 1, 1])
+    within, rest = dist.weights["room"].split([36, 10])
+    for order, classes in ((1, 3), (2, 1), (2, 3)):
+        many = classes * directions(order)
+        jump, room = torch.cat([first, inner.expand(many, -1), end]), torch.cat([within.repeat(many), rest])
+        others = {name: dist.weights[name] for name in ("share", "null", "word")}
+        same = AlignmentHMM(
+            dist.weights["translation"], dist.grid, jump, room, **others, classes=words % classes, order=order
+        )
+        torch.testing.assert_close(same.log_prob(value), dist.log_prob(value), rtol=1e-12, atol=1e-12)
+        one, other = dist.posterior(value), same.posterior(value)
+        torch.testing.assert_close(other.marginals, one.marginals, rtol=1e-9, atol=1e-12)
+        assert torch.equal(other.mode(), one.mode())
+        some = torch.tensor([7, 2, 11])
+        few, cells = same.select(value, some)
+        torch.testing.assert_close(few.log_prob(cells), dist.log_prob(value)[some])
+
+
+def test_some_pairs_keep_the_classes_of_their_words() -> None:
+    for turned in (False, True):
+        dist, value = instance(turned, order=2, classes=3)
+        some = torch.tensor([7, 2, 11])
+        few, cells = dist.select(value, some)
+        torch.testing.assert_close(few.log_prob(cells), dist.log_prob(value)[some])
+        torch.testing.assert_close(few.defined(cells), dist.log_prob(value)[some])
+
+
 def test_a_batch_of_tables() -> None:
     """As vectorised particles bring them along: one set of tables a particle, shared by all pairs."""
     grid, value = text(5, 4, 20)
@@ -183,8 +224,18 @@ def test_errors_say_what_was_expected() -> None:
     grid = Grid(torch.tensor([2]), torch.tensor([1]))
     good, jump = torch.zeros(6, dtype=torch.int32), torch.zeros(3, 11)
     dist = AlignmentHMM(torch.zeros(3), grid, jump)
-    with pytest.raises(StructureError, match=r"jump should have shape \(3, 2 W \+ 1\).*actual \(3, 10\)"):
+    with pytest.raises(StructureError, match=r"jump should have shape \(kinds, 2 W \+ 1\).*actual \(3, 10\)"):
         AlignmentHMM(torch.zeros(3), grid, jump[:, :10])
+    with pytest.raises(StructureError, match="order must be 1, or 2 for jumps that depend on the jump before"):
+        AlignmentHMM(torch.zeros(3), grid, jump, order=3)
+    with pytest.raises(StructureError, match=r"should have 4 kinds from link to link for each class, actual 1 such"):
+        AlignmentHMM(torch.zeros(3), grid, jump, order=2)
+    with pytest.raises(StructureError, match=r"jumps of 2 classes .* the class of each of the 2 words .*, actual none"):
+        AlignmentHMM(torch.zeros(3), grid, torch.zeros(4, 11))
+    with pytest.raises(StructureError, match=r"each of the 2 words that may be chosen, actual \(3,\) torch.int64"):
+        AlignmentHMM(torch.zeros(3), grid, torch.zeros(4, 11), classes=torch.zeros(3, dtype=torch.long))
+    with pytest.raises(StructureError, match=r"classes must lie in 0 .. 1 .*, actual range 0 .. 2"):
+        AlignmentHMM(torch.zeros(3), grid, torch.zeros(4, 11), classes=torch.tensor([0, 2]))
     with pytest.raises(StructureError, match=r"room should end in shape \(46\).*actual shape \(45,\)"):
         AlignmentHMM(torch.zeros(3), grid, jump, torch.zeros(45))
     with pytest.raises(StructureError, match=r"sentences of 2 words, so share should have 3 log-weights at least"):

@@ -245,7 +245,7 @@ def test_errors_say_what_was_expected() -> None:
         HMMAligner.of(BITEXT, prior={"null_forward": 1.0})
     plain, tensors = model.settings()
     with pytest.raises(
-        StructureError, match="the settings should be source, target, agreement, null, prior and null_wor"
+        StructureError, match="the settings should be source, target, agreement, null, prior, null_words and order"
     ):
         HMMAligner.from_settings({**plain, "extra": 1}, tensors)
 

@@ -198,12 +198,12 @@ class Grid:
     def select(self, pairs: Tensor) -> tuple[Grid, Tensor]:  # (n,) -> its grids, (their cells,)
         """The grids of some pairs, rows pair by pair; and where their cells lie in this one."""
         order, first = self._by_pair
-        rows = order[_ranges(first[pairs], self.source_lengths[pairs] + 1)]
-        cells = _ranges(self.starts[rows], self.target_lengths[self.pair[rows]] + 1)
+        rows = order[ranges(first[pairs], self.source_lengths[pairs] + 1)]
+        cells = ranges(self.starts[rows], self.target_lengths[self.pair[rows]] + 1)
         return Grid(self.source_lengths[pairs], self.target_lengths[pairs]), cells
 
 
-def _ranges(starts: Tensor, sizes: Tensor) -> Tensor:  # (n,), (n,) -> (sum of sizes,)
+def ranges(starts: Tensor, sizes: Tensor) -> Tensor:  # (n,), (n,) -> (sum of sizes,)
     """All numbers from each start on, so many of each."""
     shift = starts - offsets_of(sizes)[:-1]
     return torch.arange(int(sizes.sum())) + torch.repeat_interleave(shift, sizes)

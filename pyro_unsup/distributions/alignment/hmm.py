@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from ...errors import StructureError
+from ..ragged import Rows, offsets_of
 from ..semiring import Sum
 from ..structure import Potentials
-from .grid import Grid
-from .jumps import evenly, jumps_to_the_end, jumps_within, reach_of, rooms
+from .grid import Grid, ranges
+from .jumps import direction_of, directions, evenly, inner_of, jumps_to_the_end, jumps_within, reach_of, rooms
 from .model1 import Alignment
 
 
@@ -29,18 +33,23 @@ class AlignmentHMM(Alignment):
     around the place it starts from, times that of being one of so many places of the same far offset
     (:mod:`.jumps`). O(T S W). The sum and its gradient are exact. On CPU a compiled kernel does the work.
 
+    Jumps may depend on the word that they leave, by its class, and on the direction of the jump before (``order=2``;
+    four directions: back, to the same word, to the next, further ahead; O(4 T S W)). There is a kind of jumps from link
+    to link for each of these: all classes after a jump back, all classes after a jump to the same word, and so on.
+
     Values and structures are those of :class:`.Alignment`, and so is the other direction (``turned``).
 
     :param translation: (*batch, C) log-weights of target words given source words (turned: the other way).
     :param grid: how the words of the pairs lie.
-    :param jump: (*batch, 3, 2 W + 1) log-weights of jumps, by kind (to the first link, from link to link, to the end)
-        and by offset, from -W (or less) to W (or more).
-    :param room: (*batch, (W + 1)^2 + 2 W) log-weights of room, zeros if not given; :func:`.again` makes jumps add up
-        to one.
+    :param jump: (*batch, kinds, 2 W + 1) log-weights of jumps, by kind (to the first link, from link to link, one or
+        more kinds, and to the end) and by offset, from -W (or less) to W (or more).
+    :param room: (*batch, rooms) log-weights of room, zeros if not given; :func:`.again` makes jumps add up to one.
     :param share: (*batch, most) log-weights of jumping to one of n places, for n from 1 to the longest sentence and one
         more; if not given they share evenly, 1 / n.
     :param null: (B,) or (*draws, 1, B), log n of each pair; zeros if not given.
     :param word: (B,) or (*draws, 1, B), log a of each pair; zeros if not given.
+    :param classes: (words that may be chosen,) the class of each, pair by pair; all of one class if not given.
+    :param order: 2 if jumps depend on the direction of the jump before.
 
     Example, all weights 1, so that p counts alignments::
 
@@ -69,18 +78,29 @@ class AlignmentHMM(Alignment):
         null: Tensor | None = None,
         word: Tensor | None = None,
         turned: bool = False,
+        classes: Tensor | None = None,
+        order: int = 1,
         validate_args: bool | None = None,
     ) -> None:
+        self.directions, self.classes = directions(order), classes
+        self._known: dict[str, Tensor] = {}  # made from the classes when first asked for; copies share it
         share = evenly(grid.widest(turned) + 1, translation) if share is None else share
         weights = {"translation": translation, "jump": jump, "room": room, "share": share, "null": null, "word": word}
         self._make(weights, grid, turned, validate_args)
+        self._check_classes()
 
     def _axes(self) -> dict[str, str]:
-        return {**super()._axes(), "jump": "3 J", "room": "R", "share": "M"}
+        return {**super()._axes(), "jump": "K J", "room": "R", "share": "M"}
 
     def _measure(self) -> None:
-        self.reach = reach_of(self.weights["jump"])
-        self.all_axes = {**self.all_axes, "room": str(rooms(self.reach))}  # its size goes with that of the jumps
+        self.reach, self.inner = reach_of(self.weights["jump"]), inner_of(self.weights["jump"])
+        if self.inner % self.directions:
+            raise StructureError(
+                f"jumps that depend on the direction of the jump before should have {self.directions} kinds from link "
+                f"to link for each class, actual {self.inner} such kinds"
+            )
+        # The size of the room goes with that of the jumps.
+        self.all_axes = {**self.all_axes, "room": str(rooms(self.reach, self.inner))}
         super()._measure()
         most = self.grid.widest(self.turned) + 1
         if self.sizes["M"] < most:
@@ -89,37 +109,87 @@ class AlignmentHMM(Alignment):
                 f"shape {tuple(self.weights['share'].shape)}"
             )
 
+    def _check_classes(self) -> None:
+        many, words = self.inner // self.directions, int(self.grid.chosen(self.turned).sum())
+        if self.classes is None and many == 1:
+            return
+        found = torch.empty(0) if self.classes is None else self.classes
+        if self.classes is None or found.shape != (words,) or found.is_floating_point():
+            raise StructureError(
+                f"jumps of {many} classes of words need the class of each of the {words} words that may be chosen, "
+                f"actual {'none' if self.classes is None else f'{tuple(found.shape)} {found.dtype}'}"
+            )
+        if words and not 0 <= int(found.min()) <= int(found.max()) < many:
+            raise StructureError(
+                f"classes must lie in 0 .. {many - 1} (there are jumps of {many}), actual range {int(found.min())} .. "
+                f"{int(found.max())}"
+            )
+
     def potentials(self, value: Tensor) -> Potentials:
         """Of links as ever; and the weights of jumps as they are, for they are used all over a pair."""
         jump = self.table("jump")
-        room = self.table("room") if "room" in self.weights else jump.new_zeros(*jump.shape[:-2], rooms(self.reach))
+        size = rooms(self.reach, self.inner)
+        room = self.table("room") if "room" in self.weights else jump.new_zeros(*jump.shape[:-2], size)
         return {**super().potentials(value), "jump": jump, "room": room, "share": self.table("share")}
 
     def total(self, potentials: Potentials, sum_: Sum) -> Tensor:
-        """The message at t holds, for every place, the sum over all ways to link the first t words, the last link being
-        to that place::
+        """The message at t holds, for every place and every direction of the last jump, the sum over all ways to link
+        the first t words, the last link being to that place, by such a jump::
 
-            m_0[0]   = 1
-            m_t[i]   = m_{t-1}[i] null_t  +  link_t[i] sum_h m_{t-1}[h] jump[h, i]
-            total    = sum_i m_n[i] end[i]
+            m_0[0, 0] = 1
+            m_t[d, i] = m_{t-1}[d, i] null_t  +  link_t[i] sum_{e, h : h -> i goes in d} m_{t-1}[e, h] jump[e, h, i]
+            total     = sum_{d, i} m_n[d, i] end[i]
         """
         links = potentials["links"]
         each = self.rows.pad(self.by_word(links, -torch.inf), links.dim() - 1)  # (*draws, B, T, S + 1)
-        jump, end = self._jumps(potentials)  # (*draws, B, S + 1, S), (*draws, B, S + 1)
-        lengths = self.rows.lengths.to(links.device).unsqueeze(-1)
+        jump, end = self._jumps(potentials)  # (*draws, B, D, S + 1, S), (*draws, B, S + 1)
+        goes = self._goes(end.shape[-1] - 1).to(links.device)  # (D, S + 1, S)
+        lengths = self.rows.lengths.to(links.device)[:, None, None]
         batch = torch.broadcast_shapes(each.shape[:-2], end.shape[:-1])
-        start = torch.cat([end.new_zeros(1), end.new_full((end.shape[-1] - 1,), -torch.inf)])
-        message = start.expand(*batch, -1)
+        start = pad(end.new_zeros(1, 1), (0, end.shape[-1] - 1, 0, self.directions - 1), value=-torch.inf)
+        message = start.expand(*batch, *start.shape)
         for t in range(each.shape[-2]):
-            stay = message + each[..., t, :1]
-            arrived = each[..., t, 1:] + sum_(message.unsqueeze(-1) + jump, -2)
+            stay = message + each[..., t, :1].unsqueeze(-2)
+            moved = message.unsqueeze(-1) + jump  # (*draws, B, D, S + 1, S)
+            if self.directions == 1:
+                arrived = sum_(moved.squeeze(-3), -2).unsqueeze(-2)
+            else:
+                ways = torch.where(goes.unsqueeze(-3), moved.unsqueeze(-4), -torch.inf)
+                arrived = sum_(ways.flatten(-3, -2), -2)  # (*draws, B, D, S)
+            arrived = each[..., t, 1:].unsqueeze(-2) + arrived
             linked = sum_(torch.stack([stay[..., 1:], arrived], -1), -1)
             message = torch.where(t < lengths, torch.cat([stay[..., :1], linked], -1), message)
-        return sum_(message + end, -1)
+        return sum_((message + end.unsqueeze(-2)).flatten(-2), -1)
+
+    def _goes(self, most: int) -> Tensor:  # (D, S + 1, S) bool
+        """Which jumps from a place (0 is before the sentence) to a word go in which direction."""
+        offset = torch.arange(1, most + 1) - torch.arange(most + 1)[:, None]
+        found = direction_of(self.reach)[offset.clamp(-self.reach, self.reach) + self.reach]
+        return found == torch.arange(self.directions)[:, None, None]
 
     def _jumps(self, potentials: Potentials) -> tuple[Tensor, Tensor]:
-        """From each place (0 is before the sentence) to each word, and from each place to the end."""
+        """From each place (0 is before the sentence), after each direction, to each word; and from each place to the
+        end."""
         sizes, most = self.grid.chosen(self.turned), self.grid.widest(self.turned)
         weights = [potentials[name] for name in self.shared_groups]
-        within, out = jumps_within(sizes, self.reach, most), jumps_to_the_end(sizes, self.reach, most)
-        return within.logs(*weights), out.logs(*weights)
+        if self.inner > 1 and "kinds" not in self._known:
+            self._known["kinds"] = self._kinds()
+        within = jumps_within(sizes, self.reach, most, self._known.get("kinds"), self.inner)
+        return within.logs(*weights), jumps_to_the_end(sizes, self.reach, most, self.inner).logs(*weights)
+
+    def _kinds(self) -> Tensor:  # (B, D, S + 1)
+        """The inner kind of jumps from each place, after each direction."""
+        sizes, most = self.grid.chosen(self.turned), self.grid.widest(self.turned)
+        by_place, words = torch.zeros(len(sizes), most + 1, dtype=torch.long), Rows(sizes)
+        if self.classes is not None:
+            by_place[words.owner, words.position + 1] = self.classes.cpu().long()
+        many = self.inner // self.directions
+        return by_place.unsqueeze(-2) + many * torch.arange(self.directions).unsqueeze(-1)
+
+    def of_pairs(self, grid: Grid, cells: Tensor, pairs: Tensor) -> Self:
+        new = super().of_pairs(grid, cells, pairs)
+        new._known = {}
+        if self.classes is not None:
+            sizes = self.grid.chosen(self.turned)
+            new.classes = self.classes[ranges(offsets_of(sizes)[:-1][pairs], sizes[pairs])]
+        return new

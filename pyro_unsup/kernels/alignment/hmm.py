@@ -16,10 +16,11 @@ from torch import Generator, Tensor
 
 from ...array import Array
 from ..limits import LEAST, LIMIT, keep_possible, kept_exp, tiny
-from ..plumbing import OnePass, uniform_numbers
+from ..plumbing import OnePass, offsets, uniform_numbers
 from ..room import room as memory
 from .cells import gather
-from .hmm_pass import best_pass, draw_pass, log_pass, scaled_pass
+from .hmm_decode import best_pass, best_pass_by_way, draw_pass, draw_pass_by_way
+from .hmm_pass import log_pass, log_pass_by_way, scaled_pass, scaled_pass_by_way
 from .rows import Trellises, add_up, cell_logs, in_row_shards, in_runs
 
 Tables = dict[str, Tensor]
@@ -90,7 +91,12 @@ def _links(dist: Any, weights: HMMWeights, cells: Array, draw: bool, generator: 
     found = np.zeros(len(cells), np.int8)
     # One number for each pair, then for each word that chooses.
     uniforms = uniform_numbers(draw, len(where.widths) + int(words[-1]), generator=generator)
-    place, run = (logs[0], cells, *where.places, dist.turned, *logs[1:]), draw_pass if draw else best_pass
+    own = (dist.turned, *weights.jumpers)
+    place = (logs[0], cells, *where.places, *own, *logs[1:])
+    if weights.directions == 1:
+        run = draw_pass if draw else best_pass
+    else:
+        run = draw_pass_by_way if draw else best_pass_by_way
     in_runs(lambda first, last: run(*place, np.arange(first, last), uniforms, words, found), where)
     return torch.from_numpy(found)
 
@@ -115,9 +121,11 @@ class HMMWeights:
     :param table: (C,) translations.
     :param null: (B,) of no link.
     :param word: (B,) of a link.
-    :param jump: (3, 2 W + 1).
-    :param room: ((W + 1)^2 + 2 W,).
+    :param jump: (kinds, 2 W + 1).
+    :param room: (rooms,).
     :param share: (most,) by how many places share a weight.
+    :param jumpers: the classes of words that may be chosen; where those of each pair begin.
+    :param directions: how many directions of the jump before are told apart.
     """
 
     table: Array
@@ -126,15 +134,23 @@ class HMMWeights:
     jump: Array
     room: Array
     share: Array
+    jumpers: tuple[Array, Array]
+    directions: int
 
     @staticmethod
     def of(dist: Any, tables: Tables) -> HMMWeights:
         """From tables by name; what is not there weighs 1."""
         by_pair = torch.zeros(len(dist.grid), dtype=torch.float64)
-        W = (tables["jump"].shape[-1] - 1) // 2
-        none = {"null": by_pair, "word": by_pair, "room": torch.zeros((W + 1) ** 2 + 2 * W, dtype=torch.float64)}
+        W, inner = (tables["jump"].shape[-1] - 1) // 2, tables["jump"].shape[-2] - 2
+        size = inner * (W + 1) ** 2 + 2 * W
+        none = {"null": by_pair, "word": by_pair, "room": torch.zeros(size, dtype=torch.float64)}
         names = ("translation", "null", "word", "jump", "room", "share")
-        return HMMWeights(*((tables[x] if x in tables else none[x]).contiguous().numpy() for x in names))
+        sizes = dist.grid.chosen(dist.turned).numpy()
+        first = offsets(sizes)
+        classes = np.zeros(first[-1], np.int64) if dist.classes is None else dist.classes.long().contiguous().numpy()
+        given = {x: (tables[x] if x in tables else none[x]).contiguous().numpy() for x in names}
+        given["table"] = given.pop("translation")
+        return HMMWeights(**given, jumpers=(classes, first[:-1]), directions=dist.directions)
 
     def logs(self) -> tuple[Array, ...]:
         """In float64, but for the table, which is large."""
@@ -148,10 +164,10 @@ class HMMWeights:
     def real(self) -> tuple[Array, tuple[Array, ...], Array, float]:
         """Scaled so that nothing exceeds 1: the table; the others; and what was divided out, in logs,
         of each word's choice (B,) and once a pair."""
-        W = (self.jump.shape[1] - 1) // 2
-        ends = (W + 1) ** 2 + W  # where the room at the end of a sentence begins
+        W, inner = (self.jump.shape[1] - 1) // 2, len(self.jump) - 2
+        ends = inner * (W + 1) ** 2 + W  # where the room at the end of a sentence begins
         _, null, word, jump, room, share = self.logs()
-        top = [_top(jump[:2]), _top(jump[2:])]
+        top = [_top(jump[:-1]), _top(jump[-1:])]
         top_room, top_share = [_top(room[:ends]), _top(room[ends:])], _top(share)
         # Not every word jumps: what was divided out of a jump goes to the weight of a link.
         word = word + top[0] + top_room[0] + top_share
@@ -165,7 +181,7 @@ class HMMWeights:
         logs = (
             null - base,
             word - base,
-            jump - np.array([top[0], top[0], top[1]])[:, None],
+            jump - np.repeat(top, [inner + 1, 1])[:, None],
             room - np.repeat(top_room, [ends, W]),
             share - top_share,
         )
@@ -185,8 +201,8 @@ class Swept:
     :param posterior: (cells,) of each choice; 0 for cells that this direction has no use for. In the dtype of the
         weights. Empty if it was not wanted, as the rest then is.
     :param null: (B,) expected words without a link.
-    :param jump: (3, 2 W + 1) expected jumps, pairs weighed by their scale.
-    :param room: ((W + 1)^2 + 2 W,) likewise.
+    :param jump: (kinds, 2 W + 1) expected jumps, pairs weighed by their scale.
+    :param room: (rooms,) likewise.
     :param share: (most,) likewise.
     """
 
@@ -213,16 +229,19 @@ def sweep(
     log_z, trouble, n_null = np.empty(B), np.empty(B, np.bool_), np.empty(B)
     bounds, logs, words = (LIMIT[emit.dtype], LEAST[emit.dtype]), weights.logs(), where.choosers(turned)
 
+    alike = weights.directions == 1
+    by_scale, by_logs = (scaled_pass, log_pass) if alike else (scaled_pass_by_way, log_pass_by_way)
+
     def work(first: int, last: int) -> tuple[Array, ...]:
         found = weights.zeros()
-        place = (emit, logs[0], cells, *where.places, turned)
+        place = (emit, logs[0], cells, *where.places, turned, *weights.jumpers)
         results = (*bounds, want, scale, log_z, trouble, n_null, *found)
-        scaled_pass(*place, *small, np.arange(first, last), *results)
+        by_scale(*place, *small, np.arange(first, last), *results)
         some = slice(first, last)
         log_z[some] += words[some] * shift[some] + np.where(words[some] > 0, once, 0.0)
         again = first + np.flatnonzero(trouble[some])
         if len(again):
-            log_pass(*place, *logs[1:], again, *results)
+            by_logs(*place, *logs[1:], again, *results)
         return found
 
     found = weights.zeros()

@@ -89,7 +89,7 @@ def decode(
     source, target = (_encode(fit, getattr(bitext, side), getattr(model, side)) for side in ("source", "target"))
     likelihood, probabilities, choices = [], [], []
     for some in _chunks(bitext):
-        pairs = model.lexicon.find(*_part(source, bitext.source, some), *_part(target, bitext.target, some))
+        pairs = model.pairs_of(*_part(source, bitext.source, some), *_part(target, bitext.target, some))
         likelihood.append(_log_likelihood(fit, model, pairs))
         found = [one.posterior(value) for one, value in _floored(fit, model, pairs, source, target, bitext, some)]
         inner = _inner(pairs.grid)
