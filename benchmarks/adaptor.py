@@ -23,7 +23,7 @@ from .common import arguments, corpora, figure
 #: The vowels of the corpus, and its three consonants that make a syllable, as in "bottle", "rhythm" and "button".
 VOWELS = "&679AEIOQUaeiou#%()*3RLM~"
 #: Sweeps of each grammar.
-SWEEPS = {"words": 300, "collocations": 300, "syllables": 400, "function-words": 800}
+SWEEPS = {"words": 300, "collocations": 300, "syllables": 400, "function-words": 700}
 #: Symbols of the longest unit, and sweeps, for the Chinese text.
 LONGEST, CHINESE = 12, 200
 
