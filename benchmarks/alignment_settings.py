@@ -3,6 +3,7 @@
     python -m benchmarks.alignment_settings                       # 30,000 pairs, five minutes
     python -m benchmarks.alignment_settings --pairs 30000,all     # half an hour more
     python -m benchmarks.alignment_settings --jumps               # what jumps depend on, instead
+    python -m benchmarks.alignment_settings --rules               # preferences for links, instead
 
 The first pairs of Hansards and the 447 + 37 sentences of the NAACL 2003 task without their links (in ``--data`` or
 ``PYRO_UNSUP_DATA``). Five iterations of Model 1, then five by jumps, both by agreement, the probability of no link
@@ -20,6 +21,7 @@ import numpy as np
 import pyro_unsup as pu
 from pyro_unsup.data import Bitext, Corpus, Vocab
 from pyro_unsup.data.forms import Forms
+from pyro_unsup.handlers.prefer import preferences_of
 from pyro_unsup.models import Aligner, HMMAligner
 from pyro_unsup.reproduce.berg_kirkpatrick_2010_alignment import scores, trained
 from pyro_unsup.reproduce.liang_klein_2009_alignment import NEEDS, hansards
@@ -37,6 +39,12 @@ ESTIMATORS: dict[str, Any] = {
 PREFIXES = (None, 4, 5, 6, 7)
 #: With all pairs, which take ten times as long.
 FEW_ESTIMATORS, FEW_PREFIXES = ("relative frequencies", "VB, 0.1", "smoothed l0, 1"), (None, 5, 6, 7)
+RULES: dict[str, list[Any]] = {
+    "none": [],
+    "cognates": [pu.components.cognates()],
+    "punctuation": [pu.components.punctuation_alike()],
+    "both": [pu.components.cognates(), pu.components.punctuation_alike()],
+}
 #: How many classes of words are tried where jumps depend on them.
 CLASSES = (None, 5, 10, 20)
 TABLES = ("translation_forward", "translation_backward")
@@ -105,6 +113,26 @@ def by_jumps(size: int | None, data: str) -> None:
     markdown(["pairs", "order", "classes", "trial", "test", "seconds"], rows)
 
 
+def by_rules(size: int | None, data: str) -> None:
+    """Preferences for links, in training and in decoding; whole words, relative frequencies."""
+    found = corpora(data, *NEEDS)
+    text, test = hansards(found, size)
+    trial, rows = found["hansards-trial"], []
+    words = Aligner.of(text)
+    pairs = words.index(text)
+    for name, rules in RULES.items():
+        for weight in (0.0,) if not rules else (1.0, 2.0):
+            model = HMMAligner.like(words, null="learn")
+            liked = [pu.prefer(one, rules, weight) if rules else one for one in (words, model)]
+            first = trained(liked[0], pu.init.uniform(), pairs)
+            fit = trained(liked[1], model.start_from(first), pairs)
+            fit.config, fit.model, fit.preferences = {}, model, preferences_of(liked[1])
+            row = {"trial": error(fit, trial), "test": error(fit, test)}
+            figure(f"{len(text)} pairs, {name}, weight {weight:g}", **row)
+            rows.append([len(text), name, weight, row["trial"], row["test"]])
+    markdown(["pairs", "rules", "weight", "trial", "test"], rows)
+
+
 def classes_of(text: Corpus, many: int) -> Any:
     """Classes of words, by a tagger that learns from the same text."""
     fit = pu.EM(pu.models.Tagger(tags=many, vocab=text.vocab)).run(text, iterations=20, seed=0, progress=False)
@@ -112,9 +140,10 @@ def classes_of(text: Corpus, many: int) -> Any:
 
 
 def main() -> None:
-    asked = arguments(__doc__, pairs="30000", data="", jumps=False)
+    asked = arguments(__doc__, pairs="30000", data="", jumps=False, rules=False)
+    run = by_jumps if asked.jumps else by_rules if asked.rules else learning
     for size in asked.pairs.split(","):
-        (by_jumps if asked.jumps else learning)(None if size == "all" else int(size), asked.data)
+        run(None if size == "all" else int(size), asked.data)
 
 
 if __name__ == "__main__":

@@ -32,14 +32,16 @@ WRITTEN = {
     "spelled-with": "SYMBOLS",
     "near-diagonal": "SHARE",
     "seeds": "CLUSTER:WORD|WORD,CLUSTER:WORD",
+    "cognates": "LETTERS",
+    "closed-classes": "TAG|TAG:WORD|WORD",
 }
 
 
-#: Components without a name on the command line: rules for arcs have an arrow, one has two settings, and links into a
-#: place are counted, neither forbidden nor preferred.
-NOT_NAMED = ("arc", "closed-classes", "links-into", "root", "universal")
+#: Components without a name on the command line: rules for arcs have an arrow, and links into a place are counted,
+#: neither forbidden nor preferred.
+NOT_NAMED = ("arc", "links-into", "root", "universal")
 #: Those that say yes to few parts: they can be preferred, but to allow nothing else would leave no structure.
-NO_CONSTRAINTS = (*NOT_NAMED, "ends-in")
+NO_CONSTRAINTS = (*NOT_NAMED, "cognates", "ends-in")
 
 
 def preferred(given: Given) -> list[str]:
@@ -49,29 +51,45 @@ def preferred(given: Given) -> list[str]:
 
 
 def preferences_of(texts: Sequence[str], task: Task, model: Any = None) -> list[Component]:
-    """The rules that texts name. Those for arcs are one rule: an arc that obeys one of them obeys.
+    """The rules that texts name. Those for arcs are one rule: an arc that obeys one of them obeys. Rules with & between
+    them are one: what obeys all of them obeys.
 
     >>> from pyro_unsup.cli.constraints import preferences_of
     >>> from pyro_unsup.tasks import find
     >>> preferences_of(["VERB->NOUN,PRON", "->VERB", "~short-dependencies=4"], find("dmv"))
     [either(arc(heads=['VERB'], children=['NOUN', 'PRON'], direction=None), root(tags=['VERB'])), \
 ~short_dependencies(limit=4)]
+    >>> preferences_of(["NOUN->ADJ:left & short-dependencies=2"], find("dmv"))
+    [both(arc(heads=['NOUN'], children=['ADJ'], direction='left'), short_dependencies(limit=2))]
     """
     arcs: list[Component] = []
     others: list[Component] = []
     for text in texts:
-        if task.parts == "Arcs" and ("->" in text or text.partition("=")[0] == "universal"):
-            arcs.append(_arc_rule(text, model))
-        elif text.startswith("~"):
-            others.append(~component_of(text[1:], task, model, "--prefer"))
-        else:
-            others.append(component_of(text, task, model, "--prefer"))
+        pieces = [piece.strip() for piece in re.split(r"(?<!\\)&", text)]
+        if not all(pieces):
+            raise UnsupError(f"--prefer {printable(text)!r:.80}: a rule is missing beside &")
+        of_arcs = [task.parts == "Arcs" and ("->" in one or one.partition("=")[0] == "universal") for one in pieces]
+        each = [
+            _arc_rule(one, model) if arc else _rule(one, task, model) for one, arc in zip(pieces, of_arcs, strict=True)
+        ]
+        (arcs if any(of_arcs) else others).append(components.both(*each) if len(each) > 1 else each[0])
     return [*([components.either(*arcs) if len(arcs) > 1 else arcs[0]] if arcs else []), *others]
 
 
+def _rule(text: str, task: Task, model: Any) -> Component:
+    """A rule by name; ~ turns it round."""
+    if text.startswith("~"):
+        return ~component_of(text[1:], task, model, "--prefer")
+    return component_of(text, task, model, "--prefer")
+
+
 def _arc_rule(text: str, model: Any) -> Named:
-    """A rule for arcs: HEADS->CHILDREN, ->ROOTS, universal or universal=HEADS."""
+    """A rule for arcs: HEADS->CHILDREN, with :left or :right behind it if that is where the child is; ->ROOTS,
+    universal or universal=HEADS."""
     head, arrow, child = text.partition("->")
+    direction = None
+    if head and (asked := re.search(r"(?<!\\):(left|right)$", child)):
+        child, direction = child[: asked.start()], asked[1]
     vocab = getattr(model, "vocab", ())
     if not arrow:
         heads = text.partition("=")[2] or None
@@ -85,11 +103,11 @@ def _arc_rule(text: str, model: Any) -> Named:
         children = [_plain(one) for one in _split(child, ",")]
         heads_ = [_plain(one) for one in _split(head, ",")] if head else []
     except ValueError:
-        raise UnsupError(f"--prefer {printable(text)!r:.80}: a rule for arcs is written TAG,TAG->TAG,TAG, and one for "
-                         "the root ->TAG,TAG") from None  # fmt: skip
+        raise UnsupError(f"--prefer {printable(text)!r:.80}: a rule for arcs is written TAG,TAG->TAG,TAG, with :left "
+                         "or :right behind it for one side only, and one for the root ->TAG,TAG") from None  # fmt: skip
     for tags in (heads_, children):
         _look_up(f"--prefer {printable(text)}", tags, vocab)
-    return components.arc(heads_, children) if head else components.root(children)
+    return components.arc(heads_, children, direction) if head else components.root(children)
 
 
 def component_of(text: str, task: Task, model: Any = None, option: str = "--constraint") -> Named:
@@ -117,10 +135,12 @@ def component_of(text: str, task: Task, model: Any = None, option: str = "--cons
         if given:
             raise UnsupError(f"{option} {name} has no values, actual {printable(values)!r:.80}")
         return make()
+    if name == "closed-classes":
+        return make(*_closed_classes(values, model, option))
     (setting,) = settings.values()
     if not given and setting.default is not Parameter.empty:
         values = str(setting.default)
-    read = {"short-dependencies": _whole, "near-diagonal": _share}.get(name)
+    read = {"short-dependencies": _whole, "near-diagonal": _share, "cognates": _whole}.get(name)
     try:
         return make(**{setting.name: _labels(name, values, model, option) if read is None else read(values)})
     except UnsupError:
@@ -156,6 +176,23 @@ def _share(text: str) -> float:
     return float(text)
 
 
+def _closed_classes(values: str, model: Any, option: str) -> tuple[list[Any], list[str]]:
+    """Tags and their words."""
+    try:
+        tags, words = _split(values, ":")
+        found = [_plain(one) for one in _split(tags, "|")], [_plain(one) for one in _split(words, "|")]
+    except ValueError:
+        form = WRITTEN["closed-classes"]
+        raise UnsupError(
+            f"{option} closed-classes needs tags and their words, as in closed-classes={form}, actual "
+            f"{printable(values)!r:.80}"
+        ) from None
+    _look_up(f"{option} closed-classes", found[1], getattr(model, "vocab", ()))
+    if isinstance(known := getattr(model, "tags", None), int):
+        return [_number(tag, known, f"{option} closed-classes") for tag in found[0]], found[1]
+    return found
+
+
 def _labels(name: str, values: str, model: Any, option: str) -> Any:
     """Labels in a list, or by what they belong to.
 
@@ -179,13 +216,14 @@ def _labels(name: str, values: str, model: Any, option: str) -> Any:
         return {int(cluster): mine for cluster, mine in by_key.items()}
     _look_up(f"{option} {name}", list(by_key), vocab)
     if isinstance(getattr(model, "tags", None), int):
-        return {word: [_number(tag, model.tags) for tag in mine] for word, mine in by_key.items()}
+        name = f"{option} {name}"
+        return {word: [_number(tag, model.tags, name) for tag in mine] for word, mine in by_key.items()}
     return by_key
 
 
-def _number(tag: str, tags: int) -> int:
+def _number(tag: str, tags: int, name: str) -> int:
     if not tag.isdecimal() or int(tag) >= tags:
-        raise UnsupError(f"--constraint word-tags: without a dictionary tags are numbers, 0 to {tags - 1}, actual "
+        raise UnsupError(f"{name}: without a dictionary tags are numbers, 0 to {tags - 1}, actual "
                          f"{printable(tag)!r:.40}")  # fmt: skip
     return int(tag)
 

@@ -221,7 +221,7 @@ class Aligner(Model):
         :param target: (tokens,), likewise.
         :param target_lengths: (B,).
         """
-        return self.lexicon.find(source, source_lengths, target, target_lengths)
+        return self.lexicon.find(source, source_lengths, target, target_lengths, (self.source, self.target))
 
     def _touched(self, pairs: Pairs) -> tuple[Pairs, Tensor, Tensor, int]:
         """Of a small batch: its cells by numbers of its own, and the parts of both tables that have them."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence, Sized
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -145,30 +144,21 @@ class HMMAligner(Aligner):
             forward = derived(_even, forward, shared, self.target_words)
             backward = derived(_even, backward, shared, self.source_words)
         one, other, cells = super().directions(forward, backward, pairs, shared)
-        source, target = pairs.classes
-        return self._by_jumps(one, "forward", source), self._by_jumps(other, "backward", target), cells
+        return self._by_jumps(one, "forward"), self._by_jumps(other, "backward"), cells
 
-    def _by_jumps(self, one: Alignment, way: str, classes: Tensor | None) -> AlignmentHMM:
+    def _by_jumps(self, one: Alignment, way: str) -> AlignmentHMM:
         jump = declare(self._own[f"jump_{way}"])
         null, word = self._links(one, way)
         given = (one.weights["translation"], one.grid, jump, derived(again, jump), None, null, word)
-        return AlignmentHMM(*given, one.turned, classes, self.order)
+        return AlignmentHMM(*given, one.turned, self._classes_of(one), self.order)
 
-    def pairs_of(self, source: Tensor, source_lengths: Tensor, target: Tensor, target_lengths: Tensor) -> Pairs:
-        """Pairs of sentences as the model sees them, with the classes of their words.
-
-        :param source: (tokens,) words of the source sentences, end to end; one more than the last word stands for words
-            that are not known.
-        :param source_lengths: (B,) words of each sentence.
-        :param target: (tokens,), likewise.
-        :param target_lengths: (B,).
-        """
-        pairs = super().pairs_of(source, source_lengths, target, target_lengths)
-        one, other = (
-            None if known is None else torch.cat([known, known.bincount().argmax()[None]])[words.long()]
-            for known, words in zip(self.classes, (source, target), strict=True)
-        )
-        return replace(pairs, classes=(one, other))
+    def _classes_of(self, one: Alignment) -> Tensor | None:  # (words that may be chosen,)
+        known, words = self.classes[int(one.turned)], one.grid.words
+        if known is None:
+            return None
+        if words is None:
+            raise StructureError("jumps depend on classes of words, and these pairs do not tell their words")
+        return torch.cat([known, known.bincount().argmax()[None]])[words.of(one.turned).long()]
 
     def _links(self, one: Alignment, way: str) -> tuple[Tensor, Tensor]:  # (B,) or (*draws, 1, B) each
         """Log-probability of no link and of a link, by pair."""

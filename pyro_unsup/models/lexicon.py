@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..array import Array
-from ..distributions.alignment.grid import Grid
+from ..distributions.alignment.grid import Grid, Words
 from ..errors import StructureError
 from ..tables import Axis
 from .pairs import Pairs
@@ -109,11 +109,19 @@ class Lexicon:
         back[self._turned[1]] = np.arange(len(back), dtype=back.dtype)
         return back
 
-    def find(self, source: Tensor, source_lengths: Tensor, target: Tensor, target_lengths: Tensor) -> Pairs:
+    def find(
+        self,
+        source: Tensor,
+        source_lengths: Tensor,
+        target: Tensor,
+        target_lengths: Tensor,
+        names: tuple[Any, Any] | None = None,
+    ) -> Pairs:
         """Pairs of sentences by the numbers of this lexicon, rows in the order of their words.
 
         :param source: (tokens,) one more than the last source word stands for words that are not known.
         :param target: (tokens,), likewise.
+        :param names: the vocabularies, for rules that ask for words.
         """
         from ..kernels.lexicon import number_cells, sort_by
 
@@ -132,7 +140,9 @@ class Lexicon:
         number_cells(*where, self.offsets.numpy(), self.met.numpy(), self.target, cells)
         even = np.searchsorted(starts[at], starts[-1] * np.arange(1, SHARDS) / SHARDS)
         cuts = np.unique(np.concatenate([[0], at[even], [len(order)]]))
-        return Pairs(Grid(source_lengths, target_lengths, pair, place, torch.from_numpy(cuts)), torch.from_numpy(cells))
+        known = Words(source, target, names or (self.source, self.target))
+        whole = Grid(source_lengths, target_lengths, pair, place, torch.from_numpy(cuts), known)
+        return Pairs(whole, torch.from_numpy(cells))
 
     def renumber(self, pairs: Pairs) -> tuple[Pairs, Tensor, Tensor, Tensor]:
         """A few pairs, with cells numbered anew. The time depends on these pairs, not on the size of the lexicon.
@@ -146,7 +156,7 @@ class Lexicon:
         new, used = np.empty_like(cells), np.empty((3, len(cells)), np.int64)
         sizes = renumber(cells, rows.starts, rows.null, self._scratch, self.target, used, new)
         links, targets, sources = (torch.from_numpy(x[:n].copy()) for x, n in zip(used, sizes, strict=True))
-        return Pairs(pairs.grid, torch.from_numpy(new), pairs.classes), links, targets, sources
+        return Pairs(pairs.grid, torch.from_numpy(new)), links, targets, sources
 
     @cached_property
     def _scratch(self) -> Array:

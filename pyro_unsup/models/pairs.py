@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..distributions.alignment.grid import Grid, ranges
-from ..distributions.ragged import offsets_of
+from ..distributions.alignment.grid import Grid
 from ..errors import StructureError
 
 
@@ -23,12 +22,10 @@ class Pairs:
     :param cells: (cells,) the number of each pair of words: below the size of the lexicon, two words that it has; from
         there on the null word with one, the target word if the row is that of the null word, the source word if the
         column is; -1 for two words that have never met, and where two null words would.
-    :param classes: the class of every source word and of every target word, pair by pair, if the model wants them.
     """
 
     grid: Grid
     cells: Tensor
-    classes: tuple[Tensor | None, Tensor | None] = (None, None)
 
     def __len__(self) -> int:
         return len(self.grid)
@@ -45,14 +42,8 @@ class Pairs:
 
     def select(self, indices: Any) -> Pairs:
         """Some of the pairs, in any order."""
-        pairs = torch.as_tensor(np.asarray(indices, dtype=np.int64))
-        grid, where = self.grid.select(pairs)
-        sizes = self.grid.source_lengths, self.grid.target_lengths
-        one, other = (
-            None if x is None else x[ranges(offsets_of(n)[:-1][pairs], n[pairs])]
-            for x, n in zip(self.classes, sizes, strict=True)
-        )
-        return Pairs(grid, self.cells[where], (one, other))
+        grid, where = self.grid.select(torch.as_tensor(np.asarray(indices, dtype=np.int64)))
+        return Pairs(grid, self.cells[where])
 
 
 def sides(bitext: Any) -> tuple[Any, Any]:

@@ -128,7 +128,11 @@ class AlignerTask(Task):
     unit, examples = "words", "pairs"
     all_unknown = "are the languages in the right order, and with the same case of letters?"
     decoder = "pyro_unsup.tasks.decoding.aligner:decode"
-    parts, constraints = "Links", "near-diagonal=0.2"
+    parts, constraints = "Links", "near-diagonal=0.2, punctuation-alike"
+    preferences = (
+        "cognates=4: words that begin with the same four letters are linked, names and numbers among them. Or a rule "
+        "of --constraint; ~ before a rule turns it round; & between two asks for both."
+    )
     streams = True
     recipe = Recipe(max_iterations=f"100, or {ITERATIONS} with --model hmm")
     likelihood = "loglik_per_token"

@@ -77,10 +77,12 @@ class HeadsTask(GrammarTask):
                                  "short-dependencies=4"  # fmt: skip
 
     preferences = (
-        "VERB->NOUN,PRON: a verb is the head of a noun or a pronoun; ->VERB,AUX: the root is a verb or an auxiliary; "
+        "VERB->NOUN,PRON: a verb is the head of a noun or a pronoun; NOUN->ADJ:left: of an adjective on its left; "
+        "->VERB,AUX: the root is a verb or an auxiliary; "
         "universal: a dozen rules for the tags at hand, universal=content with nouns and verbs as heads of "
         "adpositions and auxiliaries (as in Universal Dependencies), universal=function the other way round (as in "
-        "the Penn Treebank): what a head is, is your choice. Or a rule of --constraint; ~ turns it round."
+        "the Penn Treebank): what a head is, is your choice. Or a rule of --constraint; ~ turns it round; & between "
+        "two asks for both."
     )
 
     def read_new(self, fit: Fit, given: Given) -> Any:

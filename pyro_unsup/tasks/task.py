@@ -72,7 +72,9 @@ class Task(Reported):
     #: Examples of constraints, for help.
     constraints: ClassVar[str] = ""
     #: How preferences of this model are written, for help.
-    preferences: ClassVar[str] = "Rules are written as those of --constraint; ~ before a rule turns it round."
+    preferences: ClassVar[str] = (
+        "Rules are written as those of --constraint; ~ before a rule turns it round; & between two asks for both."
+    )
     #: Whether ``--smooth`` can help a model that holds examples impossible.
     smoothing_helps: ClassVar[bool] = True
     #: Whether ``fit`` can read a text that has no end.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -26,6 +26,25 @@ _LEFT = {"fitting", "_by_way", "numbers", "owner"}
 
 
 @dataclass(frozen=True, eq=False)
+class Words:
+    """Which words the pairs of sentences have.
+
+    :param source: (source words,) the number of each, pair by pair.
+    :param target: (target words,)
+    :param names: what numbers of source words and of target words stand for: vocabularies, or how many words there are.
+        A number behind the last one is a word that is not known.
+    """
+
+    source: Tensor
+    target: Tensor
+    names: tuple[Any, Any]
+
+    def of(self, turned: bool) -> Tensor:
+        """The words that may be chosen in one direction."""
+        return self.target if turned else self.source
+
+
+@dataclass(frozen=True, eq=False)
 class Grid:
     """Pairs of sentences, each as a grid: source words down, target words across, the null word first in both.
 
@@ -41,6 +60,7 @@ class Grid:
     :param place: (rows,) which source word it is, from 1; 0 is the null word.
     :param cuts: (shards + 1,) cuts the rows into runs that have no cell of the table in common; each may have a thread
         of its own.
+    :param words: which words these are, if that is known.
 
     >>> import torch
     >>> from pyro_unsup.distributions.alignment.grid import Grid
@@ -56,6 +76,7 @@ class Grid:
     pair: Tensor = NOT_GIVEN
     place: Tensor = NOT_GIVEN
     cuts: Tensor = NOT_GIVEN
+    words: Words | None = None
 
     def __post_init__(self) -> None:
         for name in ("source_lengths", "target_lengths"):
@@ -200,7 +221,16 @@ class Grid:
         order, first = self._by_pair
         rows = order[ranges(first[pairs], self.source_lengths[pairs] + 1)]
         cells = ranges(self.starts[rows], self.target_lengths[self.pair[rows]] + 1)
-        return Grid(self.source_lengths[pairs], self.target_lengths[pairs]), cells
+        return Grid(self.source_lengths[pairs], self.target_lengths[pairs], words=self._words(pairs)), cells
+
+    def _words(self, pairs: Tensor) -> Words | None:
+        if self.words is None:
+            return None
+        one, other = (
+            words[ranges(offsets_of(sizes)[:-1][pairs], sizes[pairs])]
+            for words, sizes in ((self.words.source, self.source_lengths), (self.words.target, self.target_lengths))
+        )
+        return Words(one, other, self.words.names)
 
 
 def ranges(starts: Tensor, sizes: Tensor) -> Tensor:  # (n,), (n,) -> (sum of sizes,)

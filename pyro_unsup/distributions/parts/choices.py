@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Size, Tensor
 
+from ...errors import StructureError
+from ..ragged import offsets_of
 from ..segments import row_index
-from .base import Parts, Test
+from .base import Labels, Parts, Test
 
 if TYPE_CHECKING:
-    from ..alignment.grid import Grid
+    from ..alignment.grid import Grid, Words
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,9 +69,68 @@ class Links(Parts):
         """Whether one of the two is the null word."""
         return (self.source == 0) | (self.target == 0)
 
+    @cached_property
+    def source_word(self) -> Tensor:
+        """The number of the source word in its vocabulary, -1 for the null word."""
+        words = self._known
+        first = offsets_of(self.grid.source_lengths)[self.pair]
+        return self._word(words.source, first + self.source - 1, self.source)
+
+    @cached_property
+    def target_word(self) -> Tensor:
+        words = self._known
+        return self._word(words.target, self.grid.targets[self.pair] + self.target - 1, self.target)
+
+    def has(self, name: str, test: Test) -> Tensor:  # bool
+        """Which links have a source word or a target word that passes, such as ``parts.has("source_word", {"the"})``.
+
+        :param name: ``"source_word"`` or ``"target_word"``.
+        :param test: words, or a function of one. Where the model has no vocabulary, numbers are their own.
+        """
+        if name not in ("source_word", "target_word"):
+            raise StructureError(f"'{name}' has no labels: expected one of source_word, target_word")
+        numbers: Tensor = getattr(self, name)
+        passed = Labels(self._names(name == "target_word")).which(test, name)
+        known = (numbers >= 0) & (numbers < len(passed))
+        return known & passed[torch.where(known, numbers, 0)]
+
+    def alike(self, key: Callable[[Any], Any]) -> Tensor:  # bool
+        """Which links join words that look the same to a function, such as ``str.lower``. Words that are not known, and
+        the null word, look like no other.
+
+        :param key: from a word to anything that can be compared; None looks like no other.
+        """
+        seen: dict[Any, int] = {}
+        codes = []
+        for side, numbers in enumerate((self.source_word, self.target_word)):
+            names = self._names(side == 1)
+            code = torch.full((len(names) + 1,), -1 - side)  # of words that are not known, and of no word: the last
+            for number in numbers.unique().tolist():
+                look = key(names[number]) if 0 <= number < len(names) else None
+                if look is not None:
+                    code[number] = seen.setdefault(look, len(seen))
+            codes.append(code[numbers.clamp(max=len(names))])  # -1 is the last
+        return codes[0] == codes[1]
+
+    @property
+    def _known(self) -> Words:
+        if self.grid.words is None:
+            raise StructureError("these pairs do not tell their words: rules about words need a model of the library")
+        return self.grid.words
+
+    def _names(self, target: bool) -> Any:
+        names = self._known.names[int(target)]
+        return range(names) if isinstance(names, int) else names
+
+    @staticmethod
+    def _word(words: Tensor, place: Tensor, number: Tensor) -> Tensor:
+        found = words.long()[place.clamp(min=0)] if len(words) else torch.zeros_like(place)
+        return torch.where(number > 0, found, -1)
+
     def made_of(self) -> list[Tensor]:
         grid = self.grid
-        return [grid.source_lengths, grid.target_lengths, grid.pair, grid.place, self.turned]
+        words = [] if grid.words is None else [grid.words.source, grid.words.target]
+        return [grid.source_lengths, grid.target_lengths, grid.pair, grid.place, self.turned, *words]
 
     def _shaped(self, cells: Tensor) -> Tensor:
         return cells.unsqueeze(-1) if self.turned.dim() else cells

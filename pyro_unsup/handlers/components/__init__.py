@@ -14,7 +14,7 @@ knowledge"; [2] T. Naseem et al. (2010) "Using universal linguistic knowledge to
 """
 
 from ..component import at_least, both, either, opposite
-from .choices import links_into, near_diagonal, seeds
+from .choices import cognates, links_into, near_diagonal, punctuation_alike, seeds
 from .dependencies import (
     all_right,
     arc,
@@ -35,6 +35,7 @@ __all__ = [
     "at_least",
     "both",
     "closed_classes",
+    "cognates",
     "either",
     "ends_in",
     "fragments",
@@ -43,6 +44,7 @@ __all__ = [
     "near_diagonal",
     "noun_sequence",
     "opposite",
+    "punctuation_alike",
     "right_attach",
     "root",
     "seeds",
