@@ -85,6 +85,11 @@ class Hardened(Handled):
         super().__init__(model, HardenMessenger(draw))
         self._enumerated: bool | None = None
 
+    @property
+    def enumerated(self) -> bool:
+        """Whether the model has discrete latent variables of its own, as far as it has been called."""
+        return bool(self._enumerated)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._enumerated is None:  # what kind of model it is does not depend on what it is asked
             self._enumerated = _has_choices(self.model, args, kwargs)
@@ -98,7 +103,7 @@ class Hardened(Handled):
             return poutine.condition(known, best)(*args, **kwargs)
 
 
-def harden(model: Callable[..., Any], draw: bool = False) -> Handled:
+def harden(model: Callable[..., Any], draw: bool = False) -> Hardened:
     """The model with max instead of sum over its hidden structure: log max_y p(x, y), what tempering tends to.
 
     EM on it is Viterbi EM: each example counts by its best structure alone. The objective is the log-probability of

@@ -150,7 +150,8 @@ class BlockedGibbs(MCMCKernel):
             return []
         trace = marginal.last_trace
         leaves, known = leaves_of(trace, found.factors, points.transforms)
-        if self._uses is None:
+        # Where a variable was drawn, which parameter an observation has is another one in every sweep.
+        if self._uses is None or self._drawn.enumerated:
             others = [x for key, x in marginal.last_factors() if key not in known and key[0] not in points.transforms]
             others += [x for name in points.transforms for x in _tensors(trace.nodes[name]["fn"])]  # of other priors
             self._uses = {}

@@ -19,7 +19,9 @@ from torch import Tensor
 from ..array import Array
 from ..errors import FitError
 from ..handlers import Handled
+from ..models.gibbs_trees import LABELLED_SPANS
 from ..results.sample_tables import draw_tables
+from ..results.sample_trees import Trees, structure_of
 from ..results.samples import Samples
 from ..results.table_posterior import to_site
 from .gibbs_chain import GibbsChain, How, own_numbers, state_of
@@ -32,7 +34,7 @@ from .schedules import Temperature, at_sweep
 
 class CollapsedGibbs(MCMCKernel):
     """Samples the hidden labels of a model, its tables integrated out: the tags of a tagger [1], the clusters of a
-    clusterer, the cuts of a segmenter [3], the links of an aligner [4].
+    clusterer, the cuts of a segmenter [3], the links of an aligner [4], the trees of a grammar [5].
 
     The target is the posterior of the Pyro program itself: the Dirichlet tables of :class:`.Tagger` are integrated out
     in closed form, and what is left is p(tags | words, alpha, beta). How the boundary of a sentence is read is the
@@ -55,14 +57,17 @@ class CollapsedGibbs(MCMCKernel):
     :param model: a :class:`.Tagger`; or a :class:`.Clusterer` or :class:`.Segmenter`, which is not drawn
         ``"uncollapsed"``; a clusterer only ``"pointwise"``, and so is an :class:`.Aligner` or :class:`.HMMAligner`
         without agreement. The jumps of the latter cannot be integrated out: their tables are drawn after each sweep. An
-        :class:`.Adaptor` is drawn only ``"blocked"``.
+        :class:`.Adaptor` is drawn only ``"blocked"``, and so are the trees of :class:`.DMV`, :class:`.CCM`,
+        :class:`.DMVCCM` and :class:`.PCFG`. Their chains start from trees that are drawn given the tables of the
+        model's usual start: short dependencies, random splits.
     :param alpha: concentration of the tables that labels come from; by default what the model's ``prior`` says. Of an
-        :class:`.Adaptor`, the concentration of all levels.
+        :class:`.Adaptor`, the concentration of all levels. Of trees, that of all tables but those of beta.
     :param beta: of the tables that words come from, a number or one a label; by default likewise. Of an
-        :class:`.Adaptor`, the discount.
+        :class:`.Adaptor`, the discount. Of trees, of the table ``attach`` of a DMV, ``emission`` of a PCFG, ``context``
+        of the others (of those for distituents and for constituents).
     :param hyper: ``"fixed"``; ``"shared"``: one alpha and one beta are sampled (the paper's BHMM1); ``"separate"``: one
         alpha, and a beta for each label (BHMM2), or both for each level of an :class:`.Adaptor`, which is its default.
-        Of other models it is ``"fixed"``.
+        Of trees ``"fixed"`` or ``"shared"``. By default it is ``"fixed"``.
     :param hyperprior: of alpha and beta: ``"gamma"`` for Gamma(1, 1), ``"log_uniform"``, anything with
         ``log_density(x)``, or the paper's ``"flat"``, which is improper.
     :param temperature: a number, or a function of (sweep, sweeps) such as :class:`.Cooling`. Under ``MCMC`` it runs
@@ -101,6 +106,7 @@ class CollapsedGibbs(MCMCKernel):
         taggers" (blocked and uncollapsed).
     [3] S. Goldwater, T. Griffiths and M. Johnson (2009) "A Bayesian framework for word segmentation" (the sampler).
     [4] R. Östling and J. Tiedemann (2016) "Efficient word alignment with Markov chain Monte Carlo".
+    [5] M. Johnson, T. Griffiths and S. Goldwater (2007) "Bayesian inference for PCFGs via Markov chain Monte Carlo".
     """
 
     def __init__(
@@ -133,6 +139,12 @@ class CollapsedGibbs(MCMCKernel):
         self._given: dict[str, Tensor] = {}
         self._walk: GibbsChain | None = None
         # Better refused now than at the first sweep.
+        learns = getattr(model.gibbs_state(), "learns", (self._learn,))
+        if self._learn not in learns:
+            raise FitError(
+                f"the concentrations of a {type(model).__name__} are sampled how hyper = "
+                f"{' or '.join(map(repr, learns))}, actual {self._learn!r:.80}: its labels are no rows of a table"
+            )
         if own_numbers(model) is None:
             self._hyperparameters(np.ones(1), np.ones(1 if self._beta is None else self._beta.size))
         else:
@@ -190,7 +202,8 @@ class CollapsedGibbs(MCMCKernel):
         :param chains: how many there are.
         :param parallel: how many chains at a time; by default as many as there are cores. The draws are the same.
         :param seed: of the first chain; the others have the next ones.
-        :param initial: labels to start every chain from; by default drawn evenly from what the dictionary allows.
+        :param initial: labels to start every chain from; by default drawn evenly from what the dictionary allows, or
+            trees by the model's usual start.
         :param callbacks: called with every :class:`.Sweep`; a true answer, or an error, interrupts all chains.
         :param progress: show how far it is.
         :param checkpoint: a folder in which to keep the chains, written every so many seconds, when the run is
@@ -322,8 +335,8 @@ class CollapsedGibbs(MCMCKernel):
         """Numbers that mean the same however the labels are called, as far as there are any; and the tables."""
         assert self._walk is not None
         state, hyper = self._walk.state, self._walk.hyper
-        sizes = np.sort(np.bincount(state.labels, minlength=state.K))[::-1]
-        parts: dict[str, Any] = {**hyper.sampled, "cluster_sizes": sizes, "log_joint": np.array(self._walk.log_joint)}
+        parts: dict[str, Any] = {**hyper.sampled, **_numbers(self._program, state)}
+        parts["log_joint"] = np.array(self._walk.log_joint)
         if self._keep_tables:
             drawn = draw_tables(self._program, state, hyper.alpha, hyper.beta, self._generator)
             declared = self._program.declarations()
@@ -351,6 +364,7 @@ class CollapsedGibbs(MCMCKernel):
             "best log joint": self._walk.best_log_joint,
             "last": torch.from_numpy(self._walk.state.labels),
             "divergences": [],  # which az.from_pyro asks every kernel for
+            "alphas": len(self._walk.hyper.alpha),
         }
         if not self._labels:
             return found
@@ -374,12 +388,22 @@ class CollapsedGibbs(MCMCKernel):
         each = [f"chain {i}" for i in range(mcmc.num_chains)]
         labels = np.stack([told["labels"][chain].numpy() for chain in each])
         both = np.stack([told["concentrations"][chain].numpy() for chain in each])
-        # Every table but the one that words come from has an alpha; where there are no tables, every level has both.
-        kinds = len(self._program.declarations()) - 1 if own_numbers(self._program) is None else both.shape[-1] // 2
+        kinds = told["alphas"][each[0]]
         return labels, both[..., :kinds], both[..., kinds:]
 
     def cleanup(self) -> None:
         self._given = {}
+
+
+def _numbers(model: Any, state: Any) -> dict[str, Array]:
+    """What sums labels up: how many units have each, from the largest; of trees, what :meth:`.Trees.numbers` says."""
+    labels = state.labels
+    found = {}
+    if structure_of(model) is not None:
+        found = {name: np.array(x) for name, x in Trees(model, np.diff(state.offsets)).numbers(labels).items()}
+    if structure_of(model) in (None, LABELLED_SPANS):
+        found["cluster_sizes"] = np.sort(np.bincount(labels[labels >= 0], minlength=state.K))[::-1]
+    return found
 
 
 class _Integrated(Messenger):

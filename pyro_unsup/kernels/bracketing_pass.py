@@ -300,7 +300,7 @@ def decode_pass(
         N = max(N, lengths[b])
     room, ways = np.empty(N * (N + 1) // 2), np.empty(N + 1)
     chart, mirror = np.empty((N + 1, N + 1)), np.empty((N + 1, N + 1))
-    todo = np.empty((N + 1, 2), np.int64)  # spans still to be split
+    todo = np.empty((N + 1, 2), np.int64)
     for b in range(first, last):
         n, at, end, word = lengths[b], offsets[b], offsets[b + 1], words[b]
         if n == 0:
@@ -311,23 +311,39 @@ def decode_pass(
         if shared + tree[n] + whole == -np.inf:
             structure[at:end] = -1
             continue
-        structure[at:end] = 0
-        structure[at : at + n] = 1
-        todo[0, 0], todo[0, 1] = 0, n
-        size = int(n > 1)
-        while size > 0:
-            size -= 1
-            i, j = todo[size, 0], todo[size, 1]
-            w = j - i
-            structure[at + (w - 1) * n - (w - 1) * (w - 2) // 2 + i] = 1
-            for k in range(i + 1, j):
-                ways[k] = chart[i, k] + mirror[j, k]
-            k = i + 1 + choose(LOG, ways[i + 1 : j], uniforms[word]) if draw else _best_split(ways, i, j, n)
-            word += 1
-            for a, z in ((i, k), (k, j)):
-                if z - a > 1:
-                    todo[size, 0], todo[size, 1] = a, z
-                    size += 1
+        chances = uniforms[word : word + n] if draw else uniforms
+        trace(LOG if draw else MAX, n, chart, mirror, chances, ways, todo, structure[at:end])
+
+
+@compiled
+def trace(
+    mode: int,
+    n: int,
+    chart: Array,  # (N + 1, N + 1) as :func:`inside` fills it
+    mirror: Array,
+    uniforms: Array,  # (n,) float64 in [0, 1); empty in maxima
+    ways: Array,  # (N + 1,) room
+    todo: Array,  # (N + 1, 2) room: spans still to be split
+    structure: Array,  # (n (n + 1) / 2,) out: 1 for a constituent, 0 for a distituent
+) -> None:
+    """The best tree of a sentence, or one that is drawn, from the top down."""
+    structure[:] = 0
+    structure[:n] = 1
+    todo[0, 0], todo[0, 1] = 0, n
+    size, used = int(n > 1), 0
+    while size > 0:
+        size -= 1
+        i, j = todo[size, 0], todo[size, 1]
+        w = j - i
+        structure[(w - 1) * n - (w - 1) * (w - 2) // 2 + i] = 1
+        for k in range(i + 1, j):
+            ways[k] = times(mode, chart[i, k], mirror[j, k])
+        k = _best_split(ways, i, j, n) if mode == MAX else i + 1 + choose(mode, ways[i + 1 : j], uniforms[used])
+        used += 1
+        for a, z in ((i, k), (k, j)):
+            if z - a > 1:
+                todo[size, 0], todo[size, 1] = a, z
+                size += 1
 
 
 @compiled

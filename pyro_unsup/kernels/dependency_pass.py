@@ -349,10 +349,7 @@ def decode_pass(
     draw = len(uniforms) > 0
     N, V = longest_of(offsets, np.arange(first, last)), attach.shape[2]
     cells, ways, chart = np.empty(V * N * (N + 1)), np.empty(N), np.empty((8, N, N))
-    right, right_back, right_open, right_half = chart[0], chart[1], chart[2], chart[3]
-    left, left_back, left_open_back, left_half_back = chart[4], chart[5], chart[6], chart[7]
-    todo = np.empty((2 * N + 2, 3), np.int64)  # halves with children: side, first word, last word
-    chance = np.zeros(2)
+    todo = np.empty((2 * N + 2, 3), np.int64)
     for b in range(first, last):
         at, n = offsets[b], offsets[b + 1] - offsets[b]
         if n == 0:
@@ -363,44 +360,64 @@ def decode_pass(
         if whole == -np.inf:
             heads[at : at + n] = -1
             continue
-        for r in range(n):
-            ways[r] = arc[0, r, 0] + left[0, r] + right_back[n - 1, r]
-        used = at
-        if draw:
-            chance[:] = uniforms[used]
-        r = choose(LOG if draw else MAX, ways[:n], chance[0])
-        heads[at + r] = 0
-        size = _push(todo, 0, 0, 0, r)
-        size = _push(todo, size, 1, r, n - 1)
-        while size > 0:
-            size -= 1
-            side, i, j = todo[size, 0], todo[size, 1], todo[size, 2]
-            used += 1
-            if draw:
-                chance[:] = uniforms[used]
-            # The child attached last, and where the words below its head end and those below itself begin.
-            for k in range(i, j):
-                ways[k] = (
-                    right_half[i, k + 1] + right_back[j, k + 1] if side == 1 else left[i, k] + left_half_back[j, k]
-                )
-            c = i + side + choose(LOG if draw else MAX, ways[i:j], chance[0])
-            a, z = (i, c) if side == 1 else (c, j)
-            head = i if side == 1 else j
-            for k in range(a, z):
-                ways[k] = (
-                    right_open[i, k] + left_back[c, k + 1] if side == 1 else right[c, k] + left_open_back[j, k + 1]
-                )
-                if V > 1:
-                    alone = k == i if side == 1 else k + 1 == j
-                    ways[k] += arc[0 if alone else 1, c, head + 1]
-            k = a + choose(LOG if draw else MAX, ways[a:z], chance[1])
-            heads[at + c] = head + 1
-            if side == 0:
-                size = _push(todo, size, 0, i, c)
-            size = _push(todo, size, 1, a, k)
-            size = _push(todo, size, 0, k + 1, z)
+        chances = uniforms[at : at + n] if draw else uniforms
+        trace(LOG if draw else MAX, n, arc, chart, chances, ways, todo, heads[at : at + n])
+
+
+@compiled
+def trace(
+    mode: int,
+    n: int,
+    arc: Array,  # (V, n, n + 1) weights by child and head
+    chart: Array,  # (8, N, N) as :func:`inside` fills it
+    uniforms: Array,  # (n, 2) float64 in [0, 1); empty in maxima
+    ways: Array,  # (N,) room
+    todo: Array,  # (2 N + 2, 3) room: halves with children: side, first word, last word
+    heads: Array,  # (n,) out
+) -> None:
+    """The best tree of a sentence, or one that is drawn, from the top down."""
+    right, right_back, right_open, right_half = chart[0], chart[1], chart[2], chart[3]
+    left, left_back, left_open_back, left_half_back = chart[4], chart[5], chart[6], chart[7]
+    V, used, one, other = len(arc), 0, 0.0, 0.0
+    if mode != MAX:
+        one = uniforms[0, 0]
+    for r in range(n):
+        ways[r] = times(mode, times(mode, arc[0, r, 0], left[0, r]), right_back[n - 1, r])
+    r = choose(mode, ways[:n], one)
+    heads[r] = 0
+    size = _push(todo, 0, 0, 0, r)
+    size = _push(todo, size, 1, r, n - 1)
+    while size > 0:
+        size -= 1
+        side, i, j = todo[size, 0], todo[size, 1], todo[size, 2]
+        used += 1
+        if mode != MAX:
+            one, other = uniforms[used, 0], uniforms[used, 1]
+        # The child attached last, and where the words below its head end and those below itself begin.
+        for k in range(i, j):
             if side == 1:
-                size = _push(todo, size, 1, c, j)
+                ways[k] = times(mode, right_half[i, k + 1], right_back[j, k + 1])
+            else:
+                ways[k] = times(mode, left[i, k], left_half_back[j, k])
+        c = i + side + choose(mode, ways[i:j], one)
+        a, z = (i, c) if side == 1 else (c, j)
+        head = i if side == 1 else j
+        for k in range(a, z):
+            if side == 1:
+                ways[k] = times(mode, right_open[i, k], left_back[c, k + 1])
+            else:
+                ways[k] = times(mode, right[c, k], left_open_back[j, k + 1])
+            if V > 1:
+                alone = k == i if side == 1 else k + 1 == j
+                ways[k] = times(mode, ways[k], arc[0 if alone else 1, c, head + 1])
+        k = a + choose(mode, ways[a:z], other)
+        heads[c] = head + 1
+        if side == 0:
+            size = _push(todo, size, 0, i, c)
+        size = _push(todo, size, 1, a, k)
+        size = _push(todo, size, 0, k + 1, z)
+        if side == 1:
+            size = _push(todo, size, 1, c, j)
 
 
 @compiled

@@ -197,24 +197,31 @@ def _brackets(heads: Array, starts: Array, edges: Array, left_first: bool, found
         if n > 0 and mine.min() < 0:
             here[:] = -1
             continue
-        start, end = np.arange(n), np.arange(n) + 1  # of the span of a word with all below it
-        for c in range(n):
-            h = mine[c]
-            while h > 0:
-                start[h - 1], end[h - 1] = min(start[h - 1], c), max(end[h - 1], c + 1)
-                h = mine[h - 1]
-        for c in range(n):
-            here[c] = 1
-            h = mine[c] - 1
-            if h < 0:
-                continue
-            # The child goes to a head that has all of the other side already, or nothing of it yet.
-            if left_first:
-                i, j = (start[c], h + 1) if c < h else (start[h], end[c])
-            else:
-                i, j = (h, end[c]) if c > h else (start[c], end[h])
-            w = j - i
-            here[(w - 1) * n - (w - 1) * (w - 2) // 2 + i] = 1
+        spans_of_heads(mine, left_first, here)
+
+
+@njit(cache=True, nogil=True)
+def spans_of_heads(heads: Array, left_first: bool, found: Array) -> None:  # (n,), (n (n + 1) / 2,)
+    """Mark the constituents of the tree that goes with the heads of a sentence; others stay as they are."""
+    n = len(heads)
+    start, end = np.arange(n), np.arange(n) + 1  # of the span of a word with all below it
+    for c in range(n):
+        h = heads[c]
+        while h > 0:
+            start[h - 1], end[h - 1] = min(start[h - 1], c), max(end[h - 1], c + 1)
+            h = heads[h - 1]
+    for c in range(n):
+        found[c] = 1
+        h = heads[c] - 1
+        if h < 0:
+            continue
+        # The child goes to a head that has all of the other side already, or nothing of it yet.
+        if left_first:
+            i, j = (start[c], h + 1) if c < h else (start[h], end[c])
+        else:
+            i, j = (h, end[c]) if c > h else (start[c], end[h])
+        w = j - i
+        found[(w - 1) * n - (w - 1) * (w - 2) // 2 + i] = 1
 
 
 @njit(cache=True, nogil=True)

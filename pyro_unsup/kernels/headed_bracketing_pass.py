@@ -373,8 +373,7 @@ def decode_pass(
     cells, room = np.empty((2, N * (N + 1))), np.empty(N * (N + 1))
     stop, ratio = np.empty((N, 2, 2, 2)), np.empty((N, N + 1))
     narrow, chart, ways = np.empty((2, N, N + 1)), np.empty((4, N, N + 1, N)), np.empty(N + 1)
-    right_open, left_open, full, below = narrow[1], chart[1], chart[2], chart[3]
-    todo, chance = np.empty((N + 1, 3), np.int64), np.zeros(2)
+    todo = np.empty((N + 1, 3), np.int64)
     for b in range(first, last):
         at, n = offsets[b], offsets[b + 1] - offsets[b]
         if n == 0:
@@ -388,40 +387,59 @@ def decode_pass(
         if shared + whole == -np.inf:
             mine[:] = -1
             continue
-        for r in range(n):
-            ways[r] = full[0, n, r] + arc[r, 0]
-        used = at
-        if draw:
-            chance[:] = uniforms[used]
-        r = choose(LOG if draw else MAX, ways[:n], chance[0])
-        mine[r] = 0
-        todo[0, 0], todo[0, 1], todo[0, 2] = 0, n, r  # full spans: first and last fencepost, head
-        size = 1
-        while size > 0:
-            size -= 1
-            i, j, h = todo[size, 0], todo[size, 1], todo[size, 2]
-            while j - i > 1:  # take the child away that was attached last
-                used += 1
-                if draw:
-                    chance[:] = uniforms[used]
-                if i < h:
-                    for k in range(i + 1, h + 1):
-                        ways[k] = below[i, k, h] + left_open[k, j, h]
-                    k = i + 1 + choose(LOG if draw else MAX, ways[i + 1 : h + 1], chance[0])
-                    a, z, i = i, k, k
-                else:
-                    for k in range(i + 1, j):
-                        ways[k] = right_open[i, k] + below[k, j, i]
-                    k = i + 1 + choose(LOG if draw else MAX, ways[i + 1 : j], chance[0])
-                    a, z, j = k, j, k
-                for c in range(a, z):
-                    ways[c] = full[a, z, c] + arc[c, h + 1]
-                c = a + choose(LOG if draw else MAX, ways[a:z], chance[1])
-                mine[c] = h + 1
-                todo[size, 0], todo[size, 1], todo[size, 2] = a, z, c
-                size += 1
-        if mirror:
-            mine[:] = mine[::-1].copy()
-            for c in range(n):
-                if mine[c] > 0:
-                    mine[c] = n + 1 - mine[c]
+        chances = uniforms[at : at + n] if draw else uniforms
+        trace(LOG if draw else MAX, n, arc, narrow, chart, chances, ways, todo, mirror, mine)
+
+
+@compiled
+def trace(
+    mode: int,
+    n: int,
+    arc: Array,  # (n, n + 1) weights by child and head
+    narrow: Array,  # (2, N, N + 1) as :func:`inside` fills it
+    chart: Array,  # (4, N, N + 1, N) the same
+    uniforms: Array,  # (n, 2) float64 in [0, 1); empty in maxima
+    ways: Array,  # (N + 1,) room
+    todo: Array,  # (N + 1, 3) room: full spans: first and last fencepost, head
+    mirror: bool,  # the sentence was turned
+    heads: Array,  # (n,) out
+) -> None:
+    """The best tree of a sentence, or one that is drawn, from the top down."""
+    right_open, left_open, full, below = narrow[1], chart[1], chart[2], chart[3]
+    used, one, other = 0, 0.0, 0.0
+    if mode != MAX:
+        one = uniforms[0, 0]
+    for r in range(n):
+        ways[r] = times(mode, full[0, n, r], arc[r, 0])
+    r = choose(mode, ways[:n], one)
+    heads[r] = 0
+    todo[0, 0], todo[0, 1], todo[0, 2] = 0, n, r
+    size = 1
+    while size > 0:
+        size -= 1
+        i, j, h = todo[size, 0], todo[size, 1], todo[size, 2]
+        while j - i > 1:  # take the child away that was attached last
+            used += 1
+            if mode != MAX:
+                one, other = uniforms[used, 0], uniforms[used, 1]
+            if i < h:
+                for k in range(i + 1, h + 1):
+                    ways[k] = times(mode, below[i, k, h], left_open[k, j, h])
+                k = i + 1 + choose(mode, ways[i + 1 : h + 1], one)
+                a, z, i = i, k, k
+            else:
+                for k in range(i + 1, j):
+                    ways[k] = times(mode, right_open[i, k], below[k, j, i])
+                k = i + 1 + choose(mode, ways[i + 1 : j], one)
+                a, z, j = k, j, k
+            for c in range(a, z):
+                ways[c] = times(mode, full[a, z, c], arc[c, h + 1])
+            c = a + choose(mode, ways[a:z], other)
+            heads[c] = h + 1
+            todo[size, 0], todo[size, 1], todo[size, 2] = a, z, c
+            size += 1
+    if mirror:
+        heads[:] = heads[::-1].copy()
+        for c in range(n):
+            if heads[c] > 0:
+                heads[c] = n + 1 - heads[c]

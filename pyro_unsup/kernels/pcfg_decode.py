@@ -92,6 +92,42 @@ def _parts(found: int, i: int, j: int, N: int, P: int) -> tuple[int, int, int]:
     return i + 2 + found // (N * N), found // N % N, found % N
 
 
+@inlined
+def trace(
+    mode: int,
+    n: int,
+    word: Array,  # (n, P)
+    both: Array,  # (N, N N)
+    beside: tuple[Array, Array, Array],
+    chart: Array,  # (T, T + 1, N)
+    uniforms: Array,  # (n,) float64 in [0, 1); empty in maxima
+    ways: Array,  # room
+    stack: Array,  # (T + 1, 3) room: spans still to be split, and their labels
+    structure: Array,  # (n (n + 1) / 2,) out: labels of constituents; others stay as they are
+) -> None:
+    """The best tree of a sentence, or one that is drawn, from the top down."""
+    N, P, used = len(both), word.shape[1], 0
+    for a in range(N):
+        ways[a] = chart[0, n, a]
+    a = _best(ways[:N], n, 0, n) if mode == MAX else choose(mode, ways[:N], uniforms[used])
+    stack[0, 0], stack[0, 1], stack[0, 2] = 0, n, a
+    size = 1
+    while size > 0:
+        size -= 1
+        i, j, a = stack[size, 0], stack[size, 1], stack[size, 2]
+        if j - i == 1:
+            structure[i] = a
+            continue
+        structure[n + span_at(n, i, j - i)] = a
+        m = _weigh_ways(mode, i, j, a, word, both, beside, chart, ways)
+        used += 1
+        found = _best(ways[:m], n, i, j) if mode == MAX else choose(mode, ways[:m], uniforms[used])
+        k, b_label, c_label = _parts(found, i, j, N, P)
+        stack[size, 0], stack[size, 1], stack[size, 2] = i, k, b_label
+        stack[size + 1, 0], stack[size + 1, 1], stack[size + 1, 2] = k, j, c_label
+        size += 2
+
+
 def _decode(mode: int) -> Any:
     @compiled
     def run(
@@ -116,7 +152,7 @@ def _decode(mode: int) -> Any:
         chart, top = np.empty((T, T + 1, N)), np.empty(N)
         room = np.empty((T * (T - 1) // 2 if len(labels) > 0 else 0, N))
         ways = np.empty(max(P * P, 2 * P * N + max(T - 3, 0) * N * N, N))
-        stack = np.empty((T + 1, 3), np.int64)  # spans still to be split, and their labels
+        stack = np.empty((T + 1, 3), np.int64)
         for b in todo:
             at, n, edge = offsets[b], offsets[b + 1] - offsets[b], edges[b]
             structure[edge : edges[b + 1]] = -1
@@ -134,26 +170,8 @@ def _decode(mode: int) -> Any:
                 continue
             if whole == -np.inf:
                 continue
-            used = at
-            for a in range(N):
-                ways[a] = chart[0, n, a]
-            a = _best(ways[:N], n, 0, n) if mode == MAX else choose(mode, ways[:N], uniforms[used])
-            stack[0, 0], stack[0, 1], stack[0, 2] = 0, n, a
-            size = 1
-            while size > 0:
-                size -= 1
-                i, j, a = stack[size, 0], stack[size, 1], stack[size, 2]
-                if j - i == 1:
-                    structure[edge + i] = a
-                    continue
-                structure[edge + n + span_at(n, i, j - i)] = a
-                m = _weigh_ways(mode, i, j, a, word, both, beside, chart, ways)
-                used += 1
-                found = _best(ways[:m], n, i, j) if mode == MAX else choose(mode, ways[:m], uniforms[used])
-                k, b_label, c_label = _parts(found, i, j, N, P)
-                stack[size, 0], stack[size, 1], stack[size, 2] = i, k, b_label
-                stack[size + 1, 0], stack[size + 1, 1], stack[size + 1, 2] = k, j, c_label
-                size += 2
+            chances = uniforms if mode == MAX else uniforms[at : at + n]
+            trace(mode, n, word, both, beside, chart, chances, ways, stack, structure[edge : edges[b + 1]])
 
     return run
 

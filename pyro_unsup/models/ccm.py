@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sized
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyro
@@ -21,6 +21,9 @@ from .spans import Spans, with_gaps
 
 #: What a start adds to its expected counts, if it is not told otherwise.
 START_SMOOTHING = 0.1
+
+if TYPE_CHECKING:
+    from .gibbs_brackets import SpanState
 
 Pair = float | tuple[float, float]
 Start = Callable[[Mapping[str, Declaration], torch.Generator], dict[str, Tensor]]
@@ -94,11 +97,11 @@ class CCM(Model):
             "yield": Layout.dense(2, int(rows.sum())) if variant == 1 else Layout.ragged([*rows, *rows]),
             "context": Layout.dense(2, len(inventory.contexts) + 1),
         }
-        self._prior = {name: _pair(prior.get(name, 1.0) if isinstance(prior, Mapping) else prior) for name in layouts}
+        self.pairs = {name: _pair(prior.get(name, 1.0) if isinstance(prior, Mapping) else prior) for name in layouts}
         axes = span_axes(inventory, vocab, self._rows if variant == 2 else None, self._empty is not None)
         # A word on its own is never a distituent, and no sentence may be long enough for the widest rows.
         self._tables = {
-            name: Declaration(name, layout, _concentration(self._prior[name], layout), "keep", axes=axes[name])
+            name: Declaration(name, layout, _concentration(self.pairs[name], layout), "keep", axes=axes[name])
             for name, layout in layouts.items()
         }
 
@@ -128,7 +131,9 @@ class CCM(Model):
         spans = self.index(sentences, lengths)
         y, x = columns = spans.cells.unbind(1)
         if self.empty_spans:
-            y, x = (torch.cat([c, self._gaps(name, spans)]) for name, c in zip(self._tables, columns, strict=True))
+            y, x = (
+                torch.cat([c, self.gap_columns(name, spans)]) for name, c in zip(self._tables, columns, strict=True)
+            )
         yields, y = self._declare("yield", y)
         contexts, x = self._declare("context", x)
         if self.empty_spans:
@@ -202,7 +207,7 @@ class CCM(Model):
             for column, (name, declaration) in enumerate(self._tables.items()):
                 cells, size = spans.cells[:, column], declaration.layout.shape.numel() // 2
                 rows = [torch.bincount(cells, p, minlength=size) for p in (1 - inside, inside)]
-                rows[0] += torch.bincount(self._gaps(name, spans), minlength=size)
+                rows[0] += torch.bincount(self.gap_columns(name, spans), minlength=size)
                 counts = torch.stack(rows).reshape(declaration.layout.shape)
                 if estimate is None:
                     weights[name] = declaration.layout.normalise((counts + START_SMOOTHING).log())
@@ -212,15 +217,21 @@ class CCM(Model):
 
         return start
 
-    def _gaps(self, name: str, spans: Spans) -> Tensor:  # (gaps,)
+    def gap_columns(self, name: str, spans: Spans) -> Tensor:  # (gaps,)
         """The columns of a table that empty spans use."""
         if name == "yield":
             return spans.gaps[:0] if self._empty is None else torch.full_like(spans.gaps, self._empty)
         return spans.gaps
 
+    def gibbs_state(self) -> type[SpanState]:
+        """What :class:`.CollapsedGibbs` moves: trees of sentences under this model, its tables integrated out."""
+        from .gibbs_brackets import SpanState
+
+        return SpanState
+
     def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """What it takes to build this model again: plain values, and tensors."""
-        prior = {name: list(pair) for name, pair in self._prior.items()}
+        prior = {name: list(pair) for name, pair in self.pairs.items()}
         plain = {
             "vocab": plain_names(self.vocab),
             "variant": self.variant,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sized
 from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyro
 import torch
@@ -17,6 +17,9 @@ from ..tables import Declaration, Layout, declare, dense_tables
 from .base import Model, check_settings, plain_names, size_of
 from .harmonic import READINGS
 from .sentences import Sentences, as_flat, as_parsed, vocab_of
+
+if TYPE_CHECKING:
+    from .gibbs_heads import HeadState
 
 Start = Callable[[Mapping[str, Declaration], torch.Generator], dict[str, Tensor]]
 
@@ -139,6 +142,12 @@ class DMV(Model):
             return {name: _shares(table.layout, counts[name]) for name, table in self._tables.items()}
 
         return start
+
+    def gibbs_state(self) -> type[HeadState]:
+        """What :class:`.CollapsedGibbs` moves: trees of sentences under this model, its tables integrated out."""
+        from .gibbs_heads import HeadState
+
+        return HeadState
 
     def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """What it takes to build this model again: plain values, and tensors."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sized
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyro
 import torch
@@ -22,6 +22,9 @@ from .dmv import DMV
 from .inventory import Inventory
 from .sentences import Sentences, as_parsed, vocab_of
 from .spans import Spans
+
+if TYPE_CHECKING:
+    from .gibbs_brackets import HeadedState
 
 Start = Callable[[Mapping[str, Declaration], torch.Generator], dict[str, Tensor]]
 
@@ -172,6 +175,12 @@ class DMVCCM(Model):
     def declarations(self) -> dict[str, Declaration]:
         """The tables, by name."""
         return {**self.dmv.declarations(), **self.ccm.declarations()}
+
+    def gibbs_state(self) -> type[HeadedState]:
+        """What :class:`.CollapsedGibbs` moves: trees of sentences under this model, its tables integrated out."""
+        from .gibbs_brackets import HeadedState
+
+        return HeadedState
 
     def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """What it takes to build this model again: plain values, and tensors."""

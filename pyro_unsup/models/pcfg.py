@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sized
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyro
 import torch
@@ -20,6 +20,9 @@ from .sentences import Sentences, as_flat, as_parsed, vocab_of
 
 #: What a start adds to its expected counts, if it is not told otherwise.
 START_SMOOTHING = 0.1
+
+if TYPE_CHECKING:
+    from .gibbs_labels import LabelState
 
 Start = Callable[[Mapping[str, Declaration], torch.Generator], dict[str, Tensor]]
 
@@ -170,6 +173,12 @@ class PCFG(Model):
             return {name: estimate.weights(table, counts[name], random[name]) for name, table in self._tables.items()}
 
         return start
+
+    def gibbs_state(self) -> type[LabelState]:
+        """What :class:`.CollapsedGibbs` moves: trees of sentences under this model, its tables integrated out."""
+        from .gibbs_labels import LabelState
+
+        return LabelState
 
     def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """What it takes to build this model again: plain values, and tensors."""

@@ -10,8 +10,10 @@ import torch
 
 from ..data.arrays import check_offsets, check_range
 from ..errors import UnsupError
+from ..models.gibbs_trees import LABELLED_SPANS
 from .building import build_model, describe_model
 from .sample_tables import tables_of_words
+from .sample_trees import trees_of
 from .samples import Samples
 
 Array = np.ndarray[Any, Any]
@@ -24,6 +26,8 @@ LEXICON = "lexicon"
 _DATA = {
     LEXICON: {"words", "offsets"},
     "emission": {"words", "offsets"},
+    "attach": {"words", "offsets"},
+    "context": {"words", "offsets"},
     "words": {"words", "times", "offsets"},
     "segments": {"cells", "offsets"},
     "translation": {"cells", "source_lengths", "target_lengths"},
@@ -82,8 +86,9 @@ def check(samples: Samples) -> None:
             raise UnsupError(f"{name}: expected shape {shape}, actual {x.dtype} of shape {x.shape}")
         if kind == "f" and np.isnan(x).any():
             raise UnsupError(f"{name} holds NaN")
+    lowest = -1 if samples.structure == LABELLED_SPANS else 0
     for name in ("labels", "best", "last"):
-        check_range(wanted[name][0].ravel(), 0, samples.K - 1, name)
+        check_range(wanted[name][0].ravel(), lowest, samples.K - 1, name)
     check_range(samples.kept, 0, sweeps - 1, "kept")
     if samples.learned not in ("fixed", "shared", "separate") or not 0 <= int(config.get("burn_in", 0)) < sweeps:
         raise UnsupError("the settings are not those of a sampler")
@@ -109,6 +114,8 @@ def _check_data(samples: Samples, units: int) -> None:
     flat = data["cells" if "cells" in data else "words"]
     check_offsets(offsets, len(flat), "offsets", "items")
     found = len(offsets) - 1 if "times" in data else len(flat)
+    if samples.structure is not None:
+        found = trees_of(samples).units
     if found != units or len(data.get("times", flat)) != len(flat):
         raise UnsupError(f"labels of {units} units, but the data have {found}")
 

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..evaluate import variation_of_information
+from ..models.gibbs_trees import LABELLED_SPANS
 from .arviz import as_arviz, dataset, from_groups
+from .sample_trees import trees_of
 
 if TYPE_CHECKING:
     import xarray
@@ -36,21 +38,21 @@ def sizes(labels: Array, K: int) -> Array:  # (chains, draws, units) -> (chains,
     found = np.empty((chains, draws, K), np.int64)
     for c in range(chains):
         for d in range(draws):
-            found[c, d] = np.bincount(labels[c, d], minlength=K)
+            own = labels[c, d]
+            found[c, d] = np.bincount(own[own >= 0], minlength=K)  # below 0 is no label
     return found
 
 
 def invariants(samples: Samples) -> dict[str, Array]:  # (chains, draws) each
-    """``log_joint``, ``labels_used``, ``entropy`` (bits), ``largest`` (share), and shared concentrations if learned."""
-    counts = samples.token_counts
-    p = counts / counts.sum(-1, keepdims=True)
-    entropy = -(p * np.log2(p, where=p > 0, out=np.zeros_like(p))).sum(-1)
-    found = {
-        "log_joint": samples.log_joint,
-        "labels_used": (counts > 0).sum(-1).astype(np.float64),
-        "entropy": entropy,
-        "largest": p.max(-1),
-    }
+    """``log_joint``, ``labels_used``, ``entropy`` (bits), ``largest`` (share), and shared concentrations if learned. Of
+    trees, what :meth:`.Trees.numbers` says; of labels only if constituents have some."""
+    found = {"log_joint": samples.log_joint, **numbers_of_trees(samples)}
+    if samples.structure in (None, LABELLED_SPANS):
+        counts = samples.token_counts
+        p = counts / counts.sum(-1, keepdims=True)
+        entropy = -(p * np.log2(p, where=p > 0, out=np.zeros_like(p))).sum(-1)
+        used = (counts > 0).sum(-1).astype(np.float64)
+        found |= {"labels_used": used, "entropy": entropy, "largest": p.max(-1)}
     if samples.levels:
         found |= {f"{name}_{level}": x[..., k] for name, x in samples.level_numbers.items()
                   for k, level in enumerate(samples.levels)}  # fmt: skip
@@ -58,6 +60,15 @@ def invariants(samples: Samples) -> dict[str, Array]:  # (chains, draws) each
         found["alpha"] = samples.alpha
         found["beta"] = samples.beta if samples.learned == "shared" else np.sort(samples.beta, -1).mean(-1)
     return found
+
+
+def numbers_of_trees(samples: Samples) -> dict[str, Array]:  # (chains, draws) each
+    """What sums up the trees of every draw; nothing of other labels."""
+    if samples.structure is None:
+        return {}
+    trees = trees_of(samples)
+    each = [[trees.numbers(labels) for labels in chain] for chain in samples.labels]
+    return {name: np.array([[one[name] for one in chain] for chain in each]) for name in each[0][0]}
 
 
 def diagnostics(samples: Samples) -> dict[str, dict[str, float]]:
@@ -111,18 +122,20 @@ def posterior(
     dims: Mapping[str, Any] | None = None,
     coords: Mapping[str, Any] | None = None,
 ) -> xarray.Dataset:
-    """Cluster sizes, and the concentrations that were learned.
+    """Cluster sizes, numbers that sum up trees, and the concentrations that were learned.
 
     :param tables: drawn given the labels, (chains, draws, ...), with what their dimensions are called.
     """
-    counts = samples.token_counts
-    found: dict[str, Any] = {
-        "cluster_sizes": -np.sort(-counts, -1),
-        "token_counts": counts,
-        "labels_used": (counts > 0).sum(-1),
-    }
+    found: dict[str, Any] = numbers_of_trees(samples)
+    if samples.structure in (None, LABELLED_SPANS):
+        counts = samples.token_counts
+        found |= {
+            "cluster_sizes": -np.sort(-counts, -1),
+            "token_counts": counts,
+            "labels_used": (counts > 0).sum(-1),
+        }
     # Not "label", which ArviZ 1.x has a column of its own for.
-    own = {"token_counts": ["tag"], "cluster_sizes": ["rank"]}
+    own = {"token_counts": ["tag"], "cluster_sizes": ["rank"]} if "token_counts" in found else {}
     if samples.levels:
         found |= samples.level_numbers
         own |= {name: ["level"] for name in samples.level_numbers}
@@ -130,7 +143,8 @@ def posterior(
     elif samples.learned != "fixed":
         found |= {"alpha": samples.alpha, "beta": samples.beta}
         own |= {"beta": ["tag"]} if np.ndim(samples.beta) == 3 else {}
-    return dataset({**found, **(tables or {})}, {**own, **(dims or {})}, {"tag": samples.names, **(coords or {})})
+    names = {"tag": samples.names} if "token_counts" in found else {}
+    return dataset({**found, **(tables or {})}, {**own, **(dims or {})}, {**names, **(coords or {})})
 
 
 def draw_statistics(samples: Samples) -> xarray.Dataset:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..array import Array
-from ..tables import Layout
+from ..tables import Declaration, Layout
 
 
 def draw_tables(
@@ -21,19 +21,50 @@ def draw_tables(
     generator: torch.Generator | None = None,
 ) -> dict[str, Tensor]:
     """Tables given labels, as log-weights: each row is drawn from a Dirichlet on top of its counts."""
-    rows, emitted = state.tables
-    found = {}
-    counts, words = state.table_counts(), tables_of_words(emitted, model.declarations())
-    for name, declaration in model.declarations().items():
+    declared = model.declarations()
+    shapes = posterior_shapes(declared, state.table_counts(), state.tables, alpha, beta)
+    return {name: dirichlet_rows(declared[name].layout, shape, generator) for name, shape in shapes.items()}
+
+
+def posterior_shapes(
+    declared: Mapping[str, Declaration],
+    counts: Mapping[str, Array],
+    tables: tuple[Sequence[str], str],
+    alpha: Array,  # (kinds of rows,)
+    beta: Array,  # (K,)
+) -> dict[str, Tensor]:
+    """The concentrations of the Dirichlet posterior of every table.
+
+    :param counts: how often the labels use its cells.
+    :param tables: those that alpha is of, by kind, and the one that beta is of.
+    """
+    rows, emitted = tables
+    found, words = {}, tables_of_words(emitted, declared)
+    for name, declaration in declared.items():
         layout = declaration.layout
         if name in words:
             prior = torch.as_tensor(beta, dtype=torch.float64)
-            prior = prior[words.index(name)] if len(words) > 1 else prior[:, None] if len(layout.shape) > 1 else prior
+            prior = prior[words.index(name)] if len(words) > 1 else by_rows(layout, prior)
         else:
-            prior = torch.as_tensor(alpha, dtype=torch.float64)[rows.index(name)]
-        shape = prior + torch.as_tensor(np.ascontiguousarray(counts[name])).double()
-        found[name] = dirichlet_rows(layout, shape, generator)
+            own = [i for i, row in enumerate(rows) if row == name]
+            prior = by_rows(layout, torch.as_tensor(alpha, dtype=torch.float64)[own])
+        found[name] = prior + torch.as_tensor(np.ascontiguousarray(counts[name])).double()
     return found
+
+
+def by_rows(layout: Layout, x: Tensor) -> Tensor:  # (*lead, parts) -> (*lead, broadcastable to layout.shape)
+    """Numbers for the rows of a table, one for all or one for each of so many equal parts of them.
+
+    >>> import torch
+    >>> from pyro_unsup.results.sample_tables import by_rows
+    >>> from pyro_unsup.tables import Layout
+    >>> numbers = torch.tensor([3, 4])
+    >>> by_rows(Layout.dense(2, 5), numbers).shape, by_rows(Layout.ragged([1, 2, 1, 2]), numbers)
+    (torch.Size([2, 1]), tensor([3, 3, 3, 4, 4, 4]))
+    """
+    if layout.row_lengths is not None:
+        return x.repeat_interleave(layout.shape.numel() // x.shape[-1], -1) if x.shape[-1] > 1 else x
+    return x.reshape(*x.shape, *(1,) * (len(layout.shape) - 1))
 
 
 def tables_of_words(emitted: str, tables: Iterable[str]) -> list[str]:

@@ -12,11 +12,13 @@ from typing import Any, Literal
 import numpy as np
 
 from ..errors import InputError, UnsupError
+from ..models.gibbs_trees import LABELLED_SPANS
 from . import sample_storage
 from .evaluation import task_of
 from .record import WRONG
 from .sample_checks import Statistic
 from .sample_statistics import R_HAT_OF_LABELS
+from .sample_trees import structure_of, trees_of
 
 Array = np.ndarray[Any, Any]
 Which = Literal["best", "last", "vote"]
@@ -143,9 +145,25 @@ class Samples:
         return [str(tag) for tag in self._tags]
 
     @property
+    def structure(self) -> str | None:
+        """Of models of trees, what labels are: ``"heads"`` of words; ``"spans"``, 1 for every constituent among the
+        spans of a sentence; or ``"labelled spans"``, the label of every constituent, -1 for other spans. Else None.
+
+        >>> import pyro_unsup as pu
+        >>> samples = pu.CollapsedGibbs(pu.models.DMV(3)).run([[0, 1, 2], [1, 1]], sweeps=10, progress=False)
+        >>> samples.structure, samples.predict("vote").shape
+        ('heads', (5,))
+        """
+        return structure_of(self.model)
+
+    @property
     def _tags(self) -> Any:
+        if self.structure == LABELLED_SPANS:
+            return self.model.labels
         # A segment ends at a symbol, or not; a word chose one of so many places.
         most = max(2, 1 + int(self.labels.max(initial=0)), 1 + int(self.best.max(initial=0)))
+        if self.structure is not None:
+            return range(most)
         tags = getattr(self.model, "tags", getattr(self.model, "states", most))
         return range(tags) if isinstance(tags, int) else tags
 
@@ -158,13 +176,18 @@ class Samples:
 
     def predict(self, how: Which = "best", chain: int | None = None) -> Array:  # (units,)
         """One labelling: the draw of the highest log joint, the last one (the paper's result), or the label that most
-        draws give each unit.
+        draws give each unit. Of trees, the vote is the tree with the most expected right heads or constituents, in the
+        mean over draws; labels of constituents are first called alike in all draws.
 
         :param chain: of this chain; by default of the one whose labelling has the highest log joint. By default all
             chains vote.
         """
         if how not in ("best", "last", "vote"):
             raise UnsupError(f"how must be 'best', 'last' or 'vote', actual {how!r}")
+        if how == "vote" and self.structure is not None:
+            of = range(len(self.last)) if chain is None else [chain]
+            best = self.best[max(of, key=lambda one: float(self.best_log_joint[one]))]
+            return trees_of(self).vote(np.concatenate([self.labels[one] for one in of]), best, self.sentences())
         if how == "vote":
             voted: Array = self.probabilities(chain).argmax(-1)
             return voted
@@ -191,6 +214,7 @@ class Samples:
         >>> bool((samples.probabilities().argmax(1) == samples.predict("vote")).all())
         True
         """
+        self._without_trees("have a probability for each label of each unit")
         if getattr(self.model, "interchangeable", False) and "relabelled" not in self.config:
             raise UnsupError(
                 "labels that are but numbers need not mean the same in all draws, so they have no probabilities: use a "
@@ -209,6 +233,7 @@ class Samples:
 
         :param i: a token, or an array of them that broadcasts with ``j``.
         """
+        self._without_trees("say how probable it is that two tokens have one label")
         first, second = np.broadcast_arrays(np.asarray(i), np.asarray(j))
         same = (self.labels[..., first.ravel()] == self.labels[..., second.ravel()]).mean((0, 1)).reshape(first.shape)
         return float(same) if same.ndim == 0 else same
@@ -218,7 +243,8 @@ class Samples:
 
         The task of the model says which: those of :func:`.tagging_report` (with ``accuracy``, and
         ``accuracy_ambiguous`` if there is a dictionary, where the model's tags have the gold names),
-        :func:`.clustering_report` or :func:`.segmentation_report`.
+        :func:`.clustering_report` or :func:`.segmentation_report`; of trees, those of :func:`.head_scores` or
+        :func:`.bracket_scores`.
 
         :param how: which labelling, as :meth:`predict` has it. If the draws of each chain vote, ``together`` is the
             score of the vote of all chains.
@@ -258,7 +284,32 @@ class Samples:
         """Variation of information between the labellings of every two chains, in bits. 0 if they agree."""
         from .sample_statistics import between_chains
 
+        self._without_trees("are clusterings that variation of information compares")
         return between_chains(self.best if how == "best" else self.last)
+
+    def agreement(self, how: Which = "last") -> Array:  # (chains, chains)
+        """Of trees, the share that every two chains have in common: of heads; or of the constituents of the first,
+        words and sentences left out, those that the second has. 1 if they agree.
+
+        :param how: of which trees, as :meth:`predict` has it.
+
+        >>> import pyro_unsup as pu
+        >>> samples = pu.CollapsedGibbs(pu.models.DMV(3)).run([[0, 1, 2], [1, 1]], sweeps=10, chains=2, progress=False)
+        >>> samples.agreement("vote").shape
+        (2, 2)
+        """
+        if self.structure is None:
+            raise UnsupError(f"chains are compared by their trees, and a {type(self.model).__name__} has none: use "
+                             "samples.variation_between_chains()")  # fmt: skip
+        trees, each = trees_of(self), [self.predict(how, chain) for chain in range(len(self.last))]
+        return np.array([[trees.in_common(one, other) for other in each] for one in each])
+
+    def _without_trees(self, what: str) -> None:
+        if self.structure is not None:
+            raise UnsupError(
+                f"labels {what}, and a {type(self.model).__name__} has trees: use samples.predict('vote') or "
+                "samples.agreement()"
+            )
 
     def invariants(self) -> dict[str, Array]:  # (chains, draws) each
         """Numbers that survive a renaming of the labels, draw by draw.

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import pyro_unsup as pu
 
-from . import frames, summaries
+from . import frames, sampled_trees, summaries
 from .dmv import check_lengths
 from .grammar import (
     BRACKETS,
     COLUMN_AS_TRAINED,
     GOLD_LENGTH,
+    OF_SAMPLES,
     RECIPE,
     SIZES,
     SMOOTH,
+    TAGGED,
     TEXT_OPTIONS,
     UNPARSED,
     GrammarTask,
@@ -27,6 +29,7 @@ from .grammar import (
 )
 from .option import ALGORITHM, MODEL, TRAINING, Given, choice, flag, number
 from .pictures_trees import bracket_errors, brackets
+from .sampled_trees import ANNEAL, PREDICT, SAME, SPANS
 from .shown import Shown, Table, listed
 from .texts import format_option, how_option, read, top_option
 from .values import Baseline, Command, Plan, Recipe, Score
@@ -37,6 +40,10 @@ if TYPE_CHECKING:
     from ..results import Fit
 
 STARTS = ("split", "uniform")
+VARIANTS = (
+    number("variant", "1: yields as they are; 2: yields given their width.", 1, high=2, panel=MODEL),
+    flag("empty_spans", "Count empty spans too.", panel=MODEL),
+)
 HOW = how_option("viterbi: the best tree; mbr: the tree with the most expected right brackets.")
 BRANCHING = (
     Baseline("left_branching", "all trees branch to the left"),
@@ -61,6 +68,7 @@ class CCMTask(GrammarTask):
     parts, constraints = "Brackets", "fragments=CC"
     recipe = Recipe(smooth=f"{SMOOTH[0]:g}, and {SMOOTH[1]:g} for what is no constituent", betas=RECIPE.betas)
     drop_by_upos = False
+    labelled = "spans"
     likelihood = "bits_per_tag"
     statistics = summaries.by_name(summaries.yields, summaries.contexts)
     main = ("f1",)
@@ -75,11 +83,9 @@ class CCMTask(GrammarTask):
         "fit": Command(
             "Induce the trees of a text from the tags of its words.\n\n"
             "Brackets in the text are not used. Sentences are measured without punctuation.",
-            "A treebank or another tagged text, of which the tags are taken; or plain lines of tags. - is standard "
-            "input.",
+            TAGGED,
             (
-                number("variant", "1: yields as they are; 2: yields given their width.", 1, high=2, panel=MODEL),
-                flag("empty_spans", "Count empty spans too.", panel=MODEL),
+                *VARIANTS,
                 choice(
                     "start",
                     STARTS,
@@ -100,6 +106,26 @@ class CCMTask(GrammarTask):
                 ),
                 *TEXT_OPTIONS,
             ),
+        ),
+        "sample": Command(
+            "Sample the trees of a text from the tags of its words (collapsed Gibbs sampling).\n\n"
+            "Brackets in the text are not used. Sentences are measured without punctuation.",
+            TAGGED,
+            (
+                *VARIANTS,
+                *TEXT_OPTIONS,
+                *SPANS,
+                *ANNEAL,
+            ),
+        ),
+        "predict_samples": Command(f"Write sampled trees, one a line in brackets.\n\n{PREDICT}", SAME, OF_SAMPLES),
+        "evaluate_samples": Command(
+            "Score sampled trees against the brackets of a treebank: mean and deviation over chains.", SAME, OF_SAMPLES
+        ),
+        "show_samples": Command(
+            "Show samples: how the chains agree, and what constituents are likely to be, given the best trees.",
+            "",
+            (top_option("top", "sequences and contexts", 10),),
         ),
         "predict": Command(
             "Parse a text, and write a tree a line in brackets.\n\n"
@@ -125,6 +151,16 @@ class CCMTask(GrammarTask):
         amounts = _amounts(given)
         prior = (1 + amounts[0], 1 + amounts[1])
         return pu.models.CCM.of(data, variant=given.variant, prior=prior, empty_spans=given.empty_spans)
+
+    def sampled_model(self, data: Corpus, given: Given) -> CCM:
+        prior = (given.constituents, given.distituents)
+        return pu.models.CCM.of(data, variant=given.variant, prior=prior, empty_spans=given.empty_spans)
+
+    def write_labels(self, samples: Any, data: Corpus, labels: Any, given: Given) -> None:
+        pu.data.write_brackets(data, sampled_trees.brackets(samples, data, labels).brackets, given.out, space="_")
+
+    def score_labels(self, samples: Any, gold: Corpus, labels: Any) -> dict[str, float]:
+        return bracketed(gold, sampled_trees.brackets(samples, gold, labels))
 
     def plan(self, model: CCM, data: Corpus, given: Given) -> Plan:
         estimate = pu.DirichletMAP() if any(_amounts(given)) else None

@@ -18,6 +18,7 @@ from .grammar import (
     GOLD_LENGTH,
     HEADS,
     HOW_HEADS,
+    OF_SAMPLES,
     PREFER_ROOT,
     SIZES,
     TEXT_FILE,
@@ -29,6 +30,7 @@ from .grammar import (
 )
 from .option import ALGORITHM, TEXT, TRAINING, Given, choice, flag, number
 from .pictures_trees import arcs, head_errors, strongest_attachments
+from .sampled_trees import ANNEAL, PREDICT, SAME, concentrations
 from .shown import Shown, Table, likeliest, listed
 from .texts import format_option, how_option, top_option
 from .values import Baseline, Command, Plan, Score
@@ -106,6 +108,15 @@ class HeadsTask(GrammarTask):
     def mistakes(self, fit: Fit, gold: Corpus, decoded: Any) -> Sequence[Any]:
         return head_errors(gold, decoded)
 
+    def write_labels(self, samples: Any, data: Corpus, labels: Any, given: Given) -> None:
+        pu.data.write_conllu(data, labels, given.out)
+
+    def score_labels(self, samples: Any, gold: Corpus, labels: Any) -> dict[str, float]:
+        if gold.heads is None:
+            raise InputError("this corpus has no heads; read it from a dependency treebank (read_conllu)")
+        found: dict[str, float] = pu.evaluate.head_scores(gold.heads, labels, gold.lengths)
+        return found
+
     def write(self, fit: Fit, data: Unparsed, decoded: Any, given: Given) -> None:
         data.write(np.zeros(0, np.int64) if decoded is None else decoded.structure.numpy(), given.out)
 
@@ -159,6 +170,33 @@ class DMVTask(HeadsTask):
                 PREFER_ROOT,
             ),
         ),
+        "sample": Command(
+            f"Sample the dependencies of a text from the tags of its words (collapsed Gibbs sampling).\n\n{MEASURED}",
+            TEXT_FILE,
+            (
+                *TEXT_OPTIONS,
+                number(
+                    "valence",
+                    "2: the first child of a head on a side has probabilities of its own.",
+                    1,
+                    high=2,
+                    identity=True,
+                    panel=TRAINING,
+                ),
+                flag("keep_punctuation", "Keep all tags, those of punctuation too.", panel=TEXT),
+                *concentrations("roots, and of decisions to stop", "dependents"),
+                *ANNEAL,
+            ),
+        ),
+        "predict_samples": Command(f"Write sampled dependencies as CoNLL-U.\n\n{PREDICT}", SAME, OF_SAMPLES),
+        "evaluate_samples": Command(
+            "Score sampled dependencies against those of a treebank: mean and deviation over chains.", SAME, OF_SAMPLES
+        ),
+        "show_samples": Command(
+            "Show samples: how the chains agree, and likely roots and dependents, given the best trees.",
+            "",
+            (top_option("top", "dependents of each tag", 5),),
+        ),
         "predict": Command(
             f"Parse a text, and write it as CoNLL-U with a head for every word.\n\n{PREDICT_HELP}.",
             UNPARSED,
@@ -179,11 +217,14 @@ class DMVTask(HeadsTask):
 
     def check(self, given: Given) -> None:
         super().check(given)
-        if given.keep_punctuation and given.drop is not None:
+        if getattr(given, "keep_punctuation", False) and given.drop is not None:
             raise UnsupError("--keep-punctuation and --drop contradict each other; give one of them")
 
     def build(self, data: Corpus, given: Given) -> DMV:
         return pu.models.DMV.of(data, valence=given.valence)
+
+    def sampled_model(self, data: Corpus, given: Given) -> DMV:
+        return self.build(data, given)
 
     def plan(self, model: DMV, data: Corpus, given: Given) -> Plan:
         start: Any = pu.init.uniform() if given.start == "uniform" else None

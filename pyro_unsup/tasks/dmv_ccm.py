@@ -11,7 +11,7 @@ import numpy as np
 import pyro_unsup as pu
 
 from ..errors import InputError
-from . import frames
+from . import frames, sampled_trees
 from .ccm import BRANCHING, branching
 from .dmv import CHAINS, MEASURED, PREDICT_HELP, READINGS, WHEN_WORSE, HeadsTask, chains, check_lengths
 from .grammar import (
@@ -21,6 +21,7 @@ from .grammar import (
     GOLD_LENGTH,
     HEADS,
     HOW_HEADS,
+    OF_SAMPLES,
     PREFER_ROOT,
     SIZES,
     SMOOTH,
@@ -33,6 +34,7 @@ from .grammar import (
     templates_of,
 )
 from .option import MODEL, TRAINING, Given, choice, flag
+from .sampled_trees import ANNEAL, ARCS, PREDICT, SAME, SPANS
 from .shown import Likely, Shown, Table, likeliest, listed
 from .texts import format_option, how_option, top_option
 from .values import Command, Plan, Score
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from ..data import Corpus
     from ..models import DMVCCM
     from ..results import Fit
+
+ORDER = choice("order", ("right", "left"), "The side on which heads take their children first.", "right", panel=MODEL)
 
 
 class DMVCCMTask(HeadsTask):
@@ -64,13 +68,7 @@ class DMVCCMTask(HeadsTask):
             f"Heads and brackets in the text are not used. {MEASURED}",
             TEXT_FILE,
             (
-                choice(
-                    "order",
-                    ("right", "left"),
-                    "The side on which heads take their children first.",
-                    "right",
-                    panel=MODEL,
-                ),
+                ORDER,
                 choice(
                     "start",
                     tuple(READINGS),
@@ -89,6 +87,34 @@ class DMVCCMTask(HeadsTask):
                 CLASSES,
                 PREFER_ROOT,
             ),
+        ),
+        "sample": Command(
+            "Sample the dependencies and brackets of a text together, from the tags of its words (collapsed Gibbs "
+            f"sampling).\n\nHeads and brackets in the text are not used. {MEASURED}",
+            TEXT_FILE,
+            (
+                ORDER,
+                *TEXT_OPTIONS,
+                *ARCS,
+                *SPANS,
+                *ANNEAL,
+            ),
+        ),
+        "predict_samples": Command(
+            f"Write sampled trees as CoNLL-U, or in brackets.\n\n{PREDICT}",
+            SAME,
+            (*OF_SAMPLES, flag("brackets", "Write the tree of each sentence in brackets, a line each.")),
+        ),
+        "evaluate_samples": Command(
+            "Score sampled trees against the heads of a treebank, or its brackets: mean and deviation over chains.",
+            SAME,
+            OF_SAMPLES,
+        ),
+        "show_samples": Command(
+            "Show samples: how the chains agree, likely roots, and what constituents are likely to be, given the best "
+            "trees.",
+            "",
+            (top_option("top", "roots, sequences and contexts", 10),),
         ),
         "predict": Command(
             f"Parse a text, and write it as CoNLL-U with a head for every word, or in brackets.\n\n{PREDICT_HELP}; "
@@ -120,6 +146,24 @@ class DMVCCMTask(HeadsTask):
         prior: dict[str, Any] = {**arcs, **dict.fromkeys(("yield", "context"), (1 + spans[0], 1 + spans[1]))}
         return pu.models.DMVCCM.of(data, prior=prior, order=given.order)
 
+    def sampled_model(self, data: Corpus, given: Given) -> DMVCCM:
+        spans = (given.constituents, given.distituents)
+        prior: dict[str, Any] = {
+            **dict.fromkeys(("root", "attach", "stop"), given.arcs),
+            "yield": spans,
+            "context": spans,
+        }
+        return pu.models.DMVCCM.of(data, prior=prior, order=given.order)
+
+    def write_labels(self, samples: Any, data: Corpus, labels: Any, given: Given) -> None:
+        if given.brackets:
+            pu.data.write_brackets(data, sampled_trees.headed(samples, data, labels).brackets, given.out, space="_")
+        else:
+            super().write_labels(samples, data, labels, given)
+
+    def score_labels(self, samples: Any, gold: Corpus, labels: Any) -> dict[str, float]:
+        return _scores(gold, sampled_trees.headed(samples, gold, labels))
+
     def plan(self, model: DMVCCM, data: Corpus, given: Given) -> Plan:
         estimate = pu.DirichletMAP() if given.smooth or any(_amounts(given)) else None
         begin: Any = model.start(data, reading=READINGS[given.start], estimate=estimate)
@@ -140,17 +184,7 @@ class DMVCCMTask(HeadsTask):
         Fractions of 1, but for crossing brackets a sentence and for the log-likelihood, in nats. The model is
         deficient, so that it compares fits of one variant on one text, and nothing else.
         """
-        if gold.heads is None and gold.spans is None:
-            raise InputError("this corpus has neither heads nor brackets; read it from a treebank")
-        check_lengths(gold, decoded)
-        found: dict[str, float] = {}
-        if gold.heads is not None:
-            found |= pu.evaluate.head_scores(gold.heads, decoded.structure, gold.lengths)
-        if gold.spans is not None:
-            right = pu.data.bracket_rows(gold)
-            found = {**pu.evaluate.bracket_scores(right, decoded.brackets, gold.lengths), **found}
-            whole = pu.evaluate.bracket_scores(right, decoded.brackets, gold.lengths, "klein_manning_2004")
-            found["f1_klein_manning_2004"] = whole["f1"]
+        found = _scores(gold, decoded)
         found["loglik_per_token"] = float(decoded.log_likelihood.sum()) / gold.tokens
         return found
 
@@ -189,3 +223,19 @@ def _amounts(given: Given) -> list[float]:
     """What is added to the counts of constituents and of distituents."""
     own = (given.smooth_constituents, given.smooth_distituents)
     return [usual if amount is None else amount for usual, amount in zip(SMOOTH, own, strict=True)]
+
+
+def _scores(gold: Corpus, decoded: Any) -> dict[str, float]:
+    """Of heads and brackets, what the gold text has of them."""
+    if gold.heads is None and gold.spans is None:
+        raise InputError("this corpus has neither heads nor brackets; read it from a treebank")
+    check_lengths(gold, decoded)
+    found: dict[str, float] = {}
+    if gold.heads is not None:
+        found |= pu.evaluate.head_scores(gold.heads, decoded.structure, gold.lengths)
+    if gold.spans is not None:
+        right = pu.data.bracket_rows(gold)
+        found = {**pu.evaluate.bracket_scores(right, decoded.brackets, gold.lengths), **found}
+        whole = pu.evaluate.bracket_scores(right, decoded.brackets, gold.lengths, "klein_manning_2004")
+        found["f1_klein_manning_2004"] = whole["f1"]
+    return found

@@ -11,9 +11,10 @@ import numpy as np
 import pyro_unsup as pu
 
 from ..errors import InputError, UnsupError
+from . import sampled_trees
 from .option import BELIEFS, TEXT, TRAINING, Given, Option, number, real, text, under
 from .pictures import as_corpus
-from .shown import Likely, likeliest, printable
+from .shown import Likely, Shown, likeliest, printable
 from .task import Task
 from .texts import belongs, column_option, finite, format_of, format_option, read, say, setting
 from .values import Recipe, Score
@@ -34,6 +35,7 @@ TEXT_FILE = (
     "CoNLL-U, Penn brackets or another tagged text, of which the tags are taken; or plain lines of tags. - is standard "
     "input."
 )
+TAGGED = "A treebank or another tagged text, of which the tags are taken; or plain lines of tags. - is standard input."
 UNPARSED = "A tagged text, or plain lines of tags. - is standard input."
 HOW_HEADS = "mbr: the tree with the most expected right heads; viterbi: the best tree."
 GOLD_LENGTH = number(
@@ -58,6 +60,8 @@ TEXT_OPTIONS = under(
     format_option(),
     column_option(remember=True),
 )
+#: How the text of samples is read again.
+OF_SAMPLES = (format_option(), COLUMN_AS_TRAINED)
 #: Scores of heads and of brackets.
 HEADS = (
     Score("directed", "words with the right head, the root's word too"),
@@ -94,8 +98,10 @@ class GrammarTask(Task):
     #: Tags that are left out besides punctuation, and whether words of CoNLL-U are left out by their UPOS.
     also_dropped: tuple[str, ...] = ()
     drop_by_upos = True
+    own_sampler = True
 
     def check(self, given: Given) -> None:
+        sampled_trees.check(given)
         for name in ("smooth_constituents", "smooth_distituents"):
             finite(name, getattr(given, name, None))
         if hasattr(given, "toward"):
@@ -120,8 +126,28 @@ class GrammarTask(Task):
         return found
 
     def prepare(self, file: str, given: Given, sampled: bool = False) -> tuple[Any, Any, str]:
-        data, model, size = super().prepare(file, given)
-        return data, model, size + given.left_out
+        data = self.read(file, given)
+        model = self.sampled_model(data, given) if sampled else self.build(data, given)
+        return data, model, self.size(data) + given.left_out
+
+    def sampled_model(self, data: Corpus, given: Given) -> Any:
+        """The model for a sampler."""
+        raise UnsupError(f"a {self.name} is not sampled")
+
+    def sampler(self, model: Any, given: Given) -> Any:
+        return sampled_trees.sampler(model, given)
+
+    def remembered_text(self, samples: Any, file: str, format: str, column: str) -> Corpus:
+        """The sentences of a file that were sampled, prepared as they were then."""
+        dropped = dropped_by(samples)
+        whole = self.read_tags(file, format, column, dropped)
+        return short(whole, setting(samples, "max_length", int, MAX_LENGTH), dropped, file)[0]
+
+    def read_sampled(self, samples: Any, given: Given) -> Corpus:
+        return self.remembered_text(samples, given.file, given.format, column_of(samples, given))
+
+    def show_samples(self, samples: Any, top: int = 10) -> Shown:
+        return self.show(sampled_trees.mean_tables(samples), top)
 
     def read_tags(self, file: str, format: str, column: str, dropped: list[str], **options: Any) -> Corpus:
         """A text with tags. From CoNLL-U, words are dropped by their UPOS, whichever column the tags are in."""

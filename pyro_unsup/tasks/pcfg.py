@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import pyro_unsup as pu
 
-from . import frames
+from . import frames, sampled_trees
 from .ccm import BRANCHING, bracketed, branching
 from .grammar import (
     BRACKETS,
     COLUMN_AS_TRAINED,
     GOLD_LENGTH,
+    OF_SAMPLES,
     RECIPE,
     SIZES,
+    TAGGED,
     TEXT_OPTIONS,
     UNPARSED,
     GrammarTask,
@@ -24,6 +26,7 @@ from .grammar import (
 )
 from .option import ALGORITHM, MODEL, TRAINING, Given, choice, number, real
 from .pictures_trees import bracket_errors, brackets, strongest_rules
+from .sampled_trees import ANNEAL, PREDICT, SAME, concentrations
 from .shown import Shown, Table, likeliest, listed
 from .texts import format_of, format_option, how_option, read, top_option
 from .values import Command, Plan, Recipe, Score
@@ -36,6 +39,12 @@ if TYPE_CHECKING:
 STARTS = ("split", "noise")
 #: What fits held-out sentences of the WSJ sample best: labels, how different they are at first, and pseudo-counts.
 NONTERMINALS, PRETERMINALS, NOISE, SMOOTH = 15, 30, 1.0, 0.01
+SIZES_OF_LABELS = (
+    number(
+        "nonterminals", "How many labels spans of two words or more have.", NONTERMINALS, identity=True, panel=MODEL
+    ),
+    number("preterminals", "How many labels words have.", PRETERMINALS, identity=True, panel=MODEL),
+)
 HOW = how_option(
     "mbr: the tree with the most expected right labelled brackets; viterbi: the best labelled tree.", default="mbr"
 )
@@ -56,6 +65,7 @@ class PCFGTask(GrammarTask):
     parts, constraints = "Constituents", "fragments=CC"
     recipe = Recipe(noise_shown="0: the start is random by itself", smooth=f"{SMOOTH:g}", betas=RECIPE.betas)
     drop_by_upos = False
+    labelled = "spans"
     likelihood = "bits_per_tag"
     main = ("f1",)
     when_worse = "Try --restarts 10, another number of --nonterminals, or `fit ccm`"
@@ -73,17 +83,9 @@ class PCFGTask(GrammarTask):
             "Learn the rules of a grammar, and the labelled trees of a text, from the tags of its words.\n\n"
             "Brackets in the text are not used. Sentences are measured without punctuation. A sentence of one word has "
             "no tree, and is skipped.",
-            "A treebank or another tagged text, of which the tags are taken; or plain lines of tags. - is standard "
-            "input.",
+            TAGGED,
             (
-                number(
-                    "nonterminals",
-                    "How many labels spans of two words or more have.",
-                    NONTERMINALS,
-                    identity=True,
-                    panel=MODEL,
-                ),
-                number("preterminals", "How many labels words have.", PRETERMINALS, identity=True, panel=MODEL),
+                *SIZES_OF_LABELS,
                 choice(
                     "start",
                     STARTS,
@@ -105,6 +107,27 @@ class PCFGTask(GrammarTask):
                 ),
                 *TEXT_OPTIONS,
             ),
+        ),
+        "sample": Command(
+            "Sample the labelled trees of a text from the tags of its words (collapsed Gibbs sampling).\n\n"
+            "Brackets in the text are not used. Sentences are measured without punctuation. A sentence of one word has "
+            "no tree, and is skipped.",
+            TAGGED,
+            (
+                *SIZES_OF_LABELS,
+                *TEXT_OPTIONS,
+                *concentrations("rules, and of labels of sentences", "tags"),
+                *ANNEAL,
+            ),
+        ),
+        "predict_samples": Command(f"Write sampled trees, one a line in brackets.\n\n{PREDICT}", SAME, OF_SAMPLES),
+        "evaluate_samples": Command(
+            "Score sampled trees against the brackets of a treebank: mean and deviation over chains.", SAME, OF_SAMPLES
+        ),
+        "show_samples": Command(
+            "Show samples: how the chains agree, and the strongest rules and likely tags, given the best trees.",
+            "",
+            (top_option("top", "rules and tags", 10),),
         ),
         "predict": Command(
             "Parse a text, and write a labelled tree a line in brackets.\n\n"
@@ -129,6 +152,17 @@ class PCFGTask(GrammarTask):
 
     def build(self, data: Corpus, given: Given) -> PCFG:
         return pu.models.PCFG.of(data, given.nonterminals, given.preterminals)
+
+    def sampled_model(self, data: Corpus, given: Given) -> PCFG:
+        return self.build(data, given)
+
+    def write_labels(self, samples: Any, data: Corpus, labels: Any, given: Given) -> None:
+        found = sampled_trees.brackets(samples, data, labels)
+        pu.data.write_brackets(data, found.brackets, given.out, label=found.labels, space="_")
+
+    def score_labels(self, samples: Any, gold: Corpus, labels: Any) -> dict[str, float]:
+        found = sampled_trees.brackets(samples, gold, labels)
+        return {**bracketed(gold, found), **labelled(gold, found.brackets, found.labels)}
 
     def plan(self, model: PCFG, data: Corpus, given: Given) -> Plan:
         estimate = pu.AddLambda(SMOOTH) if given.smooth is None else None

@@ -119,16 +119,21 @@ def of_samples(samples: Samples, unit: str, shown: Shown) -> Shown:
     :param unit: what has labels, in the plural.
     """
     chains, draws, units = samples.labels.shape
-    diagnostics, between = samples.diagnostics(), samples.variation_between_chains()
+    diagnostics, trees = samples.diagnostics(), samples.structure is not None
+    what = "trees" if trees else "labels"
+    between = samples.agreement() if trees else samples.variation_between_chains()
     facts = [
         ("model", repr(samples.model)),
         ("sampler", ", ".join(f"{key} {value}" for key, value in samples.config.items())),
-        ("samples", f"{chains} chain{'s' * (chains > 1)} of {draws:,} draws, labels of {units:,} {unit}"),
+        ("samples", f"{chains} chain{'s' * (chains > 1)} of {draws:,} draws, {what} of {units:,} {unit}"),
         ("best log joint", ", ".join(f"{x:,.1f}" for x in samples.best_log_joint)),
     ]
     if chains > 1:
         apart = [between[i, j] for i in range(chains) for j in range(i)]
-        facts.append(("between chains", f"VI {min(apart):.3f} to {max(apart):.3f} bits: 0 if all label alike"))
+        said = f"VI {min(apart):.3f} to {max(apart):.3f} bits: 0 if all label alike"
+        if trees:
+            said = f"{100 * min(apart):.0f} to {100 * max(apart):.0f} % of their last trees in common"
+        facts.append(("between chains", said))
     else:
         facts.append(("between chains", "one chain cannot tell whether it has converged: sample with --chains 4"))
     if (samples.path["temperature"][:, samples.kept] != 1).any():
@@ -146,7 +151,7 @@ def of_samples(samples: Samples, unit: str, shown: Shown) -> Shown:
         "best_log_joint": samples.best_log_joint.tolist(),
         "accepted": {name: rate.tolist() for name, rate in samples.rates.items()},
         "diagnostics": diagnostics,
-        "vi_between_chains": between.tolist(),
+        "agreement_of_chains" if trees else "vi_between_chains": between.tolist(),
     }
     return replace(shown, facts=[*facts, *shown.facts], numbers=numbers, record={**record, **shown.record})
 

@@ -21,6 +21,7 @@ from ..infer import CollapsedGibbs
 from ..infer.estimation import Estimation
 from ..infer.hyperparameters import written_hyperprior
 from ..results import Fit, Samples
+from ..results.sample_tables import by_rows
 from ..results.table_posterior import to_table
 from ..tables import Declaration
 from .draws import Draws, Values, tables_of
@@ -162,11 +163,9 @@ def _of_sampler(
     found = {}
     for name, declaration in declared.items():
         layout = declaration.layout
-        ones = (1,) * (len(layout.shape) - 1)
-        if name == emitted:  # a concentration for every row
-            wide = beta.reshape(size, -1, *ones)
-        else:
-            wide = alpha[:, list(kinds).index(name)].reshape(size, *ones, 1)
+        # A concentration for every row, or for each of several parts of them.
+        own = beta if name == emitted else alpha[:, [i for i, kind in enumerate(kinds) if kind == name]]
+        wide = by_rows(layout, own)
         found[name] = draw_dirichlet(layout, wide, source, size).exp()
     return found
 

@@ -144,6 +144,11 @@ class _Source:
             )
         self.progress = progress
         self.samples = draws if isinstance(draws, Samples) else None
+        if self.samples is not None and self.samples.structure is not None:
+            raise UnsupError(
+                "relabel is for samples of one label a unit, and these are trees: samples.predict('vote') calls the "
+                "labels of constituents alike in all draws"
+            )
         if isinstance(draws, MCMC) and isinstance(draws.kernel, CollapsedGibbs):
             own: Any = bare(draws.kernel.model)
             model = own if model is None else model

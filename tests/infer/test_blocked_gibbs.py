@@ -132,6 +132,36 @@ def test_trees_and_enumerated_variables_run_too() -> None:
     torch.testing.assert_close(means.mean(0), torch.tensor([-3.0, 3.0]).to(means), atol=0.6, rtol=0)
 
 
+def test_parameters_of_enumerated_variables_follow_the_draws() -> None:
+    """A mixture of normals with unknown means, against the sum over all classes of all observations."""
+    x = torch.tensor([-0.4, 0.3, 1.1, 0.2])
+
+    def mixture(x: Tensor) -> None:
+        share = pu.table("share", 2, prior=2.0)
+        with pyro.plate("classes", 2):
+            mean = pyro.sample("mean", dist.Normal(torch.tensor([-1.0, 1.0]), 0.7))
+        with pyro.plate("data", len(x)):
+            kind = pyro.sample("kind", pu.Categorical(share))
+            pyro.sample("x", dist.Normal(mean[kind], 0.8), obs=x)
+
+    weights, means = [], []
+    for kinds in itertools.product((0, 1), repeat=len(x)):
+        z, w, each = np.array(kinds), 0.0, []
+        w += math.lgamma(2 + (z == 0).sum()) + math.lgamma(2 + (z == 1).sum())
+        for k, loc in enumerate((-1.0, 1.0)):
+            own = x.numpy()[z == k]
+            cov = 0.64 * np.eye(len(own)) + 0.49
+            w += stats.multivariate_normal(np.full(len(own), loc), cov).logpdf(own) if len(own) else 0.0
+            each.append((loc / 0.49 + own.sum() / 0.64) / (1 / 0.49 + len(own) / 0.64))
+        weights.append(w)
+        means.append(each)
+    p = np.exp(np.array(weights) - max(weights))
+    wanted = (p / p.sum()) @ np.array(means)
+    found = drawn(mixture, x, number=1000)["mean"]
+    for k in range(2):
+        assert_mean(found[:, k], wanted[k])
+
+
 def test_the_same_seed_gives_the_same_draws() -> None:
     model, x = HMM(2, "poisson", prior={"rate": dist.Gamma(2.0, 0.5)}), torch.tensor([1.0, 0.0, 6.0, 7.0])
     first, again, other = (drawn(model, x, number=5, seed=seed)["rate"] for seed in (1, 1, 2))

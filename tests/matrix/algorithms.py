@@ -202,8 +202,56 @@ def draws_tables(model: Model, folder: Path) -> None:
         torch.testing.assert_close(again[name], x[2:], rtol=1e-13, atol=1e-15)
 
 
+class Sweeps(pu.BlockedGibbs):
+    """The sampler of tables, parameters and structure, with what it would need for checkpoints."""
+
+    def __init__(self, model: Any, state: dict[str, Any] | None = None) -> None:
+        super().__init__(model)
+        self.state, self.path = state, list[float]()
+
+    def setup(self, warmup_steps: int, *args: Any, **kwargs: Any) -> None:
+        if self.state is not None:
+            self.initial_params = self.state["at"]
+        super().setup(warmup_steps, *args, **kwargs)
+        if self.state is not None:
+            torch.set_rng_state(self.state["chance"])
+
+    def note(self, kernel: Any, at: dict[str, Tensor], stage: str, i: int) -> None:
+        """What MCMC calls after every draw."""
+        self.path.append(self._log_joint)
+        if stage == "Sample" and i == 1:
+            self.state = {"at": {name: x.clone() for name, x in at.items()}, "chance": torch.get_rng_state()}
+
+
+def draws_all(model: Model, folder: Path) -> None:
+    """A few draws of everything: hidden structure, tables and parameters."""
+
+    def run(kernel: Sweeps, draws: int, warmup: int) -> dict[str, Tensor]:
+        mcmc = MCMC(kernel, draws, warmup, disable_progbar=True, hook_fn=kernel.note)
+        mcmc.run(*model.data)
+        found: dict[str, Tensor] = mcmc.get_samples()
+        return found
+
+    make = model.believed or model.make
+    chain = Sweeps(make())
+    draws = run(chain, 5, 5)
+    for x in draws.values():
+        assert bool(x.isfinite().all())
+        assert not bool((x == x[0]).all())
+    assert max(chain.path) > chain.path[0]  # likelier than where it began
+    keeps(model, fit_of(model, {name: x.mean(0) for name, x in draws.items()}), folder / "fit")
+
+    torch.save(chain.state, folder / "state")
+    again = run(Sweeps(make(), torch.load(folder / "state", weights_only=True)), 3, 0)
+    for name, x in draws.items():  # tables go on from their probabilities, whose logs may differ in the last bit
+        torch.testing.assert_close(again[name], x[2:], rtol=1e-9, atol=1e-12)
+
+
 def draws_labels(how: Any) -> Check:
-    """The check of a sampler of hidden labels."""
+    """The check of a sampler of hidden labels.
+
+    :param how: they are drawn; None for the first way that the model has.
+    """
 
     def check(model: Model, folder: Path) -> None:
         kernel = pu.CollapsedGibbs(model.make(), hyper="shared", how=how)
@@ -215,13 +263,14 @@ def draws_labels(how: Any) -> Check:
         assert np.isfinite(whole.log_joint).all()
         assert (whole.best_log_joint > whole.path["log_joint"][:, 0]).any()
         assert not (whole.labels == whole.labels[:, :1]).all()
+        assert whole.config["how"] == (how or whole.config["how"])
         with pytest.raises(KeyboardInterrupt):
             run(checkpoint=folder / "half", callbacks=[lambda sweep: sweep.sweep == 4])
         same(run(checkpoint=folder / "half", resume=True), whole)
         whole.save(folder / "whole")
         back = pu.Samples.load(folder / "whole")
         same(back, whole)
-        assert (model.labelled or model.right)(back.predict())
+        assert (model.labelled or model.right)(torch.from_numpy(back.predict()))
 
     return check
 
@@ -245,6 +294,7 @@ ALGORITHMS: dict[str, Check] = {
     "posterior regularisation": learns(lambda m: pu.EM(regularised(m), SMOOTH)),
     "SVI": varies,
     "NUTS": draws_tables,
-    "Gibbs sampling": draws_labels("pointwise"),
+    "Gibbs sampling": draws_labels(None),
     "blocked Gibbs": draws_labels("blocked"),
+    "Gibbs, tables drawn": draws_all,
 }

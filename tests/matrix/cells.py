@@ -45,7 +45,7 @@ NO_PARTS = Refusal(
 NO_SAMPLER = Refusal(
     pu.FitError,
     r"Gibbs sampling needs a model that can integrate its tables out .*: sample .* with pyro\.infer\.NUTS",
-    "needs a sampler that was written for the model. NUTS samples the tables of any model",
+    "needs a sampler that was written for the model. `BlockedGibbs` draws structure and tables of any model",
 )
 ONE_BY_ONE = Refusal(
     pu.FitError,
@@ -59,10 +59,17 @@ LINK_BY_LINK = Refusal(
     "links are drawn one by one; no block of them is worked out",
 )
 
+NO_COVARIANCE = Refusal(
+    pu.FitError,
+    r"BlockedGibbs samples what has a prior, and pyro\.param has none: loc, covariance",
+    "draws parameters number by number, and a covariance matrix is not a number. NUTS draws it, if it has a prior",
+)
+
 #: Models that have parameters besides their tables.
 PARAMETERS = ["HMM, Poisson", "HMM, normal", "HMM, vectors", "own, Gaussian"]
 OWN = [name for name, model in MODELS.items() if model.hidden]
-SAMPLED = ["bigram tagger", "trigram tagger", "segmenter", "Model 1", "HMM aligner", "clusterer"]
+TREES = ["DMV", "CCM 1", "CCM 2", "PCFG", "DMV + CCM"]
+SAMPLED = [*TREES, "bigram tagger", "trigram tagger", "segmenter", "Model 1", "HMM aligner", "clusterer"]
 #: By model and algorithm.
 REFUSED: dict[tuple[str, str], Refusal] = {
     **{(model, "skewed annealing"): NO_REFERENCE for model in PARAMETERS},
@@ -75,6 +82,7 @@ REFUSED: dict[tuple[str, str], Refusal] = {
     },
     **{(model, "blocked Gibbs"): LINK_BY_LINK for model in ("Model 1", "HMM aligner")},
     ("clusterer", "blocked Gibbs"): ONE_BY_ONE,
+    ("HMM, vectors", "Gibbs, tables drawn"): NO_COVARIANCE,
 }
 
 

@@ -32,6 +32,7 @@ class Model:
     :param reference: what to skew annealing toward, if the structure has something; otherwise a fit is taken.
     :param labelled: the same of sampled labels, if they are not what is decoded.
     :param hidden: the enumerated variables of a user's own model.
+    :param believed: the model with a prior for all parameters, if it has none for some.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Model:
     reference: str | None = None
     hidden: tuple[str, ...] = ()
     labelled: Callable[[Any], bool] | None = None
+    believed: Callable[[], Callable[..., Any]] | None = None
 
     @property
     def few(self) -> tuple[Any, ...]:
@@ -259,6 +261,7 @@ MODELS = {
             labels(len(COUNTS.values), 2),
             [Template("transition", "move", state=same, next=same)],
             low_first(2.0),
+            believed=lambda: HMM(2, "poisson", prior={"rate": dist.Gamma(2.0, 0.3)}),
         ),
         Model(
             "HMM, normal",
@@ -267,6 +270,7 @@ MODELS = {
             labels(len(LEVELS.values), 2),
             [Template("transition", "move", state=same, next=same)],
             low_first(-1.6),
+            believed=lambda: HMM(2, prior={"loc": dist.Normal(0.0, 3.0), "scale": dist.LogNormal(0.0, 0.5)}),
         ),
         Model(
             "HMM, vectors",

@@ -1,0 +1,138 @@
+"""Sampling trees on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyro_unsup as pu
+from pyro_unsup.data import bracket_rows, read_brackets, read_conllu
+
+from .conftest import Run
+
+RUN: tuple[Any, ...] = ("--sweeps", 10, "--chains", 2, "--seed", 5, "--max-length", 6)
+BRACKETS = """\
+(S (NP (DT the) (NN dog)) (VP (VBD saw) (NP (DT a) (NN cat))))
+(S (NP (NN dogs)) (VP (VBD ran) (RB fast)))
+(S (NP (DT a) (JJ big) (NN cat)) (VP (VBD slept)) (. .))
+(S (NP (PRP he)) (VP (VBD saw) (NP (DT the) (JJ old) (NN dog))))
+(X (UH oh))
+"""
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trees")
+    (folder / "trees.mrg").write_text(BRACKETS * 4)
+    corpus = read_brackets(folder / "trees.mrg")
+    heads = np.concatenate([np.append(np.arange(2, n + 1), 0) for n in corpus.lengths])  # every word's is the next one
+    pu.data.write_conllu(corpus, heads, folder / "heads.conllu")
+    return folder
+
+
+#: By task: the file, options, and what the library calls them.
+TASKS: dict[str, tuple[str, tuple[Any, ...], Any]] = {
+    "dmv": (
+        "heads.conllu",
+        ("--alpha", 0.5, "--beta", 0.2, "--hyper", "shared", "--valence", 2),
+        lambda corpus: pu.CollapsedGibbs(pu.models.DMV.of(corpus, valence=2), 0.5, 0.2, hyper="shared"),
+    ),
+    "ccm": (
+        "trees.mrg",
+        ("--constituents", 0.4, "--distituents", 3, "--variant", 2, "--anneal"),
+        lambda corpus: pu.CollapsedGibbs(
+            pu.models.CCM.of(corpus, variant=2, prior=(0.4, 3.0)), temperature=pu.schedules.Cooling()
+        ),
+    ),
+    "dmv-ccm": (
+        "heads.conllu",
+        ("--arcs", 0.3, "--order", "left"),
+        lambda corpus: pu.CollapsedGibbs(
+            pu.models.DMVCCM.of(
+                corpus,
+                prior={"root": 0.3, "attach": 0.3, "stop": 0.3, "yield": (0.5, 2.0), "context": (0.5, 2.0)},
+                order="left",
+            )
+        ),
+    ),
+    "pcfg": (
+        "trees.mrg",
+        ("--nonterminals", 2, "--preterminals", 3),
+        lambda corpus: pu.CollapsedGibbs(pu.models.PCFG.of(corpus, 2, 3), 0.1, 0.1),
+    ),
+}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_samples_are_what_the_library_gives(task: str, texts: Path, run: Run, tmp_path: Path) -> None:
+    name, options, make = TASKS[task]
+    file, out = texts / name, tmp_path / "s"
+    result = run("sample", task, file, *RUN, *options, "--out", out)
+    assert result.exit_code == 0, result.stderr
+    assert "2 chains of 10 sweeps" in result.stderr
+    whole = read_brackets(file, labels=task == "pcfg") if name.endswith("mrg") else read_conllu(file)
+    corpus = pu.data.short_tag_sequences(whole, 6, ["."])
+    wanted = make(corpus).run(corpus, sweeps=10, chains=2, seed=5, progress=False)
+    found = pu.Samples.load(out)
+    np.testing.assert_array_equal(found.labels, wanted.labels)
+    for how in ("last", "best", "vote"):
+        shown = json.loads(run("evaluate", out, file, "--how", how, "--json").stdout)
+        assert shown.pop("tokens") == corpus.tokens
+        assert shown == wanted.evaluate(corpus, how)  # type: ignore[arg-type]
+    scored = shown["directed" if name.endswith("conllu") else "f1"]
+    assert 0 <= scored["mean"] <= 1
+    assert "together" in scored
+    result = run("predict", out, file, "--out", tmp_path / "trees")
+    assert result.exit_code == 0, result.stderr
+    if name.endswith("conllu"):
+        again = read_conllu(tmp_path / "trees")
+        np.testing.assert_array_equal(again.heads, found.predict("vote"))
+    else:
+        again = read_brackets(tmp_path / "trees")
+        assert len(again) == len(corpus)
+        inside = int((found.predict("vote") >= 0).sum() if task == "pcfg" else found.predict("vote").sum())
+        singles = int((corpus.lengths == 1).sum()) if task == "pcfg" else 0
+        multi = bracket_rows(again)
+        assert (multi[:, 2] - multi[:, 1] > 1).sum() == inside + singles - corpus.tokens
+    page = " ".join(run("show", out).stdout.split())
+    assert "of their last trees in common" in page
+    assert "likeliest" in page
+    assert json.loads(run("show", out, "--json").stdout)["chains"] == 2
+
+
+def test_another_text_is_refused(texts: Path, run: Run, tmp_path: Path) -> None:
+    assert run("sample", "ccm", texts / "trees.mrg", *RUN, "--out", tmp_path / "s").exit_code == 0
+    (tmp_path / "other.mrg").write_text("(S (NP (NN dogs)) (VP (VBD ran) (RB fast)))\n")
+    result = run("evaluate", tmp_path / "s", tmp_path / "other.mrg")
+    assert result.exit_code != 0
+    assert "is not the text that was sampled" in result.stderr
+
+
+def test_brackets_of_heads(texts: Path, run: Run, tmp_path: Path) -> None:
+    assert run("sample", "dmv-ccm", texts / "trees.mrg", *RUN, "--out", tmp_path / "s").exit_code == 0
+    shown = json.loads(run("evaluate", tmp_path / "s", texts / "trees.mrg", "--json").stdout)
+    assert {"f1", "recall"} <= shown.keys()
+    assert "directed" not in shown
+    lines = run("predict", tmp_path / "s", texts / "trees.mrg", "--brackets").stdout.splitlines()
+    assert len(lines) == 20
+    assert all(line.count("(") == line.count(")") > 0 for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "message"),
+    [
+        ("dmv", ("--alpha", 0), "--alpha must be positive and finite, actual 0"),
+        ("dmv-ccm", ("--distituents", "inf"), "--distituents must be positive and finite, actual inf"),
+        ("pcfg", ("--hyperprior", "log-uniform"), "give --hyper shared too"),
+        ("dmv", ("--hyper", "separate"), "'separate' is not one of 'fixed', 'shared'"),
+    ],
+)
+def test_what_is_refused(task: str, options: Any, message: str, texts: Path, run: Run, tmp_path: Path) -> None:
+    result = run("sample", task, texts / "trees.mrg", *options, "--out", tmp_path / "s")
+    assert result.exit_code != 0
+    assert message in " ".join(result.stderr.replace("\u2502", " ").split())
+    assert not (tmp_path / "s").exists()
