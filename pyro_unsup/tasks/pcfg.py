@@ -30,10 +30,11 @@ from .values import Command, Plan, Recipe, Score
 
 if TYPE_CHECKING:
     from ..data import Corpus
-    from ..models import PCFG
+    from ..models.grammar import TreeGrammar
     from ..results import Fit
 
 STARTS = ("split", "noise")
+RULES = ("full", "factored")
 #: What fits held-out sentences of the WSJ sample best: labels, how different they are at first, and pseudo-counts.
 NONTERMINALS, PRETERMINALS, NOISE, SMOOTH = 15, 30, 1.0, 0.01
 HOW = how_option(
@@ -85,6 +86,14 @@ class PCFGTask(GrammarTask):
                 ),
                 number("preterminals", "How many labels words have.", PRETERMINALS, identity=True, panel=MODEL),
                 choice(
+                    "rules",
+                    RULES,
+                    "full: a probability for each pair of parts of a label; factored: one for each left part and one "
+                    "for each right part. Factored rules take little time with hundreds of labels.",
+                    "full",
+                    panel=MODEL,
+                ),
+                choice(
                     "start",
                     STARTS,
                     "split: expect trees made by random splits; noise: random rules.",
@@ -127,10 +136,11 @@ class PCFGTask(GrammarTask):
         ),
     }
 
-    def build(self, data: Corpus, given: Given) -> PCFG:
-        return pu.models.PCFG.of(data, given.nonterminals, given.preterminals)
+    def build(self, data: Corpus, given: Given) -> TreeGrammar:
+        kind = pu.models.SimplePCFG if given.rules == "factored" else pu.models.PCFG
+        return kind.of(data, given.nonterminals, given.preterminals)
 
-    def plan(self, model: PCFG, data: Corpus, given: Given) -> Plan:
+    def plan(self, model: TreeGrammar, data: Corpus, given: Given) -> Plan:
         estimate = pu.AddLambda(SMOOTH) if given.smooth is None else None
         noisy = given.start == "noise"
         start: Any = pu.init.noise(given.label_noise) if noisy else model.split_start(data, noise=given.label_noise)
@@ -180,9 +190,11 @@ class PCFGTask(GrammarTask):
         model: Any = fit.model
         N, labels, known = model.nonterminals, model.labels, model.vocab
         tags = [str(one) for one in (range(known) if isinstance(known, int) else known)]
-        pairs = [" ".join(pair) for pair in model.declarations()["rules"].axes[1].labels]
         root = [("root", likeliest(fit.weights["root"], labels[:N], top))]
-        rules = [(labels[a], likeliest(fit.weights["rules"][a], pairs, top)) for a in range(N)]
+        rules = []
+        for a, (logs, *parts) in enumerate(zip(*model.strongest(fit.weights, top), strict=True)):
+            pairs = [f"{labels[b]} {labels[c]}" for b, c in zip(*(part.tolist() for part in parts), strict=True)]
+            rules.append((labels[a], likeliest(logs, pairs, top)))
         words = [(labels[N + p], likeliest(row, tags, top)) for p, row in enumerate(fit.weights["emission"])]
         facts = {"tags": model.symbols, "nonterminals": N, "preterminals": model.preterminals}
         record = {
@@ -196,7 +208,7 @@ class PCFGTask(GrammarTask):
 
     def learned(self, fit: Fit) -> Sequence[Any]:
         model: Any = fit.model
-        return strongest_rules(fit.weights["rules"], model.labels, model.nonterminals)
+        return strongest_rules(model, fit.weights)
 
     def drawn(self, fit: Fit, data: Corpus, decoded: Any, numbers: Sequence[int]) -> Sequence[Any]:
         return brackets(data, decoded, numbers, labelled=True)
