@@ -25,7 +25,7 @@ import torch
 import pyro_unsup as pu
 from pyro_unsup.data import bracket_rows, short_tag_sequences
 from pyro_unsup.evaluate import bits_per_word, bracket_scores, left_branching, right_branching
-from pyro_unsup.models import PCFG
+from pyro_unsup.models import PCFG, SimplePCFG
 from pyro_unsup.tasks import find
 
 from .common import arguments, corpora, figure, in_processes, markdown, plain, side_by_side, spread
@@ -90,11 +90,11 @@ def _name(recipe: Recipe) -> str:
     return f"{nonterminals} + {preterminals} labels, noise {noise:g}, smoothing {smooth:g}"
 
 
-def step(sentences: int, words: int, labels: tuple[int, int]) -> Callable[[], Any]:
+def step(sentences: int, words: int, labels: tuple[int, int], kind: Any = PCFG) -> Callable[[], Any]:
     """An E step on random words."""
     random = np.random.default_rng(0).integers(0, 30, sentences * words)
     text = pu.data.Corpus(random, np.arange(sentences + 1) * words, pu.data.Vocab(str(k) for k in range(30)))
-    em = pu.EM(PCFG.of(text, *labels), init=pu.init.noise(1.0))
+    em = pu.EM(kind.of(text, *labels), init=pu.init.noise(1.0))
     state = em.init(text)
     return lambda: em.e_step(state)
 
@@ -106,6 +106,13 @@ def speed() -> None:
     sizes = [(5, 10), (10, 20), (20, 40), (40, 80)]
     times = [side_by_side({"ours": step(10, 20, size)}, repeats=5)["ours"] / 10 for size in sizes]
     figure("growth in labels, 20 words", labels=sizes, seconds_a_sentence=[float(f"{t:.3g}") for t in times])
+    both = {kind.__name__: step(10, 20, (30, 60), kind) for kind in (PCFG, SimplePCFG)}
+    found = {name: float(f"{t / 10:.3g}") for name, t in side_by_side(both, repeats=9).items()}
+    figure("full and factored rules, 30 + 60 labels, 20 words, seconds a sentence", **found)
+    sizes = [(30, 60), (60, 120), (128, 256), (256, 512), (512, 1024)]
+    for n in (20, 40):
+        times = [side_by_side({"ours": step(10, n, size, SimplePCFG)}, repeats=3)["ours"] / 10 for size in sizes]
+        figure(f"factored rules, {n} words", labels=sizes, seconds_a_sentence=[float(f"{t:.3g}") for t in times])
 
 
 def main() -> None:

@@ -57,6 +57,7 @@ OWN: Mapping[str, Mapping[str, str]] = {
             "HMMAligner",
             "PCFG",
             "Segmenter",
+            "SimplePCFG",
             "Tagger",
         )
     },
@@ -128,6 +129,7 @@ OWN: Mapping[str, Mapping[str, str]] = {
             "PCFG",
             "Segmentation",
             "SemiMarkov",
+            "SimplePCFG",
         )
     },
     "tasks": {

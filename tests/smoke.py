@@ -26,6 +26,7 @@ def models(pu: Any) -> dict[str, tuple[Any, Any]]:
         "CCM": (pu.models.CCM.of(tags), tags),
         "DMVCCM": (pu.models.DMVCCM.of(tags), tags),
         "PCFG": (pu.models.PCFG.of(tags, 3, 5), tags),
+        "SimplePCFG": (pu.models.SimplePCFG.of(tags, 3, 5), tags),
         "Segmenter": (pu.models.Segmenter.of(speech, max_length=6), speech),
         "Aligner": (pu.models.Aligner.of(pairs), pairs),
         "HMMAligner": (pu.models.HMMAligner.of(pairs), pairs),

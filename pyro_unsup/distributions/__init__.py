@@ -20,6 +20,7 @@ from .row_logistic_normal import RowLogisticNormal
 from .segmentation import Segmentation
 from .semimarkov import SemiMarkov
 from .series import ChainPosterior
+from .simple_pcfg import SimplePCFG
 from .structure import Structure
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "Segmentation",
     "SemiMarkov",
     "SemiMarkovPosterior",
+    "SimplePCFG",
     "Structure",
     "duration_table",
     "stationary",

@@ -7,7 +7,9 @@ A kernel is a module. It may have functions at two levels, and whatever it lacks
 * from potentials: ``solve`` gives log Z and marginals, ``pick`` the best or a drawn structure (for constraints, minimum
   Bayes risk, and weights that differ from example to example).
 
-Each call has one set of weights or potentials. Batches of draws are a loop here.
+Each call has one set of weights or potentials. Batches of draws are a loop here. A kernel with ``OWN_SETS`` also takes
+one set for each example: then all tables, shared groups and counts of them have an axis of examples in front, of size 1
+or B.
 """
 
 from __future__ import annotations
@@ -46,6 +48,8 @@ class Kernel(Protocol):
 
     #: Groups of parts whose added potentials ``sums`` and ``decode`` take beside the weights.
     TAKES: tuple[str, ...]
+    #: Whether examples may have weights of their own.
+    OWN_SETS: bool
 
     def sums(self, dist: Structure, weights: Tables, value: Tensor, wanted: frozenset[str]) -> Pass:
         """:param wanted: the weights and groups that counts are wanted of; empty if only log Z is needed."""
@@ -78,18 +82,23 @@ _module = cache(import_module)
 
 
 def by_weights(dist: Structure, kernel: Any, function: str) -> bool:
-    """Whether a function of a kernel that starts from weights applies: all examples share the weights, and added
-    potentials are of groups that it takes, one value a part."""
+    """Whether a function of a kernel that starts from weights applies: it takes as many sets of them as there are, and
+    added potentials are of groups that it takes, one value a part."""
     takes = getattr(kernel, "TAKES", ())
-    if not (hasattr(kernel, function) and dist.one_set) or (dist.extra and dist.draws):
+    if not (hasattr(kernel, function) and _takes_sets(dist, kernel)) or (dist.extra and dist.draws):
         return False
     # What is added may differ from draw to draw, or wait to be broadcast: then it goes into the potentials.
     return all(name in takes and x.shape == (len(dist.owner(name)),) for name, x in dist.extra.items())
 
 
 def by_potentials(dist: Structure, kernel: Any, function: str) -> bool:
-    """Whether a function of a kernel that starts from potentials applies: examples share the groups that are tables."""
-    return hasattr(kernel, function) and (dist.one_set or not dist.shared_groups)
+    """Whether a function of a kernel that starts from potentials applies: it takes as many sets as there are of the
+    groups that are tables."""
+    return hasattr(kernel, function) and (_takes_sets(dist, kernel) or not dist.shared_groups)
+
+
+def _takes_sets(dist: Structure, kernel: Any) -> bool:
+    return dist.one_set or getattr(kernel, "OWN_SETS", False)
 
 
 def faster_by_definition(dist: Structure) -> bool:
@@ -232,10 +241,15 @@ def _shared_counts(dist: Structure, kernel: Any, potentials: Tables, found: Tabl
 
 
 def weight_sets(dist: Structure) -> Iterator[Tables]:
-    """Weights and added potentials, one set a draw, without batch axes."""
+    """Weights and added potentials, one set a draw, without batch axes; but for those of examples that have their own
+    weights, (1 or B)."""
     if not dist.draws:
+        one = dist.one_set
         yield {
-            **{name: _last_axes(w.detach(), len(dist.table_axes[name])) for name, w in dist.weights.items()},
+            **{
+                name: _last_axes(w.detach(), len(dist.table_axes[name])) if one else dist.table(name).detach()
+                for name, w in dist.weights.items()
+            },
             **{name: x.detach() for name, x in dist.extra.items()},
         }
         return
@@ -246,7 +260,7 @@ def weight_sets(dist: Structure) -> Iterator[Tables]:
     }
     for i in range(dist.draws.numel()):
         yield {
-            **{name: w[i].squeeze(0) for name, w in tables.items()},
+            **{name: w[i].squeeze(0) if dist.one_set else w[i] for name, w in tables.items()},
             **{name: x.detach() for name, x in dist.extra.items()},
         }
 
@@ -256,14 +270,14 @@ def _last_axes(x: Tensor, n: int) -> Tensor:
 
 
 def potential_sets(dist: Structure, potentials: Potentials) -> Iterator[Tables]:
-    """Potentials, one set a draw, without batch axes."""
+    """Potentials, one set a draw, without batch axes; but for those of examples that have their own tables."""
     n = len(dist.draws)
     for i in range(dist.draws.numel()):
         one = {}
         for name, x in potentials.items():
             x = x.detach().double()
             x = x.expand(*dist.draws, *x.shape[n:]).flatten(0, n - 1)[i] if n else x
-            one[name] = x.squeeze(0) if name in dist.shared_groups else x
+            one[name] = x.squeeze(0) if name in dist.shared_groups and dist.one_set else x
         yield one
 
 
@@ -277,8 +291,8 @@ def _fit(found: Tensor, like: Tensor, dist: Structure, name: str) -> Tensor:
     if not dist.draws and found.numel() == like.numel():
         found = found if found.shape == like.shape else found.reshape(like.shape)
         return found.to(like.dtype)
-    if name in dist.weights or name in dist.shared_groups:  # they have an axis for examples, of size 1
-        found = found.unsqueeze(len(dist.draws))
+    if name in dist.weights or name in dist.shared_groups:  # they have an axis for examples
+        found = found.unsqueeze(len(dist.draws)) if dist.one_set else found
         lost = found.dim() - like.dim()
         wide = like.reshape(*(1,) * lost, *like.shape) if lost > 0 else like
         return found.sum_to_size(wide.shape).reshape(like.shape).to(like.dtype)

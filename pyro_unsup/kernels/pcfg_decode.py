@@ -17,7 +17,7 @@ from .ring import LOG, MAX, REAL, compiled, inlined, longest_of, times, zero
 
 
 @compiled
-def _best(ways: Array, n: int, i: int, j: int) -> int:
+def best_way(ways: Array, n: int, i: int, j: int) -> int:
     """The best of some ways to go on. Equals are chosen from as if at random, but always in the same way: the first of
     them would make branching trees of sentences that a grammar knows nothing about. The choice goes with the length of
     the sentence, not with its number, so that no sentence's tree depends on its neighbours."""
@@ -109,7 +109,7 @@ def trace(
     N, P, used = len(both), word.shape[1], 0
     for a in range(N):
         ways[a] = chart[0, n, a]
-    a = _best(ways[:N], n, 0, n) if mode == MAX else choose(mode, ways[:N], uniforms[used])
+    a = best_way(ways[:N], n, 0, n) if mode == MAX else choose(mode, ways[:N], uniforms[used])
     stack[0, 0], stack[0, 1], stack[0, 2] = 0, n, a
     size = 1
     while size > 0:
@@ -121,7 +121,7 @@ def trace(
         structure[n + span_at(n, i, j - i)] = a
         m = _weigh_ways(mode, i, j, a, word, both, beside, chart, ways)
         used += 1
-        found = _best(ways[:m], n, i, j) if mode == MAX else choose(mode, ways[:m], uniforms[used])
+        found = best_way(ways[:m], n, i, j) if mode == MAX else choose(mode, ways[:m], uniforms[used])
         k, b_label, c_label = _parts(found, i, j, N, P)
         stack[size, 0], stack[size, 1], stack[size, 2] = i, k, b_label
         stack[size + 1, 0], stack[size + 1, 1], stack[size + 1, 2] = k, j, c_label
@@ -131,9 +131,8 @@ def trace(
 def _decode(mode: int) -> Any:
     @compiled
     def run(
-        root: Array,  # (N,) log-weights
-        both: Array,  # (N, N N) rules, by blocks: scaled real numbers, or logs
-        beside: tuple[Array, Array, Array],  # (P, N N), (P, N N), (P, N P)
+        root: Array,  # (1 or B, N) log-weights: one set for all sentences, or one for each; so of all tables
+        rules: tuple[Array, Array, Array, Array],  # by blocks: scaled real numbers, or logs
         emit: Array,  # (types, P) log-weights
         types: Array,  # (tokens,)
         labels: Array,  # (spans of two words or more, N), or no rows
@@ -146,7 +145,7 @@ def _decode(mode: int) -> Any:
         structure: Array,  # (spans,) out: labels of constituents, -1 for others, and where there is no tree at all
     ) -> None:
         """The best tree of every sentence, or a draw in proportion to the weight of trees."""
-        T, N, P = longest_of(offsets, todo), len(root), emit.shape[1]
+        T, N, P = longest_of(offsets, todo), root.shape[1], emit.shape[1]
         words, made, pairs = np.empty((T, P)), np.empty((T, N)), np.empty((T, N * N))
         sides = (np.empty((T, N * N)), np.empty((T, N * N)), np.empty((T, N * P)))
         chart, top = np.empty((T, T + 1, N)), np.empty(N)
@@ -161,7 +160,10 @@ def _decode(mode: int) -> Any:
                 continue
             mine = labels[edge - at : edge - at + n * (n - 1) // 2] if len(labels) > 0 else labels
             label, word = room[: max(len(mine) - 1, 0)], words[:n]
-            shift = weigh_words(mode, emit, types[at : at + n], word) + weigh_labels(mode, n, root, mine, room, top)
+            shift = weigh_words(mode, emit, types[at : at + n], word)
+            shift += weigh_labels(mode, n, root[min(b, len(root) - 1)], mine, room, top)
+            own = min(b, len(rules[0]) - 1)
+            both, beside = rules[0][own], (rules[1][own], rules[2][own], rules[3][own])
             here, whole = (sides[0][:n], sides[1][:n], sides[2][:n]), zero(mode)
             if shift > -np.inf:
                 whole = inside(mode, n, word, label, top, both, beside, here, made, pairs, chart)

@@ -281,13 +281,35 @@ def weigh_labels(
     return float(shift)
 
 
+@inlined
+def count_labels(
+    mode: int,
+    n: int,
+    word: Array,  # (n, P)
+    around_word: Array,  # (n, P) sums around words
+    types: Array,  # (n,)
+    scale: float,
+    n_emit: Array,  # (types, P) added to, if counts are wanted
+    marginals: Array,  # (spans of the sentence, N + P) out, the first n rows of it; no rows if not wanted
+    count: bool,
+) -> None:
+    """How often each word has each preterminal."""
+    P = word.shape[1]
+    for i in range(n):
+        for p in range(P):
+            x = min(as_real(mode, times(mode, word[i, p], around_word[i, p])), 1.0)
+            if count:
+                n_emit[types[i], p] += scale * x
+            if len(marginals) > 0:
+                marginals[i, marginals.shape[1] - P + p] = x
+
+
 def _both(mode: int) -> Any:
     @compiled
     def run(
-        root: Array,  # (N,) log-weights
-        both: Array,  # (N, N N) rules, by blocks: scaled real numbers, or logs
-        beside: tuple[Array, Array, Array],  # (P, N N), (P, N N), (P, N P)
-        unit: float,  # log of what all rules were divided by
+        root: Array,  # (1 or B, N) log-weights: one set for all sentences, or one for each; so of all tables
+        rules: tuple[Array, Array, Array, Array],  # scaled real numbers, or logs: (1 or B, N, N N), (.., P, N N) twice
+        unit: Array,  # (1 or B,) log of what all rules were divided by
         emit: Array,  # (types, P) log-weights
         types: Array,  # (tokens,) among the rows of emit
         labels: Array,  # (spans of two words or more, N) more log-weights, or no rows
@@ -299,18 +321,14 @@ def _both(mode: int) -> Any:
         log_z: Array,  # (B,) out
         trouble: Array,  # (B,) out: do this one again in logs
         marginals: Array,  # (spans, N + P) out; no rows if not wanted
-        n_root: Array,  # (N,) added to
-        n_both: Array,  # (N, N N) added to; in real numbers, still to be multiplied by the rules
-        n_left: Array,  # (P, N N) the same
-        n_right: Array,  # (P, N N)
-        n_two: Array,  # (P, N P)
+        n_root: Array,  # (1 or B, N) added to
+        n_rules: tuple[Array, Array, Array, Array],  # added to; in real numbers, still to be multiplied by the rules
         n_emit: Array,  # (types, P) added to
     ) -> None:
         """log Z of some sentences, expected counts, and the posteriors of the labels of their spans."""
-        T, N, P = longest_of(offsets, todo), len(root), emit.shape[1]
+        T, N, P = longest_of(offsets, todo), root.shape[1], emit.shape[1]
         count, want = len(weigh) > 0, len(marginals) > 0
         back = T if count or want else 0
-        n_beside = (n_left, n_right, n_two)
         words, around_words = np.empty((T, P)), np.empty((back, P))
         sides = (np.empty((T, N * N)), np.empty((T, N * N)), np.empty((T, N * P)))
         around_sides = (np.empty((back, N * N)), np.empty((back, N * N)), np.empty((back, N * P)))
@@ -333,7 +351,9 @@ def _both(mode: int) -> Any:
             mine = labels[edge - at : edge - at + n * (n - 1) // 2] if len(labels) > 0 else labels
             label, word = room[: max(len(mine) - 1, 0)], words[:n]
             shift = weigh_words(mode, emit, types[at : at + n], word)
-            shift += weigh_labels(mode, n, root, mine, room, top)
+            shift += weigh_labels(mode, n, root[min(b, len(root) - 1)], mine, room, top)
+            own = min(b, len(unit) - 1)
+            both, beside = rules[0][own], (rules[1][own], rules[2][own], rules[3][own])
             here = (sides[0][:n], sides[1][:n], sides[2][:n])
             whole = zero(mode)
             if shift > -np.inf:
@@ -341,31 +361,30 @@ def _both(mode: int) -> Any:
             if mode == REAL and not (whole > 1 / limit):
                 trouble[b] = True
                 continue
-            log_z[b] = shift + (n - 1) * unit + as_log(mode, whole)
+            log_z[b] = shift + (n - 1) * unit[own] + as_log(mode, whole)
             if log_z[b] == -np.inf or not (count or want):  # what is impossible counts for nothing
                 continue
             scale, around_word = weigh[b] if count else 0.0, around_words[:n]
             there = (around_sides[0][:n], around_sides[1][:n], around_sides[2][:n])
+            mine_counted = own if count else 0
+            n_beside = (n_rules[1][mine_counted], n_rules[2][mine_counted], n_rules[3][mine_counted])
             outside(
                 mode, n, word, label, top, both, beside, here, whole, pairs, chart, around, around_pairs, there,
-                around_word, above, scale, n_both, n_beside, count,
+                around_word, above, scale, n_rules[0][mine_counted], n_beside, count,
             )  # fmt: skip
-            for i in range(n):
-                for p in range(P):
-                    x = min(as_real(mode, times(mode, word[i, p], around_word[i, p])), 1.0)
-                    if count:
-                        n_emit[types[at + i], p] += scale * x
-                    if want:
-                        marginals[edge + i, N + p] = x
-            for a in range(N):
-                if count:
-                    n_root[a] += scale * as_real(mode, times(mode, chart[0, n, a], around[0, n, a]))
+            found = marginals[edge : edges[b + 1]] if want else marginals
+            count_labels(mode, n, word, around_word, types[at : at + n], scale, n_emit, found, count)
+            if count:
+                for a in range(N):
+                    n_root[min(b, len(n_root) - 1), a] += scale * as_real(
+                        mode, times(mode, chart[0, n, a], around[0, n, a])
+                    )
             if want:
                 for w in range(2, n + 1):
                     for i in range(n - w + 1):
                         for a in range(N):
                             x = as_real(mode, times(mode, chart[i, i + w, a], around[i, i + w, a]))
-                            marginals[edge + n + span_at(n, i, w), a] = min(x, 1.0)
+                            found[n + span_at(n, i, w), a] = min(x, 1.0)
 
     return run
 

@@ -8,9 +8,11 @@ from .dmv import DMV
 from .dmv_ccm import DMVCCM
 from .hmm import HMM
 from .hmm_aligner import HMMAligner
+from .neural_pcfg import CompoundPCFG, NeuralPCFG
 from .pcfg import PCFG
 from .segmenter import Segmenter
 from .series import Series
+from .simple_pcfg import SimplePCFG
 from .tagger import Tagger
 
 __all__ = [
@@ -22,8 +24,11 @@ __all__ = [
     "Adaptor",
     "Aligner",
     "Clusterer",
+    "CompoundPCFG",
     "HMMAligner",
+    "NeuralPCFG",
     "Segmenter",
     "Series",
+    "SimplePCFG",
     "Tagger",
 ]

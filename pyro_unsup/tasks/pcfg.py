@@ -33,10 +33,11 @@ from .values import Command, Plan, Recipe, Score
 
 if TYPE_CHECKING:
     from ..data import Corpus
-    from ..models import PCFG
+    from ..models.grammar import TreeGrammar
     from ..results import Fit
 
 STARTS = ("split", "noise")
+RULES = ("full", "factored")
 #: What fits held-out sentences of the WSJ sample best: labels, how different they are at first, and pseudo-counts.
 NONTERMINALS, PRETERMINALS, NOISE, SMOOTH = 15, 30, 1.0, 0.01
 SIZES_OF_LABELS = (
@@ -86,6 +87,14 @@ class PCFGTask(GrammarTask):
             TAGGED,
             (
                 *SIZES_OF_LABELS,
+                choice(
+                    "rules",
+                    RULES,
+                    "full: a probability for each pair of parts of a label; factored: one for each left part and one "
+                    "for each right part. Factored rules take little time with hundreds of labels.",
+                    "full",
+                    panel=MODEL,
+                ),
                 choice(
                     "start",
                     STARTS,
@@ -150,11 +159,12 @@ class PCFGTask(GrammarTask):
         ),
     }
 
-    def build(self, data: Corpus, given: Given) -> PCFG:
-        return pu.models.PCFG.of(data, given.nonterminals, given.preterminals)
+    def build(self, data: Corpus, given: Given) -> TreeGrammar:
+        kind = pu.models.SimplePCFG if given.rules == "factored" else pu.models.PCFG
+        return kind.of(data, given.nonterminals, given.preterminals)
 
-    def sampled_model(self, data: Corpus, given: Given) -> PCFG:
-        return self.build(data, given)
+    def sampled_model(self, data: Corpus, given: Given) -> TreeGrammar:
+        return pu.models.PCFG.of(data, given.nonterminals, given.preterminals)
 
     def write_labels(self, samples: Any, data: Corpus, labels: Any, given: Given) -> None:
         found = sampled_trees.brackets(samples, data, labels)
@@ -164,7 +174,7 @@ class PCFGTask(GrammarTask):
         found = sampled_trees.brackets(samples, gold, labels)
         return {**bracketed(gold, found), **labelled(gold, found.brackets, found.labels)}
 
-    def plan(self, model: PCFG, data: Corpus, given: Given) -> Plan:
+    def plan(self, model: TreeGrammar, data: Corpus, given: Given) -> Plan:
         estimate = pu.AddLambda(SMOOTH) if given.smooth is None else None
         noisy = given.start == "noise"
         start: Any = pu.init.noise(given.label_noise) if noisy else model.split_start(data, noise=given.label_noise)
@@ -214,9 +224,11 @@ class PCFGTask(GrammarTask):
         model: Any = fit.model
         N, labels, known = model.nonterminals, model.labels, model.vocab
         tags = [str(one) for one in (range(known) if isinstance(known, int) else known)]
-        pairs = [" ".join(pair) for pair in model.declarations()["rules"].axes[1].labels]
         root = [("root", likeliest(fit.weights["root"], labels[:N], top))]
-        rules = [(labels[a], likeliest(fit.weights["rules"][a], pairs, top)) for a in range(N)]
+        rules = []
+        for a, (logs, *parts) in enumerate(zip(*model.strongest(fit.weights, top), strict=True)):
+            pairs = [f"{labels[b]} {labels[c]}" for b, c in zip(*(part.tolist() for part in parts), strict=True)]
+            rules.append((labels[a], likeliest(logs, pairs, top)))
         words = [(labels[N + p], likeliest(row, tags, top)) for p, row in enumerate(fit.weights["emission"])]
         facts = {"tags": model.symbols, "nonterminals": N, "preterminals": model.preterminals}
         record = {
@@ -230,7 +242,7 @@ class PCFGTask(GrammarTask):
 
     def learned(self, fit: Fit) -> Sequence[Any]:
         model: Any = fit.model
-        return strongest_rules(fit.weights["rules"], model.labels, model.nonterminals)
+        return strongest_rules(model, fit.weights)
 
     def drawn(self, fit: Fit, data: Corpus, decoded: Any, numbers: Sequence[int]) -> Sequence[Any]:
         return brackets(data, decoded, numbers, labelled=True)

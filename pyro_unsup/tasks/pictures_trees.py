@@ -42,25 +42,23 @@ def strongest_attachments(attach: Any, names: Sequence[str]) -> Sequence[Picture
     return [Picture("Strongest attachments", drawn, caption)]
 
 
-def strongest_rules(rules: Any, labels: Sequence[str], nonterminals: int) -> Sequence[Picture]:
+def strongest_rules(model: Any, weights: Any) -> Sequence[Picture]:
     """The likeliest parts of any label.
 
-    :param rules: (nonterminals, labels^2) log-weights: parent, pair of parts.
-    :param labels: their names, nonterminals first.
+    :param model: a grammar.
+    :param weights: its tables.
     """
     from ..report.tables import bar, table
     from ..report.values import Picture
 
-    shares, rows = rules.exp(), []
-    best = shares.reshape(-1).topk(min(STRONGEST, shares.numel()))
-    for at, p in zip(best.indices.tolist(), best.values.tolist(), strict=True):
-        parent, pair = divmod(at, len(labels) ** 2)
-        left, right = divmod(pair, len(labels))
-        rows.append([labels[parent], labels[left], labels[right], f"{p:.3f}", bar(p)])
+    logs, left, right = model.strongest(weights, STRONGEST)
+    best, labels, rows = logs.reshape(-1).topk(min(STRONGEST, logs.numel())), model.labels, []
+    for at, p in zip(best.indices.tolist(), best.values.exp().tolist(), strict=True):
+        parts = (labels[int(side.reshape(-1)[at])] for side in (left, right))
+        rows.append([labels[at // logs.shape[1]], *parts, f"{p:.3f}", bar(p)])
     drawn = table(["label", "left part", "right part", "probability", ""], rows, 3, "Strongest rules")
-    caption = (
-        f"How likely a label has these two parts. {nonterminals} labels are of spans (N), the others of words (P)."
-    )
+    kinds = f"{model.nonterminals} labels are of spans (N), the others of words (P)"
+    caption = f"How likely a label has these two parts. {kinds}."
     return [Picture("Strongest rules", drawn, caption)]
 
 

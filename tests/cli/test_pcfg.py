@@ -64,6 +64,29 @@ def test_starts_and_smoothing(zoo: Path, run: Run, tmp_path: Path) -> None:
     assert run("fit", "pcfg", zoo / "trees.mrg", *LABELS, *skewed).exit_code == 0
 
 
+def test_factored_rules(zoo: Path, run: Run, tmp_path: Path) -> None:
+    """The same commands, from training to the report, for a grammar whose rules are products."""
+    fit = ("fit", "pcfg", zoo / "trees.mrg", *LABELS, "--rules", "factored", "--out", tmp_path / "m")
+    assert run(*fit).exit_code == 0
+    data = short_tag_sequences(read_brackets(zoo / "trees.mrg"), 10, ["PUNCT"])
+    model = pu.models.SimplePCFG.of(data, 2, 4)
+    expected = pu.EM(model, pu.AddLambda(0.01), model.split_start(data)).run(data, iterations=4, progress=False)
+    found = pu.load(tmp_path / "m")
+    assert isinstance(found.model, pu.models.SimplePCFG)
+    assert all(torch.equal(found.weights[table], w) for table, w in expected.weights.items())
+    shown = json.loads(run("show", tmp_path / "m", "--json").stdout)
+    first = shown["rules"]["N0"][0]
+    left, right = (found.weights[side][0].exp() for side in ("left", "right"))
+    assert first["parts"] == f"{model.labels[int(left.argmax())]} {model.labels[int(right.argmax())]}"
+    assert first["probability"] == pytest.approx(float(left.max() * right.max()))
+    scores = json.loads(run("evaluate", tmp_path / "m", zoo / "trees.mrg", "--json").stdout)
+    assert scores["f1"] == pytest.approx(expected.evaluate(data)["f1"])
+    assert run("predict", tmp_path / "m", zoo / "trees.mrg").stdout.count("(") > 100
+    report = run("report", tmp_path / "m", "--gold", zoo / "trees.mrg", "--out", tmp_path / "report.html")
+    assert report.exit_code == 0, report.stderr
+    assert "Strongest rules" in (tmp_path / "report.html").read_text()
+
+
 def test_constraints(zoo: Path, run: Run, tmp_path: Path) -> None:
     fit = ("fit", "pcfg", zoo / "trees.mrg", *LABELS, "--prefer", "~ends-in=DET", "--out", tmp_path / "m")
     result = run(*fit)

@@ -14,8 +14,9 @@ from .mixture_case import MIXTURE
 from .pcfg_case import GRAMMAR
 from .segmentation_case import SEGMENTATION
 from .semimarkov_case import SEMIMARKOV
+from .simple_pcfg_case import SIMPLE_GRAMMAR
 
 CASES = [CHAIN, DEPENDENCY, VALENCE, BRACKETING, HEADED_BRACKETING, SEGMENTATION, MIXTURE, GRAMMAR, SEMIMARKOV]
-CASES += [ALIGNMENT, ALIGNMENT_HMM]
+CASES += [ALIGNMENT, ALIGNMENT_HMM, SIMPLE_GRAMMAR]
 
 on_every_structure = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from pyro_unsup.distributions import PCFG, Structure
+from pyro_unsup.distributions.grammar import Grammar
 from pyro_unsup.testing import Case, Enumerated, Instance, Table
 
 Span = tuple[int, int]
@@ -33,7 +34,12 @@ def all_spans(n: int) -> list[Span]:
     return [(i, i + w) for w in range(1, n + 1) for i in range(n - w + 1)]
 
 
-def enumerate_trees(dist: PCFG, words: list[int]) -> Enumerated:
+def rules_used(dist: Grammar, a: int, b: int, c: int) -> list[tuple[str, tuple[int, ...]]]:
+    """The cells that a node with these labels uses: of one table, or of two whose product a rule is."""
+    return [("rules", (a, b, c))] if "rules" in dist.weights else [("left", (a, b)), ("right", (a, c))]
+
+
+def enumerate_trees(dist: Grammar, words: list[int]) -> Enumerated:
     w = {name: x.detach().double() for name, x in dist.weights.items()}
     N, P, n = len(w["root"]), len(w["emission"]), len(words)
     found = Enumerated([], [], [], [])
@@ -44,7 +50,7 @@ def enumerate_trees(dist: PCFG, words: list[int]) -> Enumerated:
                 used.append(("emission", (label - N, words[i])))
             else:
                 k = next(k for k in range(i + 1, j) if (i, k) in labels and (k, j) in labels)
-                used.append(("rules", (label, labels[i, k], labels[k, j])))
+                used += rules_used(dist, label, labels[i, k], labels[k, j])
         counts = {name: torch.zeros_like(x) for name, x in w.items()}
         score = 0.0 if top < N else -torch.inf  # the root of one word would be a preterminal
         for name, cell in used:
@@ -58,7 +64,7 @@ def enumerate_trees(dist: PCFG, words: list[int]) -> Enumerated:
     return found
 
 
-def instance_of(dist: PCFG, value: Tensor) -> Instance:
+def instance_of(dist: Grammar, value: Tensor) -> Instance:
     pieces, items, at, edge = [], [], 0, 0
     for n in dist.lengths.tolist():
         pieces.append(slice(edge, edge + n * (n + 1) // 2))
@@ -67,8 +73,15 @@ def instance_of(dist: PCFG, value: Tensor) -> Instance:
     return Instance(dist, value, items, pieces)
 
 
+Make = Callable[[Table, int, int, int, Tensor], Grammar]  #: from tables, N, P, V and lengths
+
+
+def make_pcfg(table: Table, N: int, P: int, V: int, lengths: Tensor) -> PCFG:
+    return PCFG(table(N), table(N, N + P, N + P), table(P, V), lengths)
+
+
 @st.composite
-def instances(draw: Any, spreads: tuple[float, ...]) -> Instance:
+def instances(draw: Any, spreads: tuple[float, ...], make: Make = make_pcfg) -> Instance:
     N, P, V = draw(st.integers(1, 2)), draw(st.integers(1, 2)), draw(st.integers(1, 3))
     lengths = draw(st.sampled_from([[2], [3], [2, 3], [1, 2], [3, 2]] if N * P > 2 else [[4], [2], [2, 4], [3, 2]]))
     spread, zeros = draw(st.sampled_from(spreads)), draw(st.sampled_from([0.0, 0.0, 0.1, 0.3]))
@@ -78,7 +91,7 @@ def instances(draw: Any, spreads: tuple[float, ...]) -> Instance:
         holes = torch.rand(shape, generator=g) < zeros
         return (spread * torch.randn(shape, generator=g, dtype=torch.float64)).masked_fill(holes, -torch.inf)
 
-    dist = PCFG(table(N), table(N, N + P, N + P), table(P, V), torch.tensor(lengths))
+    dist = make(table, N, P, V, torch.tensor(lengths))
     return instance_of(dist, torch.randint(V, (sum(lengths),), generator=g))
 
 
@@ -102,9 +115,9 @@ def variants(instance: Instance) -> Iterator[tuple[str, Structure, Tensor, list[
     yield "in a mirror", dist.with_weights(mirror), torch.cat([x.flip(0) for x in words]), order
 
 
-def long(copies: int, table: Table, kind: int) -> Instance:
+def long(copies: int, table: Table, kind: int, make: Make = make_pcfg) -> Instance:
     N, P, V, n = 2 + kind % 2, 3, 5, 7 + kind
-    dist = PCFG(table(N), table(N, N + P, N + P), table(P, V), torch.full((copies,), n))
+    dist = make(table, N, P, V, torch.full((copies,), n))
     return Instance(dist, (torch.arange(n) * 3 % V).repeat(copies), [], [])
 
 

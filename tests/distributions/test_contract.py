@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pyro_unsup.kernels import bracketing, chain, dependency, headed_bracketing, pcfg, segmentation, semimarkov
+from pyro_unsup.kernels import (
+    bracketing,
+    chain,
+    dependency,
+    headed_bracketing,
+    pcfg,
+    segmentation,
+    semimarkov,
+    simple_pcfg,
+)
 from pyro_unsup.kernels.alignment import hmm, model1
 from pyro_unsup.kernels.limits import LIMIT
 from pyro_unsup.testing import StructureContract
@@ -22,6 +31,7 @@ from .segmentation_case import SEGMENTATION
 from .semimarkov_case import SEMIMARKOV
 from .semimarkov_series_case import SEMIMARKOV_SERIES
 from .series_case import SERIES
+from .simple_pcfg_case import SIMPLE_GRAMMAR
 
 
 class TestAlignment(StructureContract):
@@ -64,6 +74,10 @@ class TestPCFG(StructureContract):
     case = GRAMMAR
 
 
+class TestSimplePCFG(StructureContract):
+    case = SIMPLE_GRAMMAR
+
+
 class TestSeries(StructureContract):
     case = SERIES
 
@@ -86,6 +100,7 @@ SCALED = {
     "pcfg": (TestPCFG, pcfg),
     "segmentation": (TestSegmentation, segmentation),
     "semimarkov": (TestSemiMarkov, semimarkov),
+    "simple_pcfg": (TestSimplePCFG, simple_pcfg),
 }
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from pyro_unsup import StructureError, kernels
 from pyro_unsup.distributions import PCFG
 from pyro_unsup.distributions.bracketing_priors import split_marginals
+from pyro_unsup.distributions.grammar import Grammar
 from pyro_unsup.kernels import pcfg as kernel
 from pyro_unsup.kernels import threads
 
@@ -30,7 +31,7 @@ def random(
     return PCFG(table(N), rules, table(P, V), torch.tensor(lengths)), torch.randint(V, (sum(lengths),), generator=g)
 
 
-def counted(dist: PCFG, words: Tensor, scale: Tensor | None = None) -> tuple[Tensor, dict[str, Tensor]]:
+def counted(dist: Grammar, words: Tensor, scale: Tensor | None = None) -> tuple[Tensor, dict[str, Tensor]]:
     """log Z and its gradient in the weights."""
     leaves = {name: w.clone().requires_grad_() for name, w in dist.weights.items()}
     total = dist.with_weights(leaves).log_prob(words)
@@ -87,11 +88,13 @@ def test_inside_probabilities_are_those_of_nltk() -> None:
         assert float(one.log_prob(sentence).exp()) == pytest.approx(total, rel=1e-10)
 
 
-@pytest.mark.parametrize(("N", "P"), [(1, 7), (6, 1), (7, 9)])
-def test_kernel_and_definition_agree_on_larger_grammars(N: int, P: int) -> None:
-    dist, words = random(N, P, 11, [12, 0, 5, 1, 2, 9, 3, 4], seed=N)
-    scale = torch.tensor([1.0, 2.0, -0.5, 1.0, 3.0, 0.0, 1.5, 1.0])
-    for weigh in (None, scale):
+#: Words of sentences, and how much each counts, for :func:`check_kernel`.
+LARGER = {12: 1.0, 0: 2.0, 5: -0.5, 1: 1.0, 2: 3.0, 9: 0.0, 3: 1.5, 4: 1.0}
+
+
+def check_kernel(dist: Grammar, words: Tensor) -> None:
+    """Kernel and definition, where all sentences count alike and where they do not."""
+    for weigh in (None, torch.tensor(list(LARGER.values()))):
         found, counts = counted(dist, words, weigh)
         with kernels.switched_off():
             expected, also = counted(dist, words, weigh)
@@ -100,8 +103,13 @@ def test_kernel_and_definition_agree_on_larger_grammars(N: int, P: int) -> None:
             torch.testing.assert_close(counts[name], also[name], rtol=1e-10, atol=1e-12)
 
 
-def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    dist, words = random(3, 4, 9, [7, 3, 8, 2, 6, 5, 9, 4] * 4)
+@pytest.mark.parametrize(("N", "P"), [(1, 7), (6, 1), (7, 9)])
+def test_kernel_and_definition_agree_on_larger_grammars(N: int, P: int) -> None:
+    check_kernel(*random(N, P, 11, list(LARGER), seed=N))
+
+
+def check_threads(dist: Grammar, words: Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One thread and three."""
     found, counts = counted(dist, words)
     monkeypatch.setattr(threads, "TOKENS_A_THREAD", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
@@ -109,6 +117,10 @@ def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch.equal(found, again)
     for name in counts:
         torch.testing.assert_close(counts[name], others[name], rtol=1e-12, atol=1e-14)
+
+
+def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_threads(*random(3, 4, 9, [7, 3, 8, 2, 6, 5, 9, 4] * 4), monkeypatch)
 
 
 @pytest.mark.parametrize("spread", [0.1, 2.0])

@@ -117,7 +117,7 @@ def test_one_picture_is_the_thumbnail(notebook: NotebookNode) -> None:
 
 def test_they_are_small() -> None:
     sizes = {path.name: path.stat().st_size / 1000 for path in NOTEBOOKS}
-    assert len(sizes) >= 13
+    assert len(sizes) >= 14
     assert max(sizes.values()) < KILOBYTES, sizes
     assert sum(sizes.values()) < ALL_KILOBYTES, sizes
 

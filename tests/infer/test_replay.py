@@ -20,7 +20,7 @@ from tests.matrix.models import MODELS, TAGS, WORDS, Model
 
 #: The models that hand their tables on, or say what they compute from them; the others go the ordinary way.
 RECORDED = {"bigram tagger", "trigram tagger", "DMV", "CCM 1", "CCM 2", "DMV + CCM", "segmenter", "clusterer"}
-RECORDED |= {"Model 1", "HMM aligner", "PCFG"}
+RECORDED |= {"Model 1", "HMM aligner", "PCFG", "SimplePCFG"}
 
 
 def marginal(model: Any, plates: int = 1) -> Marginal:

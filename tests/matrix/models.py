@@ -17,7 +17,19 @@ from pyro_unsup import Template, components, same, templates
 from pyro_unsup.data import Bitext, Corpus, Documents, Vocab
 from pyro_unsup.distributions.parts import States
 from pyro_unsup.handlers.component import component
-from pyro_unsup.models import CCM, DMV, DMVCCM, HMM, PCFG, Aligner, Clusterer, HMMAligner, Segmenter, Tagger
+from pyro_unsup.models import (
+    CCM,
+    DMV,
+    DMVCCM,
+    HMM,
+    PCFG,
+    Aligner,
+    Clusterer,
+    HMMAligner,
+    Segmenter,
+    SimplePCFG,
+    Tagger,
+)
 from pyro_unsup.models.series import Series
 
 
@@ -173,6 +185,10 @@ RULES = [
     Template("rules", "pair", nonterminal=same, parts=same),
     Template("emission", "all", preterminal=same, word=same),
 ]
+SIDES = [
+    *(Template(side, "part", nonterminal=same, part=same) for side in ("left", "right")),
+    Template("emission", "all", preterminal=same, word=same),
+]
 TREES = templates.dependency("upos")
 KNOWN_TAGS = components.word_tags({"the": 0, "dog": 1})
 VERBS = components.verb_as_root("VERB")
@@ -219,6 +235,7 @@ MODELS = {
         Model("CCM 1", lambda: CCM.of(TAGS), (TAGS,), brackets(TAGS), SPANS, FRAGMENTS, "split"),
         Model("CCM 2", lambda: CCM.of(TAGS, variant=2), (TAGS,), brackets(TAGS), SPANS, FRAGMENTS),
         Model("PCFG", lambda: PCFG.of(TAGS, 2, 3), (TAGS,), labelled(TAGS), RULES, NO_DET_LAST, "split"),
+        Model("SimplePCFG", lambda: SimplePCFG.of(TAGS, 2, 3), (TAGS,), labelled(TAGS), SIDES, NO_DET_LAST, "split"),
         Model("DMV + CCM", lambda: DMVCCM.of(TAGS), (TAGS,), heads(TAGS), [*TREES, *SPANS], VERBS),
         Model(
             "segmenter",

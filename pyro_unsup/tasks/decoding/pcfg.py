@@ -19,7 +19,7 @@ from torch.nn.functional import pad
 from ...data import Corpus
 from ...distributions.cells import spans_of
 from ...errors import UnsupError
-from ...models import PCFG
+from ...models.grammar import TreeGrammar
 from ...models.sentences import Sentences
 from ...results import Fit
 from . import Decoded, check_how, find, traced
@@ -69,7 +69,7 @@ def decode(fit: Fit, text: Corpus | Sentences, how: str = "mbr") -> LabelledTree
         labelled tree.
     """
     check_how(how)
-    if not isinstance(fit.model, PCFG):
+    if not isinstance(fit.model, TreeGrammar):
         raise UnsupError(f"expected the fit of a probabilistic context-free grammar, actual {fit.model!r}")
     model, weights = fit.model, fit.weights
     if isinstance(text, Sentences):
@@ -79,7 +79,7 @@ def decode(fit: Fit, text: Corpus | Sentences, how: str = "mbr") -> LabelledTree
         words, lengths = torch.from_numpy(numbers), torch.from_numpy(text.lengths)
         if numbers.max(initial=0) == model.symbols:
             names = model.symbols + 1 if isinstance(model.vocab, int) else [*model.vocab, NEW]  # type: ignore[misc]
-            model, weights = PCFG(model.nonterminals, model.preterminals, names), with_unknown(weights)
+            model, weights = type(model)(model.nonterminals, model.preterminals, names), with_unknown(weights)
     site = traced(fit, model, weights, words, lengths).nodes["words"]
     found = find(site["fn"], site["value"], how)
     return LabelledTrees(**found, unseen=unseen, lengths=lengths, names=model.labels)
