@@ -8,6 +8,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from pyro_unsup.handlers.components.universal_rules import RULES
+
 PAGE = (Path(__file__).parents[2] / "docs" / "preferences.md").read_text()
 
 
@@ -21,3 +23,10 @@ def test_page_prints_what_it_says() -> None:
             exec(compile(code, "preferences.md", "exec"), names)
         assert out.getvalue().split() == said.split()
     assert names["fit"].evaluate(names["corpus"])["directed"] > names["plain"].evaluate(names["corpus"])["directed"]
+
+
+def test_table_of_rules_is_that_of_the_code() -> None:
+    rows = re.findall(r"^\| (the root|[A-Z]+) \|(.*)\|(.*)\|$", PAGE, re.MULTILINE)
+    for column, kind in ((1, "content"), (2, "function")):
+        told = {row[0]: tuple(row[column].replace(",", "").split()) for row in rows if row[column].strip()}
+        assert told == {head or "the root": children for head, children in RULES[kind].items()}
