@@ -200,6 +200,7 @@ def _rows(found: dict[str, dict[str, Any]]) -> Iterator[list[str]]:
             ]
         yield [f"{way}, learned from", *(f"{x:.1f}" for x in one["train"]), spread(one["train"][1:], 1)]
         yield [f"{way}, objective", *(f"{x:.1f}" for x in one["objectives"])]
+        yield [f"{way}, <= 10, wide noise", "", *(f"{x:.1f}" for x in one["wide"]), spread(one["wide"], 1)]
 
 
 def _listed(scores: dict[str, float]) -> str:
