@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UnsupError
 from ..estimate import AddLambda, DirichletVB, EmpiricalDirichlet, LogisticNormal, LogLinear, Normalise, SparseL0
-from ..handlers import harden, prefer
+from ..handlers import harden, prefer, regularise
+from ..handlers.components import at_least
 from ..infer import EM, Anneal, Fade, Gradient, MixtureEM, StepwiseEM
 from ..infer.init import around, noise
 from ..infer.schedules import Loosen, fixed, geometric
@@ -65,7 +66,15 @@ def check(task: Task, given: Given) -> None:
         if given.constraint:
             _polytope(given)
         if not preferred(given):
-            belongs(given, "prefer", "prefer_weight", "prefer_fade")
+            belongs(given, "prefer", "prefer_weight", "prefer_share", "prefer_fade")
+        if given.prefer_share is not None:
+            _one_of(
+                ["prefer_share"], [x for x in ("prefer_weight",) if given.prefer_weight is not None], "to weigh rules"
+            )
+            others = [name for name in ("prefer_fade", "constraint") if getattr(given, name)]
+            _one_of(["prefer_share"], others, "to learn")
+            if not given.prefer_share > 0:
+                raise UnsupError("--prefer-share must be above 0, such as 0.6")
         if given.prefer_fade:
             others = [
                 name for name in ("anneal", "stepwise", "viterbi", "gradient", "constraint") if getattr(given, name)
@@ -95,8 +104,12 @@ def engine_of(task: Task, model: Any, plan: Plan, given: Given) -> Engine:
     estimate = _estimate(plan, given, fit_start=start is not None)
     with said():
         if wanted := preferred(given):
-            weight = WEIGHT if given.prefer_weight is None else given.prefer_weight
-            model = prefer(model, preferences_of(wanted, task, model), weight)
+            rules = preferences_of(wanted, task, model)
+            if given.prefer_share is not None:
+                shares = [at_least(rule, given.prefer_share) for rule in rules]
+                model = regularise(model, shares, [0.0] * len(shares))
+            else:
+                model = prefer(model, rules, WEIGHT if given.prefer_weight is None else given.prefer_weight)
         if given.gradient:
             return Gradient(model, estimate, start)
         if task.parts is not None and given.constraint:

@@ -16,6 +16,7 @@ from ..errors import StructureError
 from .component import build, described, said, truth
 from .handled import Handled
 from .parts import Component, PartsMessenger
+from .regularise import RegulariseMessenger
 
 
 @dataclass
@@ -126,6 +127,30 @@ def preferences_of(model: Callable[..., Any]) -> tuple[PreferMessenger, ...]:
     return tuple(found)
 
 
+def learned_weights(model: Callable[..., Any]) -> list[float]:
+    """What rules whose share is bounded (:func:`.at_least`) weighed when the model last ran, handler by handler."""
+    return [weight for handler in _bounding(model) for weight in handler.learned()]
+
+
+def learned_preferences(model: Callable[..., Any], weights: Sequence[float]) -> tuple[PreferMessenger, ...]:
+    """Rules whose share is bounded, as preferences with the weights that they had: decoding heeds them so.
+
+    :param weights: as :func:`learned_weights` gave them; nothing if there are not as many.
+    """
+    rules = [handler.features[k].rule for handler in _bounding(model) for k in handler.shares()]
+    return (PreferMessenger(rules, weights),) if rules and len(rules) == len(weights) else ()
+
+
+def _bounding(model: Callable[..., Any]) -> list[Any]:
+    """The handlers of a model that bound the share of parts that obey."""
+    found = []
+    while isinstance(model, Handled):
+        if isinstance(model.handler, RegulariseMessenger) and model.handler.shares():
+            found.append(model.handler)
+        model = model.model
+    return found
+
+
 def preferring(model: Callable[..., Any], preferences: Sequence[PreferMessenger]) -> Callable[..., Any]:
     """A model under preferences, as :func:`preferences_of` gives them."""
     for one in reversed(preferences):
@@ -145,5 +170,7 @@ def without_preferences(model: Callable[..., Any]) -> Callable[..., Any]:
         return model
     inside = without_preferences(model.model)
     if isinstance(model.handler, PreferMessenger):
+        return inside
+    if isinstance(model.handler, RegulariseMessenger) and len(model.handler.shares()) == len(model.handler.features):
         return inside
     return model if inside is model.model else model.handler.around(inside)

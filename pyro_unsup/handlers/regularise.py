@@ -229,6 +229,20 @@ class RegulariseMessenger(PartsMessenger):
         each = [f"{said(one)} <= {bound:g}" for one, bound in zip(self.features, self.bound, strict=True)]
         return f"regularise({', '.join(each)}{', each' if self.each else ''})"
 
+    def shares(self) -> list[int]:
+        """Which features are shares of parts that obey a rule (:func:`.at_least`), by number."""
+        return [k for k, one in enumerate(self.features) if isinstance(one, AtLeast)]
+
+    def learned(self) -> list[float]:
+        """What the rules of those weighed in the last run: the log of what a part that obeys is multiplied by.
+
+        Nothing if several sites, or examples, had weights of their own.
+        """
+        if self.each or len(self.multipliers) != 1:
+            return []
+        (found,) = self.multipliers.values()
+        return [float(found[k]) for k in self.shares()]
+
 
 class RegularisedModel(Handled):
     """A model under :func:`regularise`."""

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
+from ..handlers.prefer import learned_weights
 from ..results import Fit, Reason, Report, load
+from ..results.fit import SHARES
 from .loop import Callback, Checkpoints, Info, iterate
 from .processes import any_of, failing_together, rank_and_size
 from .progress import progress_bar
@@ -177,6 +179,8 @@ def outcome(
     }
     flat = [row.flat() for row in rows]
     every = {**general, **config}
+    if weights := learned_weights(engine.model):
+        every[SHARES] = weights
     return Fit(engine.model, report=report, rows=flat, seed=state.seed, config=every, **saved)  # type: ignore[arg-type]
 
 

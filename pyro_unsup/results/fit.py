@@ -20,10 +20,13 @@ from ..distributions import Posterior, Structure
 from ..errors import UnsupError, without_shapes
 from ..estimate import Estimator, FeatureNames, Parametric, TablePosterior
 from ..handlers import Handled, PreferMessenger, bare, given
-from ..handlers.prefer import preferences_of, preferring, without_preferences
+from ..handlers.prefer import learned_preferences, preferences_of, preferring, without_preferences
 from .criteria import criteria
 from .evaluation import own_task, relabelled, task_of
 from .report import Report
+
+#: In ``config``, what rules weighed whose share was bounded in training (:func:`.at_least`).
+SHARES = "rule_weights"
 
 if TYPE_CHECKING:
     import pandas
@@ -106,7 +109,9 @@ class Fit:
         >>> fit.unhandled().model
         Tagger(tags=2, vocab=2, order=1)
         """
-        return replace(self, model=bare(self.model), preferences=(*self.preferences, *preferences_of(self.model)))
+        learned = learned_preferences(self.model, self.config.get(SHARES, []))
+        found = (*self.preferences, *preferences_of(self.model), *learned)
+        return replace(self, model=bare(self.model), preferences=found)
 
     def without_preferences(self) -> Fit:
         """The same fit, of the model without what it preferred (:func:`.prefer`): decoding does not heed it either.
@@ -117,7 +122,8 @@ class Fit:
         >>> fit.predict([[0, 1, 2]]), fit.without_preferences().model
         (tensor([2, 3, 0]), DMV(tags=3))
         """
-        return replace(self, model=without_preferences(self.model), preferences=())
+        config = {key: value for key, value in self.config.items() if key != SHARES}
+        return replace(self, model=without_preferences(self.model), preferences=(), config=config)
 
     def trained(self, *args: Any, **kwargs: Any) -> Any:
         """The model with everything that was learned put in: itself a Pyro program.

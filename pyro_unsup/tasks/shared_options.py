@@ -250,6 +250,13 @@ def beliefs(task: Task) -> tuple[Option, ...]:
                 many=True,
             ),
             real("prefer_weight", "With --prefer: what obeys a rule is e^WEIGHT times as likely.", shown="2"),
+            real(
+                "prefer_share",
+                "With --prefer: find the weight with which this share of all parts obeys. What structures can reach "
+                "depends on the text; more is an error that names the largest share.",
+                high=1,
+                metavar="SHARE",
+            ),
             flag(
                 "prefer_fade",
                 "With --prefer: let the rules go in training. Their weight is halved twice, and is 0 at the end.",

@@ -300,7 +300,7 @@ def test_preferences(tmp_path: Path, grammar: Path, run: Run) -> None:
     ("rule", "said"),
     [
         ("VERB->NUON", "--prefer VERB->NUON: the text that is learned from has no NUON, but such as"),
-        ("VERB->", "--prefer 'VERB->': a rule for arcs is written TAG,TAG->TAG,TAG, and one for the root ->TAG,TAG"),
+        ("VERB->", "--prefer 'VERB->': a rule for arcs is written TAG,TAG->TAG,TAG, with :left or :right behind it"),
         ("universal=x", "--prefer universal=x: heads are content or function"),
         ("arcs", "--prefer arcs: no rule of a dmv has this name; there are all-right, left-chain, noun-sequence"),
     ],
