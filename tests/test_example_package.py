@@ -132,8 +132,8 @@ def test_it_is_decoded_and_scored(used: tuple[Path, dict[str, object]]) -> None:
 @pytest.mark.parametrize(
     ("fit", "what", "group"),
     [
-        ("fit", "model 'CoinModel': known are Aligner, CCM", "models"),
-        ("nested0", "model 'CoinModel': known are Aligner, CCM", "models"),
+        ("fit", "model 'CoinModel': known are Adaptor, Aligner, CCM", "models"),
+        ("nested0", "model 'CoinModel': known are Adaptor, Aligner, CCM", "models"),
         ("handler", "handler 'favour': known are constrain, harden", "handlers"),
         ("estimator", "estimator 'Cautious': known are AddLambda, DirichletMAP", "estimators"),
     ],

@@ -85,7 +85,7 @@ OPTIONS = (
         number(
             "jump_classes",
             "With --model hmm, jumps depend on the class of the word that they leave. So many classes of words are "
-            "learned first, by a tagger of each text.",
+            "learned first, from the order of words in each text.",
             low=2,
             shown="one class",
         ),

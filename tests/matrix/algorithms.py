@@ -189,7 +189,7 @@ def draws_tables(model: Model, folder: Path) -> None:
         return found
 
     chain = Chain(model.make())
-    draws = run(chain, 5, 5)
+    draws = run(chain, 5, 15)
     for x in draws.values():
         assert bool(x.isfinite().all())
         assert not bool((x == x[0]).all())
@@ -234,7 +234,7 @@ def draws_all(model: Model, folder: Path) -> None:
 
     make = model.believed or model.make
     chain = Sweeps(make())
-    draws = run(chain, 5, 5)
+    draws = run(chain, 5, 15)
     for x in draws.values():
         assert bool(x.isfinite().all())
         assert not bool((x == x[0]).all())

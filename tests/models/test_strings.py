@@ -40,6 +40,11 @@ def pcfg() -> tuple[Any, Any]:
     return pu.models.PCFG.of(corpus, 2, 3), corpus
 
 
+def simple_pcfg() -> tuple[Any, Any]:
+    corpus = Corpus.of(TREES)
+    return pu.models.SimplePCFG.of(corpus, 2, 3), corpus
+
+
 def clusterer() -> tuple[Any, Any]:
     documents = Documents.of(WORDS)
     return pu.models.Clusterer(2, documents.vocab), documents
@@ -64,6 +69,7 @@ CASES: list[tuple[Callable[[], tuple[Any, Any]], Callable[[], Any]]] = [
     (dmv, lambda: [line.split() for line in TREES]),
     (ccm, lambda: TREES),
     (pcfg, lambda: TREES),
+    (simple_pcfg, lambda: TREES),
     (clusterer, lambda: LINES),
     (clusterer, lambda: WORDS),
     (segmenter, lambda: ["thedog", "acat"]),
