@@ -58,8 +58,8 @@ class CollapsedGibbs(MCMCKernel):
         ``"uncollapsed"``; a clusterer only ``"pointwise"``, and so is an :class:`.Aligner` or :class:`.HMMAligner`
         without agreement. The jumps of the latter cannot be integrated out: their tables are drawn after each sweep. An
         :class:`.Adaptor` is drawn only ``"blocked"``, and so are the trees of :class:`.DMV`, :class:`.CCM`,
-        :class:`.DMVCCM` and :class:`.PCFG`. Their chains start from trees that are drawn given the tables of the
-        model's usual start: short dependencies, random splits.
+        :class:`.DMVCCM` and :class:`pyro_unsup.models.PCFG`. Their chains start from trees that are drawn given the
+        tables of the model's usual start: short dependencies, random splits.
     :param alpha: concentration of the tables that labels come from; by default what the model's ``prior`` says. Of an
         :class:`.Adaptor`, the concentration of all levels. Of trees, that of all tables but those of beta.
     :param beta: of the tables that words come from, a number or one a label; by default likewise. Of an
