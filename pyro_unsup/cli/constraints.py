@@ -52,7 +52,7 @@ def preferred(given: Given) -> list[str]:
 
 def preferences_of(texts: Sequence[str], task: Task, model: Any = None) -> list[Component]:
     """The rules that texts name. Those for arcs are one rule: an arc that obeys one of them obeys. Rules with & between
-    them are one: what obeys all of them obeys.
+    them are one: what obeys all of them obeys. Of rules with | between them, and white space around it, one is enough.
 
     >>> from pyro_unsup.cli.constraints import preferences_of
     >>> from pyro_unsup.tasks import find
@@ -61,25 +61,36 @@ def preferences_of(texts: Sequence[str], task: Task, model: Any = None) -> list[
 ~short_dependencies(limit=4)]
     >>> preferences_of(["NOUN->ADJ:left & short-dependencies=2"], find("dmv"))
     [both(arc(heads=['NOUN'], children=['ADJ'], direction='left'), short_dependencies(limit=2))]
+    >>> preferences_of(["VERB->NOUN | ->VERB", "~NOUN->VERB"], find("dmv"))
+    [either(arc(heads=['VERB'], children=['NOUN'], direction=None), root(tags=['VERB'])), \
+~arc(heads=['NOUN'], children=['VERB'], direction=None)]
     """
     arcs: list[Component] = []
     others: list[Component] = []
     for text in texts:
-        pieces = [piece.strip() for piece in re.split(r"(?<!\\)&", text)]
-        if not all(pieces):
-            raise UnsupError(f"--prefer {printable(text)!r:.80}: a rule is missing beside &")
-        of_arcs = [task.parts == "Arcs" and ("->" in one or one.partition("=")[0] == "universal") for one in pieces]
-        each = [
-            _arc_rule(one, model) if arc else _rule(one, task, model) for one, arc in zip(pieces, of_arcs, strict=True)
-        ]
-        (arcs if any(of_arcs) else others).append(components.both(*each) if len(each) > 1 else each[0])
+        made, of_arcs = [], False
+        for alternative in re.split(r"\s\|\s", text):
+            pieces = [piece.strip() for piece in re.split(r"(?<!\\)&", alternative)]
+            if not all(pieces):
+                raise UnsupError(f"--prefer {printable(text)!r:.80}: a rule is missing beside & or |")
+            of_arcs |= any(_of_arcs(one, task) for one in pieces)
+            each = [_rule(one, task, model) for one in pieces]
+            made.append(components.both(*each) if len(each) > 1 else each[0])
+        (arcs if of_arcs else others).append(components.either(*made) if len(made) > 1 else made[0])
     return [*([components.either(*arcs) if len(arcs) > 1 else arcs[0]] if arcs else []), *others]
 
 
+def _of_arcs(text: str, task: Task) -> bool:
+    """Whether it is a rule for arcs that says yes to some of them."""
+    return task.parts == "Arcs" and ("->" in text or text.partition("=")[0] == "universal") and text[0] != "~"
+
+
 def _rule(text: str, task: Task, model: Any) -> Component:
-    """A rule by name; ~ turns it round."""
+    """One rule; ~ turns it round."""
     if text.startswith("~"):
-        return ~component_of(text[1:], task, model, "--prefer")
+        return components.opposite(_rule(text[1:].strip(), task, model))
+    if _of_arcs(text, task):
+        return _arc_rule(text, model)
     return component_of(text, task, model, "--prefer")
 
 
@@ -98,7 +109,11 @@ def _arc_rule(text: str, model: Any) -> Named:
         if model is None:
             return components.universal(heads=heads)
         known = universal.tag_set(list(vocab) if not isinstance(vocab, int) else [])
-        return components.universal(known, heads or universal.HEADS[known])  # by name, so that `show` tells which
+        chosen = heads or universal.HEADS[known]
+        if heads is None:
+            other = "function" if chosen == "content" else "content"
+            say(f"universal rules for the tags of {known}, with {chosen} words as heads; the others: universal={other}")
+        return components.universal(known, chosen)  # by name, so that `show` tells which
     try:
         children = [_plain(one) for one in _split(child, ",")]
         heads_ = [_plain(one) for one in _split(head, ",")] if head else []
@@ -126,8 +141,9 @@ def component_of(text: str, task: Task, model: Any = None, option: str = "--cons
     makers = {one: make for one, make in makers.items() if one not in few}
     if name not in makers:
         what = "constraint" if option == "--constraint" else "rule"
-        raise UnsupError(f"{option} {printable(name)}: no {what} of a {task.name} has this name; there are "
-                         f"{', '.join(makers) or 'none'}")  # fmt: skip
+        arcs = ", universal, HEAD->CHILD and ->ROOT" if task.parts == "Arcs" and what == "rule" else ""
+        raise UnsupError(f"{option} {printable(name)}: {task.name} has no {what} of this name; there are "
+                         f"{', '.join(makers) or 'none'}{arcs}")  # fmt: skip
     make = makers[name]
     settings = signature(make).parameters
     form = WRITTEN.get(name, "VALUE,VALUE" if settings else None)  # other packages register components too

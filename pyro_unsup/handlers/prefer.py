@@ -54,7 +54,8 @@ class PreferMessenger(PartsMessenger):
         super().__init__()
         if not rules or not all(callable(one) for one in rules):
             raise StructureError(f"rules are functions of the parts of the data, actual {rules!r:.80}")
-        if len(weight) != len(rules) or not all(math.isfinite(x) for x in (*weight, strength)):
+        numbers = all(isinstance(x, int | float) and math.isfinite(x) for x in (*weight, strength))
+        if len(weight) != len(rules) or not numbers:
             given = f"{list(weight)!s:.80}"
             raise StructureError(f"expected a finite weight for each of {len(rules)} rules, actual {given}")
         self.rules, self.weight, self._strength = list(rules), [float(x) for x in weight], float(strength)

@@ -196,5 +196,7 @@ def printable(text: str) -> str:
 def _brief(value: Any) -> str:
     """A setting; of a schedule its ends."""
     if isinstance(value, list) and value and all(isinstance(one, float) for one in value):
+        if len(value) < 3:
+            return " ".join(f"{one:g}" for one in value)
         return f"{value[0]:g} .. {value[-1]:g} in {len(value)} steps"
     return " ".join(map(str, value)) if isinstance(value, list) else str(value)

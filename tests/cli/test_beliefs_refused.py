@@ -48,7 +48,7 @@ REFUSED: dict[str, tuple[tuple[object, ...], str]] = {
     ),
     "name": (
         ("--constraint", "near-diagonal=1"),
-        "--constraint near-diagonal: no constraint of a dmv has this name; there are all-right, left-chain, "
+        "--constraint near-diagonal: dmv has no constraint of this name; there are all-right, left-chain, "
         "noun-sequence, right-attach, short-dependencies, verb-as-root",
     ),
     "no values": (("--constraint", "right-attach=1"), "--constraint right-attach has no values, actual '1'"),
