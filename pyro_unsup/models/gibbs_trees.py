@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -17,7 +18,7 @@ from ..tables import Layout
 HEADS, SPANS, LABELLED_SPANS = "heads", "spans", "labelled spans"
 
 
-class TreeState:
+class TreeState(ABC):
     """A tree for each sentence, and how often everything is drawn.
 
     Trees are moved a sentence at a time: proposed given the counts of all others, and accepted by Metropolis-Hastings.
@@ -118,21 +119,22 @@ class TreeState:
             weights = self._start()(self._model.declarations(), generator)
             self.labels = self.posterior(weights).sample(generator=generator).numpy()
 
+    @abstractmethod
     def posterior(self, weights: Mapping[str, Tensor]) -> Posterior:
         """The trees of these sentences given log-weights of the model's tables."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _start(self) -> Any:
         """The model's usual start for these sentences."""
-        raise NotImplementedError
 
     def sweep(self, how: str, alpha: Array, beta: Array, power: float, rng: np.random.Generator) -> float:
         """Propose a new tree for each sentence. What share of the proposals was accepted."""
         proposed, accepted = self._sweep(self._urns(alpha, beta, power), rng)
         return accepted / proposed if proposed else 1.0
 
+    @abstractmethod
     def _sweep(self, urns: Any, rng: np.random.Generator) -> tuple[int, int]:
-        raise NotImplementedError
+        """How many trees were proposed, and how many accepted."""
 
 
 def rows_of(layout: Layout) -> tuple[Array, int]:
