@@ -124,7 +124,7 @@ class AdaptorState:
             show=np.zeros((len(g.members), longest)),
             customers=np.zeros(len(g.symbol)),
             tables=np.zeros(len(g.symbol)),
-            power=_scale(self.words) ** np.arange(longest + 1),
+            power=_powers(_scale(self.words), cells.shape[1]),
             stack=np.zeros((2 * longest + len(g.klass) + 8, 3), np.int64),
             queue=np.zeros((many, 3), np.int64),
             gone=np.zeros(many, np.int64),
@@ -304,6 +304,18 @@ class AdaptorState:
 
 def _twice(x: Array) -> Array:
     return np.concatenate([x, np.zeros_like(x)])
+
+
+def _powers(scale: float, longest: int) -> Array:  # (longest + 1,)
+    """The scale to the power of the width of every unit that can be remembered."""
+    most = int(np.log(np.finfo(np.float64).max) / max(np.log(scale), 1e-9)) - 1
+    if longest > most:
+        raise StructureError(
+            f"a unit may have {longest} symbols here, and weights of more than {most} are beyond the range of numbers: "
+            f"give max_length, {min(most, 30)} or so"
+        )
+    found: Array = scale ** np.arange(longest + 1)
+    return found
 
 
 def _scale(words: Array) -> float:

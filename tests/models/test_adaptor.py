@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import pyro_unsup as pu
 from pyro_unsup.errors import StructureError
 from pyro_unsup.models import Adaptor
 from pyro_unsup.models.adaptor_grammar import Item, Nested, read_pattern
@@ -133,3 +134,16 @@ def test_the_command_knows_the_grammars() -> None:
 
     assert tuple(PRESETS) == NAMES
     assert tuple(name for name, one in PRESETS.items() if one.vowels) == WITH_VOWELS
+
+
+def test_long_lines_of_many_symbols() -> None:
+    """Weights are scaled by the rarity of symbols: a unit of 300 rare ones would be beyond the range of numbers."""
+    rng = np.random.default_rng(0)
+    lines = ["".join(chr(0x4E00 + k) for k in rng.integers(0, 2000, n)) for n in (300, 20, 8)]
+    vocab = pu.data.Vocab(sorted(set("".join(lines))))
+    with pytest.raises(pu.StructureError, match=r"a unit may have 300 symbols here.*give max_length, 30 or so"):
+        pu.CollapsedGibbs(pu.models.Adaptor(vocab, "words")).run(lines, sweeps=2, progress=False)
+    model = pu.models.Adaptor(vocab, "words", max_length=12)
+    samples = pu.CollapsedGibbs(model).run(lines, sweeps=4, progress=False)
+    assert np.isfinite(samples.log_joint).all()
+    assert samples.predict("last").sum() >= 3

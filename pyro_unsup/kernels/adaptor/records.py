@@ -87,7 +87,7 @@ class Work(NamedTuple):
     show: Array  # (C, n)
     customers: Array  # (R,) before the sentence is seated
     tables: Array  # (R,)
-    power: Array  # (n + 1,) scale to the power of a width
+    power: Array  # (longest unit + 1,) scale to the power of a width
     stack: Array  # (depth, 3) symbol, i, j
     queue: Array  # (many, 3) owner of an analysis, i, j
     gone: Array  # (many,) tables that the old analysis leaves behind
