@@ -230,7 +230,7 @@ def half_corrected(old, new, urns, decision):  # type: ignore[no-untyped-def]
     return False
 
 
-@pytest.mark.parametrize("settle", [half_corrected, pytest.param(uncorrected, marks=pytest.mark.long)])
+@pytest.mark.parametrize("settle", [half_corrected, pytest.param(uncorrected, marks=pytest.mark.deep)])
 @pytest.mark.parametrize(
     ("name", "module"),
     [
