@@ -1,4 +1,4 @@
-"""The links of a pair of sentences: one recursion, for sums in real numbers and in logs, and forwards for the best.
+"""The links of a pair of sentences: one recursion, compiled for real numbers, for logs and for maxima.
 
 The words that choose come one after the other. What is known before each of them is the place of the last link, 0 if
 there was none yet, and the direction of the jump that led there, one of D: a word without a link (the null word's)
