@@ -101,9 +101,10 @@ def test_gold_tags_that_the_model_does_not_know() -> None:
     found = found[fit.predict(gold).numpy()]
     assert before["accuracy"] == np.mean(right == found)
     assert after["accuracy"] == np.mean((right == found) & (right != "DET")) < before["accuracy"]  # they are wrong
-    assert {name: x for name, x in after.items() if "accuracy" not in name} == {
-        name: x for name, x in before.items() if "accuracy" not in name
-    }
+    # Sums over tags are in the order of their names: they may differ in the last bit.
+    assert {name: x for name, x in after.items() if "accuracy" not in name} == pytest.approx(
+        {name: x for name, x in before.items() if "accuracy" not in name}, rel=1e-12
+    )
     assert "accuracy" not in anonymous().evaluate(renamed)  # states without names are matched to any tags
     assert anonymous().evaluate(renamed) == anonymous().evaluate(gold)
 

@@ -5,8 +5,16 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
+from torch import Tensor
 
 from ...array import Array
+
+
+def cells_of(value: Tensor) -> Array:  # (cells,)
+    """Numbers of cells in 32 bits, if these are enough: so passes are compiled for one kind of number."""
+    cells: Array = value.contiguous().numpy()
+    narrow = cells.dtype == np.int32 or cells.max(initial=0) > np.iinfo(np.int32).max
+    return cells if narrow else cells.astype(np.int32)
 
 
 @njit(cache=True, nogil=True)

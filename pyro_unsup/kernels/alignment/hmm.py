@@ -18,7 +18,7 @@ from ...array import Array
 from ..limits import LEAST, LIMIT, keep_possible, kept_exp, tiny
 from ..plumbing import OnePass, offsets, uniform_numbers
 from ..room import room as memory
-from .cells import gather
+from .cells import cells_of, gather
 from .hmm_decode import best_pass, best_pass_by_way, draw_pass, draw_pass_by_way
 from .hmm_pass import log_pass, log_pass_by_way, scaled_pass, scaled_pass_by_way
 from .rows import Trellises, add_up, cell_logs, in_row_shards, in_runs
@@ -31,7 +31,7 @@ TAKES = ("links",)
 def sums(dist: Any, weights: Tables, value: Tensor, wanted: frozenset[str]) -> OnePass:
     """log Z and expected counts, from weights; and from log-potentials of links, if there are any."""
     logs, own = weighed(dist, weights, value)
-    cells, where, size = value.contiguous().numpy(), dist.grid.trellises, len(weights["translation"])
+    cells, where, size = cells_of(value), dist.grid.trellises, len(weights["translation"])
 
     def run(scale: Array | None, want: bool) -> tuple[Tensor, Tables]:
         found = sweep(logs, own, where, dist.turned, want, scale)
@@ -57,11 +57,12 @@ def decode(
 
 def weighed(dist: Any, weights: Tables, value: Tensor) -> tuple[HMMWeights, Array]:
     """Weights and cells; if potentials of links are added, every cell of the grids is one of the table."""
-    logs, cells = HMMWeights.of(dist, weights), value.contiguous().numpy()
+    logs, cells = HMMWeights.of(dist, weights), cells_of(value)
     if "links" not in weights:
         return logs, cells
     more = weights["links"].expand(len(cells)).contiguous().numpy()
-    return replace(logs, table=cell_logs(logs.table, more, cells, dist.grid.rows, dist.turned)), np.arange(len(cells))
+    table = cell_logs(logs.table, more, cells, dist.grid.rows, dist.turned)
+    return replace(logs, table=table), dist.grid.numbers.numpy()
 
 
 def solve(dist: Any, potentials: Tables, scale: Tensor | None) -> tuple[Tensor, Tables]:

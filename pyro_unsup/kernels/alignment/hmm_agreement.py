@@ -11,6 +11,7 @@ from torch import Tensor
 from ...array import Array
 from ..plumbing import OnePass
 from .agreement import WAYS, merged_counts, merged_links, own_weights
+from .cells import cells_of
 from .hmm import other_counts, possible, sweep, weighed
 
 Tables = dict[str, Tensor]
@@ -23,7 +24,7 @@ def sums(dist: Any, weights: Tables, value: Tensor, wanted: frozenset[str]) -> O
     if there are any."""
     ways = (dist.forward, dist.backward)
     both = [weighed(one, own_weights(weights, k, len(value)), value) for k, one in enumerate(ways)]
-    cells, where = value.contiguous().numpy(), dist.grid.trellises
+    cells, where = cells_of(value), dist.grid.trellises
     sizes = (len(weights["forward.translation"]), len(weights["backward.translation"]))
 
     def run(scale: Array | None, want: bool) -> tuple[Tensor, Tables]:

@@ -17,6 +17,7 @@ from ..exp_log import exp_below
 from ..plumbing import uniform_numbers
 from ..room import room, zeros
 from ..threads import NUMBERS_A_TOKEN, in_parts
+from .cells import cells_of
 from .model1_log import choose_pass, log_pass
 from .rows import Rows, Trellises, add_up, cell_logs, in_row_shards, in_runs
 from .sweeps import (
@@ -63,7 +64,7 @@ def pick(dist: Any, potentials: Tables, draw: bool, generator: Generator | None)
 def within(grid: Any, value: Tensor, size: int, turned: bool) -> bool:
     """Whether every cell that a direction uses is one of a table of this size."""
     rows: Rows = grid.rows
-    return bool(cells_within(value.contiguous().numpy(), rows.starts, rows.null, size, turned))
+    return bool(cells_within(cells_of(value), rows.starts, rows.null, size, turned))
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,8 @@ class Direction:
     @staticmethod
     def of(dist: Any, weights: Tables, value: Tensor) -> Direction:
         table, none = weights["translation"], torch.zeros(len(dist.grid), dtype=torch.float64)
-        given = (table, weights.get("null", none), weights.get("word", none), value)
-        logs, null, word, cells = (x.contiguous().numpy() for x in given)
+        given = (table, weights.get("null", none), weights.get("word", none))
+        (logs, null, word), cells = (x.contiguous().numpy() for x in given), cells_of(value)
         more = weights["links"].expand(len(cells)).contiguous().numpy() if "links" in weights else None
         return Direction(logs, null, word, cells, dist.grid.trellises, dist.turned, more)
 
@@ -97,7 +98,7 @@ class Direction:
         """The same with every cell of the grids being one of the table, whose weight takes in what is added."""
         assert self.more is not None
         table = cell_logs(self.table, self.more, self.cells, self.where.rows, self.turned)
-        return Direction(table, self.null, self.word, np.arange(len(table)), self.where, self.turned)
+        return Direction(table, self.null, self.word, np.arange(len(table), dtype=np.int32), self.where, self.turned)
 
     def sweep(self) -> tuple[Real, Totals]:
         """Weights in real space, and totals. log Z is right throughout."""
