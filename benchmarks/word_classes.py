@@ -33,6 +33,7 @@ NAMES = (
     "networks by gradient",
     "networks by EM",
     "suffixes by stepwise EM",
+    "networks by stepwise EM",
 )
 
 
@@ -52,6 +53,7 @@ def engines(corpus: pu.data.Corpus, kappa: float = 0.3) -> dict[str, tuple[int, 
         (ITERATIONS, lambda: pu.Gradient(model, pu.Neural(net, weight_decay=kappa))),
         (40, lambda: pu.EM(model, pu.Neural(net, weight_decay=kappa, steps=10))),
         (15, lambda: pu.StepwiseEM(model, pu.LogLinear(pu.templates.tagging(), kappa), power=0.7, batch_size=100)),
+        (15, lambda: pu.StepwiseEM(model, pu.Neural(net, weight_decay=kappa), power=0.7, batch_size=100)),
     )
     return dict(zip(NAMES, made, strict=True))
 

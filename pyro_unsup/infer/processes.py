@@ -16,6 +16,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ..errors import FitError
+from .heartbeat import ended, exchanged
 from .shared_memory import shared_sum
 
 #: Seconds after which a process that says nothing is taken for lost. (One that ends is noticed at once.)
@@ -50,13 +51,17 @@ def add_up(numbers: Tensor) -> None:
     if rank_and_size()[1] == 1:
         return
     with _noticing():
-        if shared := shared_sum(numbers):
-            shared.add_up(numbers)
-            return
-        moved = numbers.to(_device())
-        dist.all_reduce(moved)
-        if moved is not numbers:
-            numbers.copy_(moved)
+        exchanged(lambda: _add_up(numbers))
+
+
+def _add_up(numbers: Tensor) -> None:
+    if shared := shared_sum(numbers):
+        shared.add_up(numbers)
+        return
+    moved = numbers.to(_device())
+    dist.all_reduce(moved)
+    if moved is not numbers:
+        numbers.copy_(moved)
 
 
 def gathered(value: Any) -> list[Any]:
@@ -66,7 +71,7 @@ def gathered(value: Any) -> list[Any]:
         return [value]
     found: list[Any] = [None] * size
     with _noticing():
-        dist.all_gather_object(found, value)
+        exchanged(lambda: dist.all_gather_object(found, value))
     return found
 
 
@@ -130,8 +135,18 @@ def group(rank: int, size: int, meeting: str, patience: float = PATIENCE) -> Ite
         )
     try:
         yield
-    finally:
-        dist.destroy_process_group()
+    except LostProcess:
+        raise  # its exchanges may never end, and would be waited for
+    except BaseException:
+        _end_group()
+        raise
+    else:
+        _end_group()
+
+
+def _end_group() -> None:
+    ended()
+    dist.destroy_process_group()
 
 
 def _device() -> torch.device:
