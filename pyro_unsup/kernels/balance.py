@@ -15,6 +15,8 @@ ROUNDING = 1e-12
 RIDGE = 1e-10
 #: No logit is taken of more than one less this.
 EPS = float(np.finfo(np.float64).eps)
+#: No sum of squares is divided by less.
+TINY = float(np.finfo(np.float64).tiny)
 
 
 @njit(cache=True, nogil=True)
@@ -105,7 +107,7 @@ def _move(
             gram[i, k] = gram[k, i] = total
         for c in range(begin, end):
             wanted[i] += curvature[c] * turns[i, c] * residual[c]
-    ridge = EPS
+    ridge = TINY
     for i in range(stored):
         ridge += RIDGE * gram[i, i] / stored
     for i in range(stored):
