@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -83,7 +84,7 @@ def _runs(ends: list[int]) -> list[tuple[int, int]]:
         if end >= least or k + 1 == len(ends):
             cuts.append(k + 1)
             least = end + PARTS
-    return list(zip(cuts[:-1], cuts[1:], strict=True))
+    return list(pairwise(cuts))
 
 
 @dataclass

@@ -14,7 +14,7 @@ from ..distributions import Structure
 from ..distributions.parts import Parts
 from ..errors import StructureError
 from .component import build, described, said, truth
-from .handled import Handled
+from .handled import Handled, Handler
 from .parts import Component, PartsMessenger
 from .regularise import RegulariseMessenger
 from .tie import TieMessenger
@@ -130,8 +130,8 @@ def preferences_of(model: Callable[..., Any]) -> tuple[PreferMessenger, ...]:
 
 
 def ties_of(model: Callable[..., Any]) -> tuple[TieMessenger, ...]:
-    """The ties among the handlers of a model (:func:`.regularise`): they hold for new data as for any, so decoding keeps
-    to them."""
+    """The ties among the handlers of a model (:func:`.regularise`). They hold for new data as for any, so decoding
+    keeps to them."""
     found = []
     while isinstance(model, Handled):
         if isinstance(model.handler, TieMessenger):

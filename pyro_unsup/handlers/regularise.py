@@ -200,6 +200,7 @@ class RegulariseMessenger(PartsMessenger):
             raise StructureError(
                 f"{self!r}: '{name}' is tied to another site by a regularise() inside of this one: use one of the two"
             )
+
         def found(multipliers: Tensor, expectations: Tensor) -> None:
             self.multipliers[name], self.expectations[name] = multipliers, expectations
             self._check(multipliers, expectations)

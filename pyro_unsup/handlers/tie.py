@@ -33,8 +33,9 @@ class TieMessenger(PartsMessenger):
     """Replaces the log-probability of two sites by its regularised form: the penalty is the distance to the nearest
     posteriors that expect the same of each part.
 
-    .. math:: J(x) = \\log p_1(x) + \\log p_2(x) - \\min_{q_1 q_2 : E_{q_1} f = E_{q_2} f} \\mathrm{KL}(q_1 q_2 \\,\\|\\,
-              p_1 p_2) = \\min_\\lambda \\; \\log Z_1(- \\lambda) + \\log Z_2(\\lambda)
+    .. math:: J(x) = \\log p_1(x) + \\log p_2(x)
+              - \\min_{q_1 q_2 : E_{q_1} f = E_{q_2} f} \\mathrm{KL}(q_1 q_2 \\,\\|\\, p_1 p_2)
+              = \\min_\\lambda \\; \\log Z_1(- \\lambda) + \\log Z_2(\\lambda)
 
     where every part of every example has a multiplier of its own, which is taken off the log-potential of the part at
     the first site and put on at the second. The gradient of J in the log-weights is the expected counts under those
@@ -81,7 +82,7 @@ class TieMessenger(PartsMessenger):
     def _weigh(self, fn: Structure, value: Tensor, name: str, made: _Signs) -> Structure:
         if isinstance(fn, Wrapped):
             raise self._refused(f"another handler has put {type(fn).__name__} around '{name}': use one of the two")
-        if not fn.exact or getattr(fn, "draws", ()):
+        if not fn.exact or getattr(fn, "draws", None):
             raise self._refused(f"'{name}' has {'many sets of weights' if fn.exact else 'no exact posterior'}")
         if self._tie is None:
             self._tie = Tie(Terms(made.signs, made.example, self.component.tolerance, self._found))

@@ -54,8 +54,8 @@ class Fit:
     :param features: by their names in ``memory``, what those weights are the weights of.
     :param estimators: by table, how counts became weights. A fit from a folder has those that could be described.
     :param posteriors: by table, what its weights stand for; a table that is not named here is a point estimate.
-    :param preferences: what the model preferred in training, and ties that it kept to, of a fit that is :meth:`unhandled`.
-        Decoding heeds it.
+    :param preferences: what the model preferred in training, and ties that it kept to, of a fit that is
+        :meth:`unhandled`. Decoding heeds it.
     :param runs: of restarts, all of them, in the order of their seeds. They are not saved.
 
     >>> import tempfile, pyro_unsup as pu

@@ -156,7 +156,7 @@ def test_rows_in_the_order_of_a_vocabulary() -> None:
 
 
 def test_what_is_impossible_in_one_direction_is_so_in_both() -> None:
-    (one, value), (other, _) = directions(False, [(2, 2)], 4)
+    (one, _), (other, _) = directions(False, [(2, 2)], 4)
     numbers = torch.arange(9, dtype=torch.int32)
     cell = 4  # source word 1, target word 1
     barred = one.weights["translation"].clone()

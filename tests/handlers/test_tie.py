@@ -202,7 +202,7 @@ def test_what_is_refused() -> None:
     tie = c.symmetric()
     with pytest.raises(pu.UnsupError, match="symmetric\\(\\) ties the two directions of an aligner"):
         run(pu.regularise(Aligner.of(PAIRS), tie))
-    with pytest.raises(pu.UnsupError, match="in [0-9]+ of 25 examples expectations cannot be brought closer than"):
+    with pytest.raises(pu.UnsupError, match=r"in [0-9]+ of 25 examples expectations cannot be brought closer than"):
         run(pu.regularise(Aligner.of(PAIRS, agreement=None, null=0.0), tie))
     once = [c.links_into(k) for k in range(1, 12)]
     bounded = pu.regularise(free, once, [1.0] * 11, each=True)
