@@ -60,8 +60,8 @@ def seen(text: Corpus, forms: Forms) -> Corpus:
     return Corpus(np.array([vocab.index[word] for word in words], np.int32)[text.words], text.offsets, vocab)
 
 
-def error(fit: Any, gold: Bitext) -> float:
-    found = scores(fit, gold, decode(fit, gold, "competitive", 0.5))
+def error(fit: Any, gold: Bitext, how: str = "competitive") -> float:
+    found = scores(fit, gold, decode(fit, gold, how, 0.5))
     return round(100 * found["aer"], 2)
 
 
@@ -169,10 +169,12 @@ def by_symmetry(size: int | None, data: str, bijective: bool) -> None:
         for kept in (False,) if tied is model else (True, False):
             fit.preferences = (tied.handler,) if kept else ()
             row = {"trial": error(fit, trial), "test": error(fit, test)}
+            row |= {one: error(fit, test, one) for one in ("forward", "backward")}
             took, decoding = round(fit.seconds / 5, 1), "kept" if kept else "free"
             figure(f"{len(text)} pairs, {way}, in decoding {decoding}", **row, seconds_an_iteration=took)
-            rows.append([len(text), way, decoding, row["trial"], row["test"], took])
-    markdown(["pairs", "directions", "in decoding", "trial", "test", "seconds an iteration"], rows)
+            rows.append([len(text), way, decoding, *row.values(), took])
+    head = ["pairs", "directions", "in decoding", "trial", "test", "test, forward", "test, backward"]
+    markdown([*head, "seconds an iteration"], rows)
 
 
 def plain(model: Any) -> Any:
