@@ -81,4 +81,4 @@ def test_other_ways_to_learn(tmp_path: Path, zoo: Path, run: Run, more: tuple[ob
     result = run(*fit, "--out", tmp_path / "m")
     assert result.exit_code == 0, result.stderr
     tied = pu.load(tmp_path / "m").unhandled().preferences
-    assert [type(one).__name__ for one in tied][0] == "TieMessenger"
+    assert type(tied[0]).__name__ == "TieMessenger"
