@@ -5,7 +5,6 @@
     python -m benchmarks.alignment_settings --jumps               # what jumps depend on, instead
     python -m benchmarks.alignment_settings --rules               # preferences for links, instead
     python -m benchmarks.alignment_settings --symmetry            # both directions expect the same links, instead
-    python -m benchmarks.alignment_settings --symmetry --bijectivity --pairs 500   # and every word is chosen once
 
 The first pairs of Hansards and the 447 + 37 sentences of the NAACL 2003 task without their links (in ``--data`` or
 ``PYRO_UNSUP_DATA``). Five iterations of Model 1, then five by jumps, both by agreement, the probability of no link
@@ -16,7 +15,6 @@ alignment error rates in per cent on the trial sentences, which choose, and on t
 from __future__ import annotations
 
 import time
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -136,27 +134,21 @@ def by_rules(size: int | None, data: str) -> None:
     markdown(["pairs", "rules", "weight", "trial", "test"], rows)
 
 
-def by_symmetry(size: int | None, data: str, bijective: bool) -> None:
+def by_symmetry(size: int | None, data: str) -> None:
     """Posterior regularisation, beside two directions that do not know of each other and the product of their
     posteriors; whole words."""
     found = corpora(data, *NEEDS)
     text, test = hansards(found, size)
     trial, rows, name = found["hansards-trial"], [], "VB, 0.1"
-    widest = int(max(one.lengths.max() for side in (text, trial, test) for one in (side.source, side.target)))
-    places = [pu.components.links_into(place) for place in range(1, widest + 1)]
 
     def symmetric(model: Any) -> Any:
         return pu.regularise(model, pu.components.symmetric())
-
-    def once(model: Any) -> Any:
-        return pu.regularise(model, places, [1.0] * widest, each=True)
 
     ways: dict[str, tuple[Any, Any]] = {
         "apart": (plain, plain),
         "product": (plain, plain),
         "symmetric by jumps": (plain, symmetric),
         "symmetric": (symmetric, symmetric),
-        **({"bijective by jumps": (plain, once)} if bijective else {}),
     }
     for way, (before, around) in ways.items():
         words = Aligner.of(text, agreement="product" if way == "product" else None)
@@ -188,10 +180,8 @@ def classes_of(text: Corpus, many: int) -> Any:
 
 
 def main() -> None:
-    asked = arguments(__doc__, pairs="30000", data="", jumps=False, rules=False, symmetry=False, bijectivity=False)
-    run: Any = by_jumps if asked.jumps else by_rules if asked.rules else learning
-    if asked.symmetry:
-        run = partial(by_symmetry, bijective=asked.bijectivity)
+    asked = arguments(__doc__, pairs="30000", data="", jumps=False, rules=False, symmetry=False)
+    run = by_jumps if asked.jumps else by_rules if asked.rules else by_symmetry if asked.symmetry else learning
     for size in asked.pairs.split(","):
         run(None if size == "all" else int(size), asked.data)
 

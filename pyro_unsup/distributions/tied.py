@@ -77,6 +77,8 @@ class Tied(Wrapped):
     :param side: which of the two it is.
     """
 
+    tied = True
+
     def __init__(self, base: Structure, tie: Tie, side: int) -> None:
         super().__init__(base)
         self._tie, self._side = tie, side

@@ -15,7 +15,6 @@ from torch import Tensor
 from ..array import Array
 from ..distributions import Posterior, Structure
 from ..distributions.parts import Parts
-from ..distributions.tied import Tied
 from ..distributions.wrapped import Wrapped
 from ..errors import StructureError
 from .component import AtLeast, Tying, build, described, said, truth
@@ -196,10 +195,6 @@ class RegulariseMessenger(PartsMessenger):
             )
 
     def _weigh(self, fn: Structure, value: Tensor, name: str, made: _Values) -> Structure:
-        if isinstance(fn, Tied):
-            raise StructureError(
-                f"{self!r}: '{name}' is tied to another site by a regularise() inside of this one: use one of the two"
-            )
 
         def found(multipliers: Tensor, expectations: Tensor) -> None:
             self.multipliers[name], self.expectations[name] = multipliers, expectations

@@ -208,8 +208,14 @@ def test_what_is_refused() -> None:
     bounded = pu.regularise(free, once, [1.0] * 11, each=True)
     with pytest.raises(pu.UnsupError, match="another handler has put Regularised around 'forward': use one of the two"):
         run(pu.regularise(bounded, tie))
-    with pytest.raises(pu.UnsupError, match="'forward' is tied to another site by a regularise\\(\\) inside of this"):
-        run(pu.regularise(pu.regularise(free, tie), once, [1.0] * 11, each=True))
+    tied = pu.regularise(free, tie)
+    near = c.near_diagonal(0.3)
+    for both in (pu.regularise(tied, once, [1.0] * 11, each=True), pu.constrain(tied, near), pu.harden(tied)):
+        with pytest.raises(pu.UnsupError, match=r"what is tied to another site .* cannot be constrained, hardened or"):
+            run(both)
+    for both in (pu.constrain(free, near), pu.harden(free)):
+        with pytest.raises(pu.UnsupError, match=r"another handler has put [A-Za-z]+ around 'forward': use one"):
+            run(pu.regularise(both, tie))
     with pytest.raises(pu.StructureError, match="stands alone, and has no bound"):
         pu.regularise(free, [tie, *once], 1.0)  # type: ignore[arg-type]
     with pytest.raises(pu.StructureError, match="stands alone, and has no bound"):
