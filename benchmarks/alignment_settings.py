@@ -4,6 +4,7 @@
     python -m benchmarks.alignment_settings --pairs 30000,all     # half an hour more
     python -m benchmarks.alignment_settings --jumps               # what jumps depend on, instead
     python -m benchmarks.alignment_settings --rules               # preferences for links, instead
+    python -m benchmarks.alignment_settings --symmetry            # both directions expect the same links, instead
 
 The first pairs of Hansards and the 447 + 37 sentences of the NAACL 2003 task without their links (in ``--data`` or
 ``PYRO_UNSUP_DATA``). Five iterations of Model 1, then five by jumps, both by agreement, the probability of no link
@@ -57,8 +58,8 @@ def seen(text: Corpus, forms: Forms) -> Corpus:
     return Corpus(np.array([vocab.index[word] for word in words], np.int32)[text.words], text.offsets, vocab)
 
 
-def error(fit: Any, gold: Bitext) -> float:
-    found = scores(fit, gold, decode(fit, gold, "competitive", 0.5))
+def error(fit: Any, gold: Bitext, how: str = "competitive") -> float:
+    found = scores(fit, gold, decode(fit, gold, how, 0.5))
     return round(100 * found["aer"], 2)
 
 
@@ -133,6 +134,45 @@ def by_rules(size: int | None, data: str) -> None:
     markdown(["pairs", "rules", "weight", "trial", "test"], rows)
 
 
+def by_symmetry(size: int | None, data: str) -> None:
+    """Posterior regularisation, beside two directions that do not know of each other and the product of their
+    posteriors; whole words."""
+    found = corpora(data, *NEEDS)
+    text, test = hansards(found, size)
+    trial, rows, name = found["hansards-trial"], [], "VB, 0.1"
+
+    def symmetric(model: Any) -> Any:
+        return pu.regularise(model, pu.components.symmetric())
+
+    ways: dict[str, tuple[Any, Any]] = {
+        "apart": (plain, plain),
+        "product": (plain, plain),
+        "symmetric by jumps": (plain, symmetric),
+        "symmetric": (symmetric, symmetric),
+    }
+    for way, (before, around) in ways.items():
+        words = Aligner.of(text, agreement="product" if way == "product" else None)
+        pairs = words.index(text)
+        first = trained(before(words), pu.init.uniform(), pairs)
+        model = HMMAligner.like(words, null="learn")
+        tied = around(model)
+        fit = trained(tied, model.start_from(first), pairs, dict.fromkeys(TABLES, ESTIMATORS[name]))
+        fit.model = model
+        for kept in (False,) if tied is model else (True, False):
+            fit.preferences = (tied.handler,) if kept else ()
+            row = {"trial": error(fit, trial), "test": error(fit, test)}
+            row |= {one: error(fit, test, one) for one in ("forward", "backward")}
+            took, decoding = round(fit.seconds / 5, 1), "kept" if kept else "free"
+            figure(f"{len(text)} pairs, {way}, in decoding {decoding}", **row, seconds_an_iteration=took)
+            rows.append([len(text), way, decoding, *row.values(), took])
+    head = ["pairs", "directions", "in decoding", "trial", "test", "test, forward", "test, backward"]
+    markdown([*head, "seconds an iteration"], rows)
+
+
+def plain(model: Any) -> Any:
+    return model
+
+
 def classes_of(text: Corpus, many: int) -> Any:
     """Classes of words, by a tagger that learns from the same text."""
     fit = pu.EM(pu.models.Tagger(tags=many, vocab=text.vocab)).run(text, iterations=20, seed=0, progress=False)
@@ -140,8 +180,8 @@ def classes_of(text: Corpus, many: int) -> Any:
 
 
 def main() -> None:
-    asked = arguments(__doc__, pairs="30000", data="", jumps=False, rules=False)
-    run = by_jumps if asked.jumps else by_rules if asked.rules else learning
+    asked = arguments(__doc__, pairs="30000", data="", jumps=False, rules=False, symmetry=False)
+    run = by_jumps if asked.jumps else by_rules if asked.rules else by_symmetry if asked.symmetry else learning
     for size in asked.pairs.split(","):
         run(None if size == "all" else int(size), asked.data)
 

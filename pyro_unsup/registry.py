@@ -68,12 +68,14 @@ OWN: Mapping[str, Mapping[str, str]] = {
         "regularise": "pyro_unsup.handlers:RegulariseMessenger",
         "skew": "pyro_unsup.handlers:SkewMessenger",
         "temper": "pyro_unsup.handlers:TemperMessenger",
+        "tie": "pyro_unsup.handlers:TieMessenger",
     },
     "components": {
         "at_least": "pyro_unsup.handlers.component:AtLeast",
         "both": "pyro_unsup.handlers.component:Both",
         "either": "pyro_unsup.handlers.component:Either",
         "opposite": "pyro_unsup.handlers.component:Opposite",
+        "symmetric": "pyro_unsup.handlers.components.choices:Symmetric",
         **{
             name: f"pyro_unsup.handlers.components:{name}"
             for name in (
@@ -269,7 +271,7 @@ def names(kind: str) -> list[str]:
 
     >>> import pyro_unsup as pu
     >>> pu.registry.names("handlers")
-    ['constrain', 'harden', 'prefer', 'regularise', 'skew', 'temper']
+    ['constrain', 'harden', 'prefer', 'regularise', 'skew', 'temper', 'tie']
     """
     return sorted(_entries(kind))
 

@@ -110,6 +110,7 @@ def engine_of(task: Task, model: Any, plan: Plan, given: Given) -> Engine:
                 model = regularise(model, shares, [0.0] * len(shares))
             else:
                 model = prefer(model, rules, WEIGHT if given.prefer_weight is None else given.prefer_weight)
+        model = task.handled(model, given)
         if given.gradient:
             return Gradient(model, estimate, start)
         if task.parts is not None and given.constraint:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from pyro.distributions import TorchDistribution
 from torch import Tensor
 
+from ..errors import StructureError
 from .parts import Parts
 from .posterior import Posterior
 from .semiring import Sum
@@ -21,7 +22,15 @@ class Wrapped(Structure):
     :param base: the structure inside.
     """
 
+    #: Whether it depends on another site of the model. It cannot be weighed later then, on its own.
+    tied: ClassVar[bool] = False
+
     def __init__(self, base: Structure) -> None:
+        if isinstance(base, Wrapped) and base.tied:
+            raise StructureError(
+                "what is tied to another site (regularise with symmetric(), say) cannot be constrained, hardened or "
+                "bounded besides: use one of the two"
+            )
         self.base, self.exact = base, base.exact
         TorchDistribution.__init__(self, base.batch_shape, base.event_shape, validate_args=False)
 

@@ -12,6 +12,7 @@ from .prefer import PreferMessenger, prefer
 from .regularise import RegulariseMessenger, regularise
 from .skew import SkewMessenger, skew
 from .temper import TemperMessenger, temper
+from .tie import TieMessenger
 
 __all__ = [
     "ConstrainMessenger",
@@ -26,6 +27,7 @@ __all__ = [
     "RegulariseMessenger",
     "SkewMessenger",
     "TemperMessenger",
+    "TieMessenger",
     "bare",
     "components",
     "constrain",

@@ -152,6 +152,33 @@ class AtLeast(_Several):
         return f"at_least({said(self.rule)}, {self.share:g})"
 
 
+class Tying(Rule):
+    """A component for :func:`.regularise`: the parts of two hidden structures that are expected equally often.
+
+    Called with the parts of one of them, it says 1 for those that are tied, with the parts of the other -1, and 0 for
+    all others.
+
+    :param tolerance: how far two expectations may be apart.
+    """
+
+    def __init__(self, tolerance: float) -> None:
+        if not 0 < tolerance < 1:
+            raise StructureError(f"the tolerance of expectations should be above 0 and below 1, actual {tolerance}")
+        self.tolerance = float(tolerance)
+
+    def __call__(self, parts: Any) -> Tensor:
+        raise NotImplementedError
+
+    def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """What it takes to make this component again."""
+        return {"tolerance": self.tolerance}, {}
+
+    @classmethod
+    def from_settings(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Self:
+        """Make a component from its :meth:`settings`."""
+        return cls(**plain)
+
+
 def at_least(rule: Component, share: float) -> AtLeast:
     """That a share of all parts obey a rule, as a feature for :func:`.regularise` whose bound is 0.
 

@@ -36,7 +36,7 @@ class PartsMessenger(Handler):
     """
 
     #: What a run notes for itself. The next run does the same whatever is in them, so a record of a run still holds.
-    NOT_COMPARED = ("_known", "_declared", "_structured")
+    NOT_COMPARED: tuple[str, ...] = ("_known", "_declared", "_structured")
 
     def __init__(self) -> None:
         super().__init__()

@@ -14,9 +14,10 @@ from ..distributions import Structure
 from ..distributions.parts import Parts
 from ..errors import StructureError
 from .component import build, described, said, truth
-from .handled import Handled
+from .handled import Handled, Handler
 from .parts import Component, PartsMessenger
 from .regularise import RegulariseMessenger
+from .tie import TieMessenger
 
 
 @dataclass
@@ -128,6 +129,17 @@ def preferences_of(model: Callable[..., Any]) -> tuple[PreferMessenger, ...]:
     return tuple(found)
 
 
+def ties_of(model: Callable[..., Any]) -> tuple[TieMessenger, ...]:
+    """The ties among the handlers of a model (:func:`.regularise`). They hold for new data as for any, so decoding
+    keeps to them."""
+    found = []
+    while isinstance(model, Handled):
+        if isinstance(model.handler, TieMessenger):
+            found.append(model.handler)
+        model = model.model
+    return tuple(found)
+
+
 def learned_weights(model: Callable[..., Any]) -> list[float]:
     """What rules whose share is bounded (:func:`.at_least`) weighed when the model last ran, handler by handler."""
     return [weight for handler in _bounding(model) for weight in handler.learned()]
@@ -152,8 +164,8 @@ def _bounding(model: Callable[..., Any]) -> list[Any]:
     return found
 
 
-def preferring(model: Callable[..., Any], preferences: Sequence[PreferMessenger]) -> Callable[..., Any]:
-    """A model under preferences, as :func:`preferences_of` gives them."""
+def preferring(model: Callable[..., Any], preferences: Sequence[Handler]) -> Callable[..., Any]:
+    """A model under preferences, as :func:`preferences_of` gives them, and under ties: the first one is outermost."""
     for one in reversed(preferences):
         model = Handled(model, one)
     return model

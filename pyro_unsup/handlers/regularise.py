@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
+from typing import Any, Self, overload
 
 import numpy as np
 import torch
@@ -17,9 +17,10 @@ from ..distributions import Posterior, Structure
 from ..distributions.parts import Parts
 from ..distributions.wrapped import Wrapped
 from ..errors import StructureError
-from .component import AtLeast, build, described, said, truth
+from .component import AtLeast, Tying, build, described, said, truth
 from .handled import Handled
 from .parts import Component, PartsMessenger, named
+from .tie import TiedModel, TieMessenger
 
 #: By how much an expectation may exceed its bound, besides rounding; and how close to it the search tries to come.
 MAY_EXCEED, CLOSE = 1e-4, 1e-8
@@ -194,6 +195,7 @@ class RegulariseMessenger(PartsMessenger):
             )
 
     def _weigh(self, fn: Structure, value: Tensor, name: str, made: _Values) -> Structure:
+
         def found(multipliers: Tensor, expectations: Tensor) -> None:
             self.multipliers[name], self.expectations[name] = multipliers, expectations
             self._check(multipliers, expectations)
@@ -260,17 +262,30 @@ class RegularisedModel(Handled):
         return self.handler.expectations
 
 
+@overload
+def regularise(
+    model: Callable[..., Any],
+    features: Tying,
+) -> TiedModel: ...
+@overload
 def regularise(
     model: Callable[..., Any],
     features: Component | Sequence[Component],
     bound: float | Sequence[float],
     each: bool = False,
-) -> RegularisedModel:
+) -> RegularisedModel: ...
+def regularise(
+    model: Callable[..., Any],
+    features: Component | Sequence[Component],
+    bound: float | Sequence[float] | None = None,
+    each: bool = False,
+) -> RegularisedModel | TiedModel:
     """The model with bounds on what is expected of its hidden structure; see :class:`RegulariseMessenger`.
 
     :param model: a Pyro program with structured distributions.
-    :param features: one, or several.
-    :param bound: of each, an example.
+    :param features: one, or several. Or a component that ties two structures, such as
+        :func:`pyro_unsup.components.symmetric`; it stands alone (:class:`.TieMessenger`).
+    :param bound: of each, an example. A tie has none.
     :param each: let every example keep the bounds; if not, all examples do on average.
 
     >>> import pyro_unsup as pu
@@ -283,5 +298,13 @@ def regularise(
     0.25
     """
     several = list(features) if isinstance(features, Sequence) else [features]
+    if any(isinstance(one, Tying) for one in several):
+        if len(several) > 1 or bound is not None or each:
+            raise StructureError(
+                f"{', '.join(map(said, several))}: a component that ties two structures stands alone, and has no bound"
+            )
+        return TiedModel(model, TieMessenger(several[0]))  # type: ignore[arg-type]
+    if bound is None:
+        raise StructureError(f"a bound is missing of what is expected of {', '.join(map(named, several))}")
     bounds = list(bound) if isinstance(bound, Sequence) else [bound]
     return RegularisedModel(model, RegulariseMessenger(several, bounds, each))

@@ -19,8 +19,8 @@ from .. import registry
 from ..distributions import Posterior, Structure
 from ..errors import UnsupError, without_shapes
 from ..estimate import Estimator, FeatureNames, Parametric, TablePosterior
-from ..handlers import Handled, PreferMessenger, bare, given
-from ..handlers.prefer import learned_preferences, preferences_of, preferring, without_preferences
+from ..handlers import Handled, Handler, bare, given
+from ..handlers.prefer import learned_preferences, preferences_of, preferring, ties_of, without_preferences
 from .criteria import criteria
 from .evaluation import own_task, relabelled, task_of
 from .report import Report
@@ -54,7 +54,8 @@ class Fit:
     :param features: by their names in ``memory``, what those weights are the weights of.
     :param estimators: by table, how counts became weights. A fit from a folder has those that could be described.
     :param posteriors: by table, what its weights stand for; a table that is not named here is a point estimate.
-    :param preferences: what the model preferred in training, of a fit that is :meth:`unhandled`. Decoding heeds it.
+    :param preferences: what the model preferred in training, and ties that it kept to, of a fit that is
+        :meth:`unhandled`. Decoding heeds it.
     :param runs: of restarts, all of them, in the order of their seeds. They are not saved.
 
     >>> import tempfile, pyro_unsup as pu
@@ -86,7 +87,7 @@ class Fit:
     features: dict[str, FeatureNames] = field(default_factory=dict)
     estimators: dict[str, Estimator | Parametric] = field(default_factory=dict)
     posteriors: dict[str, TablePosterior] = field(default_factory=dict)
-    preferences: tuple[PreferMessenger, ...] = ()
+    preferences: tuple[Handler, ...] = ()
     runs: tuple[Fit, ...] = ()
 
     @property
@@ -110,7 +111,7 @@ class Fit:
         Tagger(tags=2, vocab=2, order=1)
         """
         learned = learned_preferences(self.model, self.config.get(SHARES, []))
-        found = (*self.preferences, *preferences_of(self.model), *learned)
+        found = (*self.preferences, *ties_of(self.model), *preferences_of(self.model), *learned)
         return replace(self, model=bare(self.model), preferences=found)
 
     def without_preferences(self) -> Fit:

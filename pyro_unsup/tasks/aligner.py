@@ -75,6 +75,11 @@ OPTIONS = (
             "Jordan (2008), or not at all.",
             "product",
         ),
+        flag(
+            "symmetric",
+            "With --agreement none or 2008: in every pair of sentences, both directions expect every link equally "
+            "often (posterior regularisation).",
+        ),
         real(
             "null",
             "The probability that a word has no translation.",
@@ -195,6 +200,12 @@ class AlignerTask(Task):
         if given.gradient and given.agreement == "product":
             raise UnsupError("--gradient needs a likelihood, and --agreement product has none; add --agreement 2008, "
                              "or --agreement none")  # fmt: skip
+        if given.symmetric and given.agreement == "product":
+            raise UnsupError("--symmetric and --agreement product are two ways to learn from each other; add "
+                             "--agreement none")  # fmt: skip
+        others = [name for name in ("viterbi", "constraint", "vocab_from") if getattr(given, name)]
+        if given.symmetric and others:
+            raise UnsupError(f"--symmetric and {spelt(others[0])} do not go together; leave one of them out")
         if given.model == "hmm":
             if given.learn_null and given.null is not None:
                 raise UnsupError(f"--null {given.null:g} and --learn-null contradict each other; give one of them")
@@ -205,6 +216,9 @@ class AlignerTask(Task):
         for name in ("learn_null", "first", "jump_classes", "jump_memory"):
             if getattr(given, name) not in (None, False):
                 raise UnsupError(f"{spelt(name)} belongs to --model hmm; add that, or leave it out")
+
+    def handled(self, model: Any, given: Given) -> Any:
+        return pu.regularise(model, pu.components.symmetric()) if given.symmetric else model
 
     def read(self, file: str, given: Given) -> Bitext:
         return pu.data.read_bitext(file, given.target, **_forms(given), min_count=given.min_count)

@@ -134,6 +134,10 @@ class Task(Reported):
         """The model for these data."""
         raise UnsupError(f"the task {self.name} cannot build a model: give it a method build(data, given)")
 
+    def handled(self, model: Any, given: Given) -> Any:
+        """The model under handlers that options of this task ask for."""
+        return model
+
     def prepare(self, file: str, given: Given, sampled: bool = False) -> tuple[Any, Any, str]:
         """The data of a file, their model, and how much there is, for people.
 

@@ -47,7 +47,7 @@ def test_ties_between_tag_sets(tmp_path: Path, run: Run) -> None:
 
 def test_every_component_can_be_named() -> None:
     listed = set()
-    combined = {"at_least", "both", "either", "opposite"}
+    combined = {"at_least", "both", "either", "opposite", "symmetric"}  # --prefer-share, & | ~, --symmetric
     for name in set(pu.components.__all__) - combined - {one.replace("-", "_") for one in NO_CONSTRAINTS}:
         make, spelled = getattr(pu.components, name), name.replace("_", "-")
         assert (spelled in WRITTEN) == bool(signature(make).parameters)

@@ -14,7 +14,7 @@ knowledge"; [2] T. Naseem et al. (2010) "Using universal linguistic knowledge to
 """
 
 from ..component import at_least, both, either, opposite
-from .choices import cognates, links_into, near_diagonal, punctuation_alike, seeds
+from .choices import cognates, links_into, near_diagonal, punctuation_alike, seeds, symmetric
 from .dependencies import (
     all_right,
     arc,
@@ -50,6 +50,7 @@ __all__ = [
     "seeds",
     "short_dependencies",
     "spelled_with",
+    "symmetric",
     "universal",
     "verb_as_root",
     "word_tags",

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from ...distributions.parts import Clusters, Links
-from ..component import component
+from ...errors import StructureError
+from ..component import Tying, component
 
 
 @component
@@ -88,6 +89,41 @@ def links_into(parts: Links, place: int) -> Tensor:
         chosen, chooser = (x.expand(parts.shape) for x in (chosen, chooser))
     turned = parts.turned.to(chosen.device)
     return torch.where(turned, chooser, chosen).eq(place) & torch.where(turned, chosen, chooser).gt(0)
+
+
+class Symmetric(Tying):
+    """That the two directions of an aligner expect each link equally often; see :func:`symmetric`."""
+
+    def __call__(self, parts: Links) -> Tensor:
+        if parts.turned.dim():
+            raise StructureError(
+                "symmetric() ties the two directions of an aligner, each with a posterior of its own: use "
+                "agreement=None, or agreement='2008'"
+            )
+        return torch.where(parts.null, 0.0, torch.where(parts.turned, -1.0, 1.0))
+
+    def __repr__(self) -> str:
+        return f"symmetric(tolerance={self.tolerance:g})"
+
+
+def symmetric(tolerance: float = 1e-3) -> Symmetric:
+    """The two directions of an aligner expect each link of two words equally often, for :func:`.regularise` (Graça,
+    Ganchev & Taskar 2010, "Learning tractable word alignment models with complex constraints").
+
+    Every pair of sentences keeps to it on its own. Links to the null words are free. The model has two directions that
+    do not learn from each other in another way: ``agreement=None``.
+
+    :param tolerance: how far the two expectations of a link may be apart. A smaller one takes more time.
+
+    >>> import pyro_unsup as pu
+    >>> pairs = pu.data.toy.bitext(5, seed=1)
+    >>> free = pu.models.Aligner.of(pairs, agreement=None)
+    >>> model = pu.regularise(free, pu.components.symmetric())
+    >>> fit = pu.EM(model, init=pu.init.uniform()).run(pairs, iterations=5, progress=False)
+    >>> bool((model.apart < 1e-3).all())
+    True
+    """
+    return Symmetric(tolerance)
 
 
 @component

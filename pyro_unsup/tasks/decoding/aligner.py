@@ -20,6 +20,7 @@ from ...data import Bitext, Corpus, Links
 from ...data.forms import Forms
 from ...distributions import Alignment
 from ...distributions.alignment.grid import Grid
+from ...distributions.tied import Tied, tied_again
 from ...errors import UnsupError
 from ...evaluate import above_threshold, competitive, link_rows, symmetrise
 from ...evaluate.symmetrisation import Combine, Symmetrise
@@ -160,15 +161,19 @@ def _floored(
     if bool(absent.any()):
         both = _unknown(source, model.source_words, bitext.source, some, grid.pair[row], down)
         both &= _unknown(target, model.target_words, bitext.target, some, grid.pair[row], column)
-    for one, value in _directions(fit, model, pairs):
-        weights, size = one.weights["translation"].double().clamp(min=NEVER_MET), one.sizes["C"]
+    ways = _directions(fit, model, pairs)
+    for one, value in ways:
+        weights = one.weights["translation"].double().clamp(min=NEVER_MET)
+        size = weights.shape[-1]
         if bool(absent.any()):
             weights = torch.cat([weights, weights.new_tensor([UNKNOWN_BOTH, UNKNOWN_NULL, NEVER_MET])])
             kind = torch.where(edge, size + 1, torch.where(both, size, size + 2))
             value = torch.where(absent, kind, value.long())
         by_pair = {name: w.double().clamp(min=NEVER_MET) for name, w in one.weights.items() if name != "translation"}
-        found.append((one.with_weights({"translation": weights, **by_pair}), value))
-    return found
+        base = one.base if isinstance(one, Tied) else one
+        found.append((base.with_weights({"translation": weights, **by_pair}), value))
+    tied = tied_again([one for one, _ in ways], found)
+    return [(one, value) for one, (_, value) in zip(tied, found, strict=True)]
 
 
 def _unknown(words: Array, size: int, text: Corpus, some: slice, pair: Tensor, place: Tensor) -> Tensor:  # (cells,)
