@@ -73,7 +73,8 @@ class Task(Reported):
     constraints: ClassVar[str] = ""
     #: How preferences of this model are written, for help.
     preferences: ClassVar[str] = (
-        "Rules are written as those of --constraint; ~ before a rule turns it round; & between two asks for both."
+        "Rules are written as those of --constraint. ~ before a rule turns it round; & between two asks for both, | "
+        "with white space around it for one of them."
     )
     #: Whether ``--smooth`` can help a model that holds examples impossible.
     smoothing_helps: ClassVar[bool] = True
