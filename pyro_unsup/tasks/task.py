@@ -67,6 +67,8 @@ class Task(Reported):
     #: What to try when a baseline is better.
     when_worse: ClassVar[str] = "Try --restarts 10, or more text"
     recipe: ClassVar[Recipe] = Recipe()
+    #: Whether scores are of the structure that was found, and not of the model alone.
+    scores_structure: ClassVar[bool] = True
     #: The class of :mod:`pyro_unsup.distributions.parts` that constraints of this model speak of.
     parts: ClassVar[str | None] = None
     #: Examples of constraints, for help.
