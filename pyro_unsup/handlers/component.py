@@ -85,7 +85,7 @@ def parts_of(maker: Callable[..., Any]) -> tuple[type[Parts], ...]:
     first = next(iter(signature(look).parameters), "")
     try:
         declared = get_type_hints(look).get(first)
-    except NameError:  # a name that only type checkers import
+    except (NameError, TypeError):  # a name that only type checkers import
         return ()
     kinds = get_args(declared) or (declared,)
     found = tuple(one for one in kinds if isinstance(one, type) and issubclass(one, Parts))

@@ -32,14 +32,14 @@ def models(texts: Path, tmp_path_factory: pytest.TempPathFactory, run: Run) -> P
         assert result.exit_code == 0, result.stderr
         assert f"all 3 runs are saved; what they agree on: pyro-unsup predict {folder / kind} FILE" in result.stderr
     pairs = pu.data.toy.bitext(SIZE, seed=3)
-    assert pairs.gold is not None
-    write_links(pairs.gold, folder / "links.txt")
+    assert pairs.links is not None
+    write_links(pairs.links, folder / "links.wa", "wa")
     return folder
 
 
 @pytest.mark.parametrize("kind", TEXTS)
 def test_predict_and_evaluate(texts: Path, models: Path, run: Run, kind: str) -> None:
-    text, gold = texts / str(TEXTS[kind][0]), (models / "links.txt",) if kind == "aligner" else ()
+    text, gold = texts / str(TEXTS[kind][0]), ("--gold", models / "links.wa") if kind == "aligner" else ()
     fit = pu.load(models / kind)
     assert [one.objective for one in fit.runs] == fit.report.restarts
     alone, several = (run("predict", models / kind, text, *more) for more in ((), ("--consensus",)))

@@ -27,5 +27,5 @@ def within(numbers: Tensor, least: Any, most: Any, what: str) -> Tensor:  # bool
         raise StructureError(f"{what}: the lower bound should be a whole number, 1 or more, actual None")
     if most is not None and most < least:
         raise StructureError(f"{what}: the lower bound {least} is above the upper bound {most}, so nothing obeys")
-    found = numbers >= least
+    found: Tensor = numbers >= least
     return found if most is None else found & (numbers <= most)
