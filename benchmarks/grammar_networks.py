@@ -4,7 +4,8 @@
 vectors of 20 numbers, a hidden layer of 20, dropout 0.1, and at most 50 steps of Adam at 0.01 in an M step. Networks
 are first fitted to the start that tables begin with. *Kept* networks go on from M step to M step; *fresh* ones begin
 anew in each, as theirs do. Forty iterations of EM, as for tables. *By gradient*: 150 steps of L-BFGS on the
-log-likelihood itself, without dropout, which L-BFGS does not allow.
+log-likelihood itself, without dropout, which L-BFGS does not allow. A run ends before that where an M step finds
+nothing better than the weights that it has.
 """
 
 from __future__ import annotations
@@ -73,7 +74,9 @@ def _one(bank: Treebank, data: str) -> dict[str, Any]:
                         *(f"{x:.1f}" for x in together),
                     ]
                 )
-            found[f"{name}, objectives"] = {"objectives": [fit.objective for fit in fits]}
+            iterations = [fit.report.iterations for fit in fits]
+            found[f"{name}, objectives"] = {"objectives": [fit.objective for fit in fits], "iterations": iterations}
+            rows.append([f"{name}, iterations", *map(str, iterations)])
     print(f"\n\n{bank.name}: learned from {len(text):,} sentences; {len(tests['10']):,} of at most ten words scored")
     markdown(["", *COLUMNS], rows)
     return found

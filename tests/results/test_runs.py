@@ -37,13 +37,25 @@ def featured() -> pu.Fit:
     return fit
 
 
+@cache
+def estimated() -> pu.Fit:
+    """With a dictionary and an estimator, both of which have tensors that all runs share."""
+    assert text().tagset is not None
+    known = pu.data.TagDictionary.from_corpus(text(), min_count=5)
+    model = pu.models.Tagger(text().tagset, text().vocab, dictionary=known)
+    normal = pu.LogisticNormal(mean=torch.zeros(1), variance=0.5)
+    engine = pu.EM(model, {"start": normal, "emission": pu.AddLambda(0.1)}, pu.init.noise(1.0))
+    fit: pu.Fit = engine.run(text(), iterations=2, restarts=3, processes=1, progress=False)
+    return fit
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     put_back(tmp_path / "fit", restarted)
     return tmp_path / "fit"
 
 
-@pytest.mark.parametrize("make", [restarted, featured])
+@pytest.mark.parametrize("make", [restarted, featured, estimated])
 def test_round_trip_is_exact(tmp_path: Path, make: Any) -> None:
     fit = make()
     fit.save(tmp_path / "one")
@@ -82,6 +94,9 @@ def test_what_runs_share_is_there_once() -> None:
     assert all(one.keys() == {"seed", "report", "rows", "config"} for one in others)  # restarts is in that of the best
     groups = {name.split("/")[2] for name in tensors if name.startswith("runs/")}
     assert groups == {"weights"}
+    _, own = describe(estimated())
+    assert {name.split("/")[0] for name in own} >= {"model", "estimators", "runs"}
+    assert {name.split("/")[2] for name in own if name.startswith("runs/")} <= {"weights", "memory", "state"}
     features, said = describe(featured())
     assert not any("/features/" in name for name in said if name.startswith("runs/"))
     assert all("features" not in one and "model" not in one for one in features["runs"] if one)
