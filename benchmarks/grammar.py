@@ -1,7 +1,7 @@
 """Grammar induction with universal rules as preferences, and without rules: every start, on six treebanks.
 
     python -m benchmarks.grammar                        # all of it, some minutes
-    python -m benchmarks.grammar --only wsj             # or ewt, fr, zh, it, id, without-rules, cost
+    python -m benchmarks.grammar --only wsj             # or ewt, fr, zh, it, id, without-rules, networks, cost
     python -m benchmarks.grammar --json grammar.json    # what every run found, to read on
 
 Models learn from tags of at most ten words without punctuation, and are scored on sentences of at most 10, 20 and 40
@@ -15,8 +15,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,65 +23,24 @@ import torch
 from tqdm.auto import tqdm
 
 import pyro_unsup as pu
-from pyro_unsup.data.brackets import PUNCTUATION
 from pyro_unsup.handlers.components.universal_rules import CLASSES
 from pyro_unsup.models import DMV
 
-from .common import arguments, corpora, figure, markdown, report, side_by_side, spread
+from .common import arguments, figure, markdown, report, side_by_side, spread
+from .grammar_networks import networks
+from .treebanks import LENGTHS, LONGEST, SCALE, STARTS, TREEBANKS, Treebank, by_tables, right, ruled, sentences
 
-STARTS, LONGEST = 8, 10
-#: The noise around the harmonic start: with rules, and without.
-SCALE, WIDE = 0.3, 1.0
+#: Noise around the harmonic start where there are no rules.
+WIDE = 1.0
 #: Strength of the prior on the weights of features.
 KAPPA = 10.0
-LENGTHS = {"10": 10, "20": 20, "40": 40, "all": 100_000}
 SETS, FRESH = 3, 101  # sets of eight seeds each, without rules; the first seed, none of which was tried before
-
-
-@dataclass(frozen=True)
-class Treebank:
-    """A text to learn from.
-
-    :param train: its name among the corpora; ``test`` is what is scored.
-    :param tags: its tag set.
-    """
-
-    name: str
-    train: str
-    test: str
-    tags: str = "upos"
-    valence: int = 1
-
-
-TREEBANKS = {
-    "ewt": Treebank("UD English-EWT", "ewt-upos", "ewt-upos-test"),
-    "fr": Treebank("UD French-Sequoia", "fr-bare", "fr-bare-test"),
-    "zh": Treebank("UD Chinese-GSD", "zh-upos", "zh-upos-test"),
-    "wsj": Treebank("the WSJ sample", "wsj-heads", "wsj-heads", "penn", valence=2),
-    "it": Treebank("UD Italian-ISDT", "it-upos", "it-upos-test"),
-    "id": Treebank("UD Indonesian-GSD", "id-upos", "id-upos-test"),
-}
-
-
-@cache
-def sentences(data: str, name: str, longest: int) -> pu.data.Corpus:
-    """Tags in the place of words, of sentences up to a length."""
-    whole = corpora(data, name)[name]
-    return pu.data.short_tag_sequences(whole, longest, [*PUNCTUATION, "SYM"] if name == "wsj-heads" else [])
 
 
 def classes_of(tags: str) -> tuple[set[str], set[str]]:
     """Nouns and verbs, as the universal rules have them; auxiliaries are verbs."""
     known = CLASSES[tags]
     return {*known["NOUN"]}, {*known["VERB"], *known["AUX"]}
-
-
-def by_tables(bank: Treebank, text: pu.data.Corpus, rules: bool, start: int, scale: float = SCALE) -> pu.Fit:
-    """Forty iterations of EM, one added to every count."""
-    model = DMV.of(text, valence=bank.valence)
-    init = pu.init.around(model.harmonic_start(text), scale if start else 0.0)
-    engine = pu.EM(_ruled(model, rules), pu.AddLambda(1.0), init)
-    return engine.run(text, iterations=40, tolerance=0, seed=start, progress=False)
 
 
 def by_features(bank: Treebank, text: pu.data.Corpus, rules: bool, start: int, scale: float = SCALE) -> pu.Fit:
@@ -95,23 +52,14 @@ def by_features(bank: Treebank, text: pu.data.Corpus, rules: bool, start: int, s
     model = DMV.of(text, valence=bank.valence)
     init = pu.init.around(model.harmonic_start(text), scale if start else 0.0)
     templates = pu.templates.dependency(classes_of(bank.tags), only_true=True, valence=bank.valence)
-    first = pu.EM(_ruled(model, rules), pu.LogLinear(templates, KAPPA, fit_start=True), init)
+    first = pu.EM(ruled(model, rules), pu.LogLinear(templates, KAPPA, fit_start=True), init)
     begun = first.run(text, iterations=1, seed=start, progress=False)
     how = pu.LogLinear(templates, KAPPA, begin_with=(begun.features["features"], begun.memory["features"]))
-    engine = pu.Gradient(_ruled(model, rules), how)
+    engine = pu.Gradient(ruled(model, rules), how)
     return engine.run(text, iterations=150, tolerance=0, seed=start, progress=False)
 
 
-def _ruled(model: DMV, rules: bool) -> Any:
-    return pu.prefer(model, pu.components.universal()) if rules else model
-
-
 WAYS: dict[str, Callable[..., pu.Fit]] = {"tables": by_tables, "features": by_features}
-
-
-def right(found: pu.Fit | pu.workflow.Consensus, gold: pu.data.Corpus) -> float:
-    """Per cent of heads."""
-    return 100 * found.evaluate(gold)["directed"]
 
 
 def learned(bank: Treebank, way: str, data: str) -> dict[str, Any]:
@@ -257,7 +205,11 @@ def cost(data: str) -> dict[str, Any]:
     return {"ratio": ratio}
 
 
-PARTS: dict[str, Callable[[str], dict[str, Any]]] = {"without-rules": without_rules, "cost": cost}
+PARTS: dict[str, Callable[[str], dict[str, Any]]] = {
+    "without-rules": without_rules,
+    "networks": networks,
+    "cost": cost,
+}
 
 
 def main() -> None:

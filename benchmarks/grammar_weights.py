@@ -1,10 +1,12 @@
 """What becomes of trees when rules fade or are those of other heads, and which weight held-out likelihood chooses.
 
-    python -m benchmarks.grammar_weights
+    python -m benchmarks.grammar_weights                        # all of it, some minutes
+    python -m benchmarks.grammar_weights --only fade --starts 8  # or other-heads, weight
 
-The treebanks, rules and scores of ``python -m benchmarks.grammar``, sentences of at most ten words, the harmonic start.
-Rules fade by the strengths 1, 0.5, 0.25 and 0, each to a relative change of 1e-3 or of 1e-5. For the weight, a fifth of
-the sentences to learn from, drawn at random, is held out.
+The treebanks, rules and scores of ``python -m benchmarks.grammar``, sentences of at most ten words. Rules fade by the
+strengths 1, 0.5, 0.25 and 0, each to a relative change of 1e-3 or of 1e-5, from the harmonic start and from those with
+noise. The other tables are from the harmonic start alone. For the weight, a fifth of the sentences to learn from, drawn
+at random, is held out.
 """
 
 from __future__ import annotations
@@ -16,27 +18,71 @@ import pyro_unsup as pu
 from pyro_unsup.handlers.components.universal_rules import HEADS
 from pyro_unsup.models import DMV
 
-from .common import arguments, markdown
-from .grammar import LONGEST, TREEBANKS, by_tables, right, sentences
+from .common import arguments, markdown, spread
+from .treebanks import LONGEST, SCALE, STARTS, TREEBANKS, by_tables, right, sentences
 
 KEYS, HELD_OUT = ("ewt", "fr", "zh", "wsj"), 5
 
 
-def main() -> None:
-    asked = arguments(__doc__, data="")
-    faded, chosen = [], []
-    for key in tqdm(KEYS, unit="treebank"):
-        bank, rule, smooth = TREEBANKS[key], pu.components.universal(), pu.AddLambda(1.0)
-        text, test = (sentences(asked.data, name, LONGEST) for name in (bank.train, bank.test))
+def faded(data: str, starts: int) -> None:
+    """Rules that fade, from the harmonic start and from those with noise."""
+    rows: list[list[object]] = []
+    for key in tqdm(KEYS, unit="treebank", desc="fading"):
+        bank, smooth = TREEBANKS[key], pu.AddLambda(1.0)
+        text, test = (sentences(data, name, LONGEST) for name in (bank.train, bank.test))
         model = DMV.of(text, valence=bank.valence)
-        start = model.harmonic_start(text)
-        row = [bank.name, right(by_tables(bank, text, True, 0), test)]
+        ruled = pu.prefer(model, pu.components.universal())
+        kept, none = ([by_tables(bank, text, rules, k) for k in range(starts + 1)] for rules in (True, False))
+        fits = {"rules kept": kept, "learned without rules": none}
         for tolerance in (1e-3, 1e-5):
-            fit = pu.Fade(pu.prefer(model, rule), smooth, start).run(text, tolerance=tolerance, progress=False)
-            row += [right(fit, test), fit.report.iterations]
-        other = pu.components.universal(heads="content" if HEADS[bank.tags] == "function" else "function")
-        fit = pu.EM(pu.prefer(model, other), smooth, start).run(text, iterations=40, tolerance=0, progress=False)
-        faded.append([*row, right(fit, test), right(by_tables(bank, text, False, 0), test)])
+            fits[f"faded to {tolerance:.0e}"] = [
+                pu.Fade(ruled, smooth, pu.init.around(model.harmonic_start(text), SCALE if k else 0.0)).run(
+                    text, tolerance=tolerance, seed=k, progress=False
+                )
+                for k in range(starts + 1)
+            ]
+        for name, runs in fits.items():
+            scores, noisy = [right(fit, test) for fit in runs], runs[1:]
+            best = max(noisy, key=lambda fit: fit.objective)
+            agreed = pu.consensus(noisy, test)
+            iterations = [fit.report.iterations for fit in runs]
+            rows.append(
+                [
+                    f"{bank.name}, {name}",
+                    *(f"{x:.1f}" for x in scores),
+                    spread(scores[1:], 1),
+                    f"{right(best, test):.1f}",
+                    f"{right(agreed, test):.1f}",
+                    f"{100 * agreed.agreement:.1f}",
+                    f"{min(iterations)} to {max(iterations)}",
+                ]
+            )
+    ends = ("mean (deviation) of those with noise", "their best objective", "consensus", "agreement", "iterations")
+    markdown(["", "harmonic", *(f"noise {k}" for k in range(1, starts + 1)), *ends], rows)
+
+
+def other_heads(data: str) -> None:
+    """Rules for heads of the other kind."""
+    rows = []
+    for key in KEYS:
+        bank = TREEBANKS[key]
+        text, test = (sentences(data, name, LONGEST) for name in (bank.train, bank.test))
+        model = DMV.of(text, valence=bank.valence)
+        rule = pu.components.universal(heads="content" if HEADS[bank.tags] == "function" else "function")
+        engine = pu.EM(pu.prefer(model, rule), pu.AddLambda(1.0), model.harmonic_start(text))
+        fit = engine.run(text, iterations=40, tolerance=0, progress=False)
+        each = [right(by_tables(bank, text, rules, 0), test) for rules in (True, False)]
+        rows.append([bank.name, each[0], right(fit, test), each[1]])
+    markdown(["", "rules", "rules for other heads", "no rules"], rows)
+
+
+def chosen_weight(data: str) -> None:
+    """The weight that held-out likelihood chooses."""
+    chosen = []
+    for key in tqdm(KEYS, unit="treebank", desc="weights"):
+        bank, rule, smooth = TREEBANKS[key], pu.components.universal(), pu.AddLambda(1.0)
+        text, test = (sentences(data, name, LONGEST) for name in (bank.train, bank.test))
+        model = DMV.of(text, valence=bank.valence)
         order = np.random.default_rng(0).permutation(len(text))
         size = len(text) // HELD_OUT
         learn, held_out = text.select(np.sort(order[size:])), text.select(np.sort(order[:size]))
@@ -53,10 +99,17 @@ def main() -> None:
         each = (f"{row['score']:.1f} ({row['log_likelihood'] - top:.0f})" for row in found.rows)
         chosen.append([bank.name, *each, found.best["weight"]])
         weights = [f"weight {row['weight']:g}" for row in found.rows]
-    markdown(
-        ["", "rules kept", "faded to 1e-3", "iterations", "to 1e-5", "iterations", "other heads", "no rules"], faded
-    )
     markdown(["", *weights, "chosen"], chosen)
+
+
+def main() -> None:
+    asked = arguments(__doc__, ("fade", "other-heads", "weight"), data="", only="", starts=STARTS)
+    if asked.only in ("", "fade"):
+        faded(asked.data, asked.starts)
+    if asked.only in ("", "other-heads"):
+        other_heads(asked.data)
+    if asked.only in ("", "weight"):
+        chosen_weight(asked.data)
 
 
 if __name__ == "__main__":

@@ -83,6 +83,7 @@ OWN: Mapping[str, Mapping[str, str]] = {
                 "arc",
                 "closed_classes",
                 "cognates",
+                "distance",
                 "ends_in",
                 "fragments",
                 "left_chain",
@@ -95,8 +96,10 @@ OWN: Mapping[str, Mapping[str, str]] = {
                 "seeds",
                 "short_dependencies",
                 "spelled_with",
+                "starts_with",
                 "universal",
                 "verb_as_root",
+                "width",
                 "word_tags",
             )
         },

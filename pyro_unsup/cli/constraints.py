@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from inspect import Parameter, isfunction, signature, unwrap
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from inspect import Parameter, isfunction, signature
+from typing import TYPE_CHECKING, Any
 
 from .. import registry
 from ..distributions import parts
 from ..errors import UnsupError
 from ..handlers import components
+from ..handlers.component import parts_of
 from ..handlers.components import universal_rules as universal
 from ..tasks.shown import printable
 from ..tasks.texts import say
@@ -26,7 +27,10 @@ WRITTEN = {
     "verb-as-root": "TAG,TAG",
     "noun-sequence": "TAG,TAG",
     "short-dependencies": "N",
+    "distance": "N-M",
     "ends-in": "TAG,TAG",
+    "starts-with": "TAG,TAG",
+    "width": "N-M",
     "fragments": "TAG,TAG",
     "word-tags": "WORD:TAG|TAG,WORD:TAG",
     "spelled-with": "SYMBOLS",
@@ -41,7 +45,9 @@ WRITTEN = {
 #: neither forbidden nor preferred.
 NOT_NAMED = ("arc", "links-into", "root", "universal")
 #: Those that say yes to few parts: they can be preferred, but to allow nothing else would leave no structure.
-NO_CONSTRAINTS = (*NOT_NAMED, "cognates", "ends-in")
+NO_CONSTRAINTS = (*NOT_NAMED, "cognates", "distance", "ends-in", "starts-with")
+#: Kinds of parts of which a structure can have those of certain widths alone. Every tree has single words and itself.
+WIDTHS_ALONE = ("Pieces", "Stretches")
 
 
 def preferred(given: Given) -> list[str]:
@@ -61,6 +67,10 @@ def preferences_of(texts: Sequence[str], task: Task, model: Any = None) -> list[
 ~short_dependencies(limit=4)]
     >>> preferences_of(["NOUN->ADJ:left & short-dependencies=2"], find("dmv"))
     [both(arc(heads=['NOUN'], children=['ADJ'], direction='left'), short_dependencies(limit=2))]
+    >>> preferences_of(["distance=-3", "ADP->NOUN & ~distance=1"], find("dmv"))
+    [both(arc(heads=['ADP'], children=['NOUN'], direction=None), ~distance(least=1, most=1)), distance(least=1, most=3)]
+    >>> preferences_of(["width=2-4 & starts-with=DT,PDT", "~ends-in=IN"], find("ccm"))
+    [both(width(least=2, most=4), starts_with(tags=['DT', 'PDT'])), ~ends_in(tags=['IN'])]
     >>> preferences_of(["VERB->NOUN | ->VERB", "~NOUN->VERB"], find("dmv"))
     [either(arc(heads=['VERB'], children=['NOUN'], direction=None), root(tags=['VERB'])), \
 ~arc(heads=['NOUN'], children=['VERB'], direction=None)]
@@ -137,7 +147,9 @@ def component_of(text: str, task: Task, model: Any = None, option: str = "--cons
     """
     name, given, values = text.partition("=")
     name, makers = name.strip().replace("_", "-"), _known(task)
-    few = NO_CONSTRAINTS if option == "--constraint" else NOT_NAMED
+    few: tuple[str, ...] = NO_CONSTRAINTS if option == "--constraint" else NOT_NAMED
+    if option == "--constraint" and task.parts not in WIDTHS_ALONE:
+        few = (*few, "width")
     makers = {one: make for one, make in makers.items() if one not in few}
     if name not in makers:
         what = "constraint" if option == "--constraint" else "rule"
@@ -153,6 +165,8 @@ def component_of(text: str, task: Task, model: Any = None, option: str = "--cons
         return make()
     if name == "closed-classes":
         return make(*_closed_classes(values, model, option))
+    if form == "N-M":
+        return make(*_bounds(name, values, option))
     (setting,) = settings.values()
     if not given and setting.default is not Parameter.empty:
         values = str(setting.default)
@@ -173,11 +187,7 @@ def _known(task: Task) -> dict[str, Callable[..., Named]]:
     """
     made = {name: registry.find("components", name) for name in registry.names("components")}
     sort = getattr(parts, task.parts or "")
-    return {
-        name.replace("_", "-"): make
-        for name, make in made.items()
-        if isfunction(make) and any(sort in (one, *get_args(one)) for one in get_type_hints(unwrap(make)).values())
-    }
+    return {name.replace("_", "-"): make for name, make in made.items() if isfunction(make) and sort in parts_of(make)}
 
 
 def _whole(text: str) -> int:
@@ -190,6 +200,24 @@ def _share(text: str) -> float:
     if not 0 <= float(text) <= 1:
         raise ValueError
     return float(text)
+
+
+def _bounds(name: str, text: str, option: str) -> tuple[int, int | None]:
+    """From ``3``, ``1-3``, ``-3`` or ``3-`` to two bounds, both included."""
+    least, dash, most = (piece.strip() for piece in text.partition("-"))
+    try:
+        if not least and not most:
+            raise ValueError
+        low = _whole(least) if least else 1
+        high = (_whole(most) if most else None) if dash else low
+        if high is not None and high < low:
+            raise ValueError
+    except ValueError:
+        raise UnsupError(
+            f"{option} {name} needs bounds, 1 or more, as in {name}=2-5, {name}=-5 (at most 5), {name}=2- (at least 2) "
+            f"or {name}=3, actual {printable(text)!r:.80}"
+        ) from None
+    return low, high
 
 
 def _closed_classes(values: str, model: Any, option: str) -> tuple[list[Any], list[str]]:

@@ -99,11 +99,15 @@ def fit(task: Task, given: Given) -> None:
         if isinstance(error, FitError) and (advice := _advice(error, task, given)):
             raise FitError(f"{error}. On the command line, {advice}") from error
         raise
-    found.config |= task.remembered(given) | ({"viterbi": True} if given.viterbi else {})
+    for one in (found, *found.runs):
+        one.config |= task.remembered(given) | ({"viterbi": True} if given.viterbi else {})
     with stopping(lambda: None):  # the work is done: one Ctrl-C is not enough to lose it now
-        by_first(lambda: found.save(target, given.overwrite))
+        by_first(lambda: found.save(target, given.overwrite, runs=not given.best_only))
         checkpoint.remove()
         say(str(found.report))
+        if found.runs and not given.best_only and "predict" in task.commands:
+            several = f"all {len(found.runs)} runs are saved"
+            say(f"{several}; what they agree on: pyro-unsup predict {given.out} FILE --consensus")
         for line in _remarks(task, found, data, given.max_iterations is not None or plan.max_iterations is None, given):
             say(line)
         say(

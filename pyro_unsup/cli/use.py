@@ -13,10 +13,12 @@ from ..tasks.option import Given
 from ..tasks.task import Task
 from ..tasks.texts import say
 from ..tasks.values import Baseline, Score
+from . import agreement
 from .common import console, print_json
 
 if TYPE_CHECKING:
     from ..results import Fit, Samples
+    from ..results.consensus import Consensus
 
 Scores = Mapping[str, float]
 
@@ -24,14 +26,17 @@ Scores = Mapping[str, float]
 def predict(task: Task, fit: Fit, given: Given) -> None:
     """Find the hidden structure of new data, and write it out."""
     data = task.read_new(fit, given)
-    text, decoded, warned = task.text_of(data), None, False
+    text, decoded, warned, agreed = task.text_of(data), None, False, None
     if not hasattr(text, "__len__") or len(text):
-        decoded = _decoded(task, fit, text, given)
+        decoded, agreed = _decoded(task, fit, text, given)
+        fit = fit if agreed is None else agreed.fits[0].unhandled()  # states have the numbers of its states
         warned = _check_unknown(task, text, decoded, given.file)
     task.write(fit, data, decoded, given)
     sys.stdout.flush()
     if decoded is not None and not warned:
         _say_unknown(task, text, decoded)
+    if agreed is not None:
+        say(agreement.words(agreed))
 
 
 def forecast(task: Task, fit: Fit, given: Given) -> None:
@@ -44,17 +49,21 @@ def forecast(task: Task, fit: Fit, given: Given) -> None:
 def evaluate(task: Task, fit: Fit, given: Given) -> None:
     """Score a model, beside trivial baselines."""
     gold = task.read_gold(fit, given)
-    decoded = _decoded(task, fit, gold, given)
+    decoded, agreed = _decoded(task, fit, gold, given)
+    own, fit = fit, fit if agreed is None else agreed.fits[0].unhandled()  # states have the numbers of its states
     warned = _check_unknown(task, gold, decoded, given.file, quiet=given.json)
     found, beside = task.scores(fit, gold, decoded), task.baselines(gold)
-    more = {name: _scored(task, fit, one, given) for name, one in task.further(gold, given).items()}
+    more = {name: _scored(task, own, one, given) for name, one in task.further(gold, given).items()}
     if given.json:
         others = {name: {**one, **others, **sizes} for name, (one, others, sizes) in more.items()}
-        print_json({**found, **beside, **task.sizes(fit, gold, decoded), **others})
+        several = {} if agreed is None else agreement.numbers(agreed)
+        print_json({**found, **beside, **task.sizes(fit, gold, decoded), **several, **others})
         return
     print_scores(task, found, beside)
     for name, (scores, baselines, _) in more.items():
         print_scores(task, scores, baselines, title=name.replace("_", " "), explain=False)
+    if agreed is not None:
+        say(agreement.words(agreed))
     for line in task.remarks(fit, gold, decoded, given):
         say(line)
     if not warned:
@@ -70,8 +79,10 @@ def evaluate(task: Task, fit: Fit, given: Given) -> None:
 
 def _scored(task: Task, fit: Fit, gold: Any, given: Given) -> tuple[Scores, Mapping[str, Scores], Mapping[str, Any]]:
     """Scores, those of baselines, and sizes."""
-    decoded = _decoded(task, fit, gold, given)
-    return task.scores(fit, gold, decoded), task.baselines(gold), task.sizes(fit, gold, decoded)
+    decoded, agreed = _decoded(task, fit, gold, given)
+    fit = fit if agreed is None else agreed.fits[0].unhandled()
+    sizes = {**task.sizes(fit, gold, decoded), **({} if agreed is None else agreement.numbers(agreed))}
+    return task.scores(fit, gold, decoded), task.baselines(gold), sizes
 
 
 def show(task: Task, fit: Fit, given: Given) -> None:
@@ -156,11 +167,15 @@ def print_scores(
         say("; ".join(f"{one.name}: {one.meaning.replace(';', ',')}" for one in said if one.meaning))
 
 
-def _decoded(task: Task, fit: Fit, data: Any, given: Given) -> Any:
-    if getattr(given, "without_preferences", False):
-        fit = fit.without_preferences()
+def _decoded(task: Task, fit: Fit, data: Any, given: Given) -> tuple[Any, Consensus | None]:
+    """The structure of data; and what several runs agree on, if they were asked."""
     try:
-        return task.decode(fit, data, **task.decoding(given))
+        if agreement.asked(given):
+            found = agreement.together(task, fit, data, given)
+            return found.decoded, found
+        if getattr(given, "without_preferences", False):
+            fit = fit.without_preferences()
+        return task.decode(fit, data, **task.decoding(given)), None
     except InputError as error:
         raise InputError(error.what, error.path or given.file, error.line) from error
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import reduce
-from inspect import signature
-from typing import Any, Concatenate, ParamSpec, Self
+from functools import cache, reduce
+from inspect import signature, unwrap
+from typing import Any, Concatenate, ParamSpec, Self, get_args, get_type_hints
 
 import torch
 from torch import Tensor
@@ -58,10 +58,38 @@ class Named(Rule):
 
     def __call__(self, parts: Parts) -> Tensor:
         look: Callable[..., Tensor] = self.maker.__wrapped__  # type: ignore[attr-defined]
+        speaks_of = parts_of(self.maker)
+        if speaks_of and not isinstance(parts, speaks_of):
+            wanted = " or ".join(sort.__name__.lower() for sort in speaks_of)
+            raise StructureError(
+                f"{self!r} is a rule for {wanted}, and the hidden structure of this model is made of "
+                f"{type(parts).__name__.lower()}: use a rule for those, or another model"
+            )
         return look(parts, **self.values)
 
     def __repr__(self) -> str:
         return f"{self.name}({', '.join(f'{key}={value!r:.200}' for key, value in self.values.items())})"
+
+
+@cache
+def parts_of(maker: Callable[..., Any]) -> tuple[type[Parts], ...]:
+    """The kinds of parts that a component speaks of: those that its first argument is declared to be. Empty if it does
+    not say.
+
+    >>> import pyro_unsup as pu
+    >>> from pyro_unsup.handlers.component import parts_of
+    >>> [sort.__name__ for sort in parts_of(pu.components.ends_in)]
+    ['Brackets', 'Constituents']
+    """
+    look = unwrap(maker)
+    first = next(iter(signature(look).parameters), "")
+    try:
+        declared = get_type_hints(look).get(first)
+    except (NameError, TypeError):  # a name that only type checkers import
+        return ()
+    kinds = get_args(declared) or (declared,)
+    found = tuple(one for one in kinds if isinstance(one, type) and issubclass(one, Parts))
+    return () if Parts in found else found
 
 
 class _Several(Rule):

@@ -22,7 +22,7 @@ class Consensus:
 
     :param fits: the runs, that with the best objective first.
     :param decoded: as :meth:`.Fit.decode` gives it, of all runs together: ``decoded.structure`` has the most expected
-        right parts under the mean of the runs' posteriors. Its posterior and log-likelihood are those of the first run.
+        right parts under the mean of the runs' posteriors. Its log-likelihood is that of the first run.
     :param marginals: (rows, ...) the mean of the runs' posterior probabilities of every part.
     :param between: (runs, runs) the share of the structure that two runs have in common.
 
@@ -74,7 +74,9 @@ def consensus(fits: Fit | Sequence[Fit], data: Any, **options: Any) -> Consensus
     States that are but numbers (those of a tagger without a dictionary, or clusters) are matched first: each run's
     states are numbered as those of the best run that they share the most words with.
 
-    :param fits: several runs of one model; or the fit of a run with restarts, which has them all (``fit.runs``).
+    :param fits: several runs of one model; or the fit of a run with restarts, which has them all (``fit.runs``). Models
+        of one class do as well, if their structures have the same parts: dependency models with valence 1 and 2, say,
+        or taggers of order 1 and 2.
     :param data: what is to be decoded, by any vocabulary.
     :param options: for decoding. With ``how="word"`` all tokens of a word get one state, that of the highest mean
         posterior, summed over them. Word classes that are induced without a dictionary are better so.
@@ -94,9 +96,26 @@ def consensus(fits: Fit | Sequence[Fit], data: Any, **options: Any) -> Consensus
     if len({type(one.unhandled().model) for one in runs}) > 1:
         names = sorted({type(one.unhandled().model).__name__ for one in runs})
         raise UnsupError(f"consensus takes fits of one model, actual those of {' and '.join(names)}")
+    _check_names(runs)
     runs.sort(key=lambda one: -one.objective)
     task = task_of(runs[0].unhandled().model)
     decoded = [one.decode(data, **options) for one in runs]
     marginals, structures, together = task.consensus(runs[0].unhandled(), data, decoded)
     between = np.array([[task.in_common(a, b) for b in structures] for a in structures])
     return Consensus(tuple(runs), together, marginals, between)
+
+
+def _check_names(runs: Sequence[Fit]) -> None:
+    """States that have names are not matched, so they must have the same ones in the same order."""
+    bare = [one.unhandled() for one in runs]
+    named = [None if getattr(one.model, "interchangeable", False) else one.labels for one in bare]
+    other = next((one for one in named if one != named[0]), named[0])
+    if other != named[0]:
+        raise UnsupError(
+            "consensus takes fits whose states have the same names in the same order: here one has "
+            f"{_listed(named[0])}, another {_listed(other)}"
+        )
+
+
+def _listed(names: Sequence[str] | None) -> str:
+    return "no names" if names is None else f"{', '.join(map(repr, names))!s:.80}"

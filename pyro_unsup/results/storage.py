@@ -12,17 +12,21 @@ from typing import Any
 
 from ..errors import InputError, TableError, UnsupError
 from .fit import Fit
-from .record import KIND, SCHEMA, WRONG, describe, restore
+from .record import KIND, SCHEMA, WRONG
 from .record_folder import Contents
+from .record_runs import describe, restore
 
 RECORD = "fit.json"
 FIT = Contents(RECORD, KIND, SCHEMA, "a fit", "is not a fit", "fit.save or `pyro-unsup fit --out`")
 
 
-def save(fit: Fit, folder: str | PathLike[str], overwrite: bool = False) -> None:
-    """Write a fit into a new folder. An existing one is replaced only if asked to, and only if it holds a fit."""
+def save(fit: Fit, folder: str | PathLike[str], overwrite: bool = False, runs: bool = True) -> None:
+    """Write a fit into a new folder. An existing one is replaced only if asked to, and only if it holds a fit.
+
+    :param runs: whether the runs of restarts are saved with it.
+    """
     may_write(folder, overwrite)
-    record, tensors = describe(fit)
+    record, tensors = describe(fit, runs)
     FIT.put(folder, record, tensors, overwrite)
 
 

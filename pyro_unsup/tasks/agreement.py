@@ -24,7 +24,9 @@ def mean_posterior(model: Any, decoded: Sequence[Any]) -> tuple[Tensor, list[Ten
         own, structure = one.posterior.marginals, one.structure
         if own.shape != marginals.shape:
             raise UnsupError(
-                f"consensus takes fits of one model: here one has {marginals.shape[-1]} states, another {own.shape[-1]}"
+                "consensus takes fits whose structures have the same parts: here the posterior of one is of shape "
+                f"{tuple(marginals.shape)}, of another {tuple(own.shape)}. Such fits differ in the number of states or "
+                "labels, or in the longest segment"
             )
         if model.interchangeable:
             order = matched(marginals.reshape(-1, marginals.shape[-1]), own.reshape(-1, own.shape[-1]))
@@ -33,7 +35,30 @@ def mean_posterior(model: Any, decoded: Sequence[Any]) -> tuple[Tensor, list[Ten
         each.append(own)
         structures.append(structure)
     mean = torch.stack([one.double() for one in each]).mean(0)
-    return mean, structures, replace(first, structure=first.posterior.mbr(mean))
+    best = first.posterior.mbr(mean)
+    return mean, structures, replace(first, structure=best, posterior=MeanPosterior(first.posterior, mean))
+
+
+class MeanPosterior:
+    """A posterior whose probabilities of parts are the mean of those of several runs. All else is that of the first.
+
+    :param first: the posterior of the first run.
+    :param marginals: in the shape of its marginals.
+    """
+
+    def __init__(self, first: Any, marginals: Tensor) -> None:
+        self._first, self.marginals = first, marginals
+
+    @property
+    def smoothed(self) -> Tensor:  # (rows, K)
+        """The same, one row a step, of a chain."""
+        found: Tensor = self._first.smoothed
+        return self.marginals.reshape(found.shape)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or "_first" not in self.__dict__:  # while it is copied
+            raise AttributeError(name)
+        return getattr(self._first, name)
 
 
 def matched(reference: Tensor, other: Tensor) -> Tensor:  # (rows, K) each -> (K,)

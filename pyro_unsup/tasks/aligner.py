@@ -136,7 +136,8 @@ class AlignerTask(Task):
     parts, constraints = "Links", "near-diagonal=0.2, punctuation-alike"
     preferences = (
         "cognates=4: words that begin with the same four letters are linked, names and numbers among them. Or a rule "
-        "of --constraint; ~ before a rule turns it round; & between two asks for both."
+        "of --constraint. ~ before a rule turns it round; & between two asks for both, | with white space around it "
+        "for one of them."
     )
     streams = True
     recipe = Recipe(max_iterations=f"100, or {ITERATIONS} with --model hmm")

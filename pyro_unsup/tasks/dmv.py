@@ -83,8 +83,9 @@ class HeadsTask(GrammarTask):
         "->VERB,AUX: the root is a verb or an auxiliary; "
         "universal: a dozen rules for the tags at hand, universal=content with nouns and verbs as heads of "
         "adpositions and auxiliaries (as in Universal Dependencies), universal=function the other way round (as in "
-        "the Penn Treebank): what a head is, is your choice. Or a rule of --constraint; ~ turns it round; & between "
-        "two asks for both."
+        "the Penn Treebank): what a head is, is your choice. distance=-3: arcs between words at most 3 apart; "
+        "distance=2-5, distance=4- (4 or more). Or a rule of --constraint. ~ turns a rule round; & between two asks "
+        "for both, | with white space around it for one of them."
     )
 
     def read_new(self, fit: Fit, given: Given) -> Any:

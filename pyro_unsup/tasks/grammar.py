@@ -52,6 +52,12 @@ CLASSES = text(
 PREFER_ROOT = text(
     "prefer_root", "TAG,TAG", "As --prefer '->TAG,TAG': tags that the root is likely to have.", panel=BELIEFS
 )
+#: How preferences for spans are written.
+SPAN_RULES = (
+    "starts-with=DT,PDT: spans of two words or more whose first word is a determiner; ends-in=NN: whose last word is a "
+    "noun; width=-4: spans of at most 4 words; width=2-5, width=3- (3 or more). Or a rule of --constraint. ~ before a "
+    "rule turns it round; & between two asks for both, | with white space around it for one of them."
+)
 COLUMN_AS_TRAINED = column_option(default=None, shown="as in training")
 TEXT_OPTIONS = under(
     TEXT,

@@ -103,6 +103,7 @@ class HMMTask(Task):
     smoothing_helps = False
     main = ("bic",)
     parts = "States"
+    scores_structure = False
     when_worse = "Try other --states, --restarts 10, or another --emission"
     baselines_known = (Baseline("one_state", "all observations come from one state, fitted to these data"),)
     recipe = Recipe(max_iterations="1000", tolerance=1e-9, words="EM")

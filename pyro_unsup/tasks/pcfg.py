@@ -16,6 +16,7 @@ from .grammar import (
     OF_SAMPLES,
     RECIPE,
     SIZES,
+    SPAN_RULES,
     TAGGED,
     TEXT_OPTIONS,
     UNPARSED,
@@ -63,7 +64,7 @@ class PCFGTask(GrammarTask):
     colours_gold = "Blue constituents are gold, red ones cross a gold one, grey ones do neither."
     gold, no_gold = ("spans",), "no brackets in it, expected a treebank"
     decoder = "pyro_unsup.tasks.decoding.pcfg:decode"
-    parts, constraints = "Constituents", "fragments=CC"
+    parts, constraints, preferences = "Constituents", "fragments=CC", SPAN_RULES
     recipe = Recipe(noise_shown="0: the start is random by itself", smooth=f"{SMOOTH:g}", betas=RECIPE.betas)
     drop_by_upos = False
     labelled = "spans"

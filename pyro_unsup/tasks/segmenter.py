@@ -90,7 +90,7 @@ class SegmenterTask(Task):
     unit, examples, labelled = "symbols", "lines", "symbols"
     all_unknown = "is it the right text, in the same script, and with the same --symbol-separator?"
     decoder = "pyro_unsup.tasks.decoding.segmenter:decode"
-    parts, constraints = "Pieces", "spelled-with=aeiou"
+    parts, constraints = "Pieces", "spelled-with=aeiou, width=-8"
     streams = True
     smoothing_helps = False  # every possible segment would gain weight, and most of them are no words
     likelihood = "loglik_per_token"

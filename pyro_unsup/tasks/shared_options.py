@@ -72,11 +72,11 @@ def options_of(task: Task, command: str) -> list[Option]:
         every = [*sampling(task)]
     else:
         every = {
-            "predict": [OUT_FILE, *heeding(task)],
+            "predict": [OUT_FILE, *heeding(task), *together(task)],
             "forecast": [OUT_FILE],
             "report": [replace(OUT_FILE, default="report.html"), *heeding(task)],
             "compare": [replace(OUT_FILE, default=None, help="A page for the browser."), *heeding(task)],
-            "evaluate": [SCORES_JSON, *heeding(task)],
+            "evaluate": [SCORES_JSON, *heeding(task), *(together(task) if task.scores_structure else [])],
             "evaluate_samples": [SCORES_JSON, WHICH],
             "predict_samples": [OUT_FILE, replace(WHICH, default="vote")],
         }.get(command, [JSON])
@@ -92,6 +92,26 @@ def heeding(task: Task) -> list[Option]:
     if task.parts is None:
         return []
     return [flag("without_preferences", "Leave out what the model preferred in training (--prefer).")]
+
+
+def together(task: Task) -> list[Option]:
+    """Whether several runs decode together."""
+    if "fit" not in task.commands:
+        return []
+    return [
+        flag(
+            "consensus",
+            "Decode by all restarts of the model together: the structure with the most expected right parts under the "
+            "mean of their posteriors. Says how much two of them have in common, a sign of trust without gold.",
+        ),
+        text(
+            "with_models",
+            "DIR",
+            "Decode together with this model, too; may be repeated. With --consensus, with all its restarts.",
+            flag="--with",
+            many=True,
+        ),
+    ]
 
 
 def seed(what: str) -> Option:
@@ -134,6 +154,11 @@ def training(task: Task) -> tuple[Option, ...]:
             "probe",
             "With --restarts: give each start only so many iterations, and go on with the best.",
             shown="all of them",
+        ),
+        flag(
+            "best_only",
+            "With --restarts: save the best run alone. Else all are saved, for predict --consensus.",
+            identity=False,
         ),
         number("jobs", "Restarts to run in parallel.", shown="as many as there are cores", identity=False),
         seed("restarts"),

@@ -67,13 +67,16 @@ class Task(Reported):
     #: What to try when a baseline is better.
     when_worse: ClassVar[str] = "Try --restarts 10, or more text"
     recipe: ClassVar[Recipe] = Recipe()
+    #: Whether scores are of the structure that was found, and not of the model alone.
+    scores_structure: ClassVar[bool] = True
     #: The class of :mod:`pyro_unsup.distributions.parts` that constraints of this model speak of.
     parts: ClassVar[str | None] = None
     #: Examples of constraints, for help.
     constraints: ClassVar[str] = ""
     #: How preferences of this model are written, for help.
     preferences: ClassVar[str] = (
-        "Rules are written as those of --constraint; ~ before a rule turns it round; & between two asks for both."
+        "Rules are written as those of --constraint. ~ before a rule turns it round; & between two asks for both, | "
+        "with white space around it for one of them."
     )
     #: Whether ``--smooth`` can help a model that holds examples impossible.
     smoothing_helps: ClassVar[bool] = True

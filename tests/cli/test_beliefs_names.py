@@ -52,7 +52,7 @@ def test_every_component_can_be_named() -> None:
         make, spelled = getattr(pu.components, name), name.replace("_", "-")
         assert (spelled in WRITTEN) == bool(signature(make).parameters)
         listed.add(spelled)
-    assert WRITTEN.keys() <= listed | {"cognates", "ends-in"}
+    assert WRITTEN.keys() <= listed | {"cognates", "distance", "ends-in", "starts-with"}
     found = set()
     for kind in tasks.names():
         with pytest.raises(pu.errors.UnsupError, match=r".* has no constraint of this name") as caught:

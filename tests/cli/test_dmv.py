@@ -302,7 +302,10 @@ def test_preferences(tmp_path: Path, grammar: Path, run: Run) -> None:
         ("VERB->NUON", "--prefer VERB->NUON: the text that is learned from has no NUON, but such as"),
         ("VERB->", "--prefer 'VERB->': a rule for arcs is written TAG,TAG->TAG,TAG, with :left or :right behind it"),
         ("universal=x", "--prefer universal=x: heads are content or function"),
-        ("arcs", "--prefer arcs: dmv has no rule of this name; there are all-right, left-chain, noun-sequence"),
+        (
+            "arcs",
+            "--prefer arcs: dmv has no rule of this name; there are all-right, distance, left-chain, noun-sequence",
+        ),
     ],
 )
 def test_preferences_that_are_refused(tmp_path: Path, grammar: Path, rule: str, said: str) -> None:

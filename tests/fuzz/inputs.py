@@ -148,6 +148,7 @@ def fits() -> list[Files]:
     made = [
         trained("EM"),
         trained("features"),
+        pu.EM(plain, pu.AddLambda(0.1)).run(text, restarts=2, processes=1, **QUIET),
         pu.EM(plain, {"start": normal, "emission": pu.DirichletVB()}).run(text, **QUIET),
     ]
     made += [pu.EM(model, pu.AddLambda(0.1)).run(data, **QUIET) for model, data in models]

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import pyro_unsup as pu
-from pyro_unsup.models import CCM, DMV, HMM, Aligner, Clusterer, HMMAligner, Segmenter, Tagger
+from pyro_unsup.models import CCM, DMV, HMM, PCFG, Aligner, Clusterer, HMMAligner, Segmenter, Tagger
 from pyro_unsup.tasks.agreement import matched
 
 from ..distributions.dependency_case import all_trees
@@ -119,7 +119,9 @@ def test_restarts_keep_all_runs() -> None:
 
 def test_other_numbers_of_states_are_refused() -> None:
     fits = [*starts(Tagger(3, TEXT.vocab), TEXT, 1), *starts(Tagger(5, TEXT.vocab), TEXT, 1)]
-    with pytest.raises(pu.UnsupError, match="consensus takes fits of one model: here one has"):
+    with pytest.raises(
+        pu.UnsupError, match=r"the posterior of one is of shape \(\d+, [35]\), of another \(\d+, [35]\)"
+    ):
         pu.consensus(fits, TEXT)
 
 
@@ -129,3 +131,65 @@ def test_refused() -> None:
     fits = [*starts(DMV.of(TAGS), TAGS, 1), *starts(CCM.of(TAGS), TAGS, 1)]
     with pytest.raises(pu.UnsupError, match="consensus takes fits of one model, actual those of CCM and DMV"):
         pu.consensus(fits, TAGS)
+
+
+def test_two_valences_against_all_trees() -> None:
+    """Models of one class whose structures have the same parts: the mean of their posteriors decides."""
+    fits = [starts(DMV.of(TAGS, valence=valence), TAGS, 1)[0] for valence in (1, 2)]
+    for order in (fits, fits[::-1]):
+        found = pu.consensus(order, TAGS)
+        at = cell = 0
+        for n in TAGS.lengths.tolist():
+            here = slice(cell, cell + n * (n + 1))
+            mean = sum(fit.posterior(TAGS).marginals[here] for fit in fits) / 2
+            assert torch.allclose(found.marginals[here], mean, atol=1e-12)
+            table = mean.reshape(n, n + 1)
+            gains = [sum(float(table[c, head]) for c, head in enumerate(heads)) for heads in all_trees(n)]
+            mine = sum(float(table[c, head]) for c, head in enumerate(found.structure[at : at + n].tolist()))
+            assert mine == pytest.approx(max(gains), abs=1e-10)
+            at, cell = at + n, cell + n * (n + 1)
+
+
+@pytest.mark.parametrize("kind", ["order", "rules", "preferences"])
+def test_models_of_one_class_with_the_same_parts(kind: str) -> None:
+    ruled = pu.prefer(DMV.of(TAGS), pu.components.distance(most=1))
+    models, data = {
+        "order": ((Tagger(3, TEXT.vocab, 1), Tagger(3, TEXT.vocab, 2)), TEXT),
+        "rules": ((PCFG(2, 3, TAGS.vocab), PCFG(2, 3, TAGS.vocab, prior=0.5)), TAGS),
+        "preferences": ((ruled, DMV.of(TAGS, valence=2)), TAGS),
+    }[kind]
+    fits = [starts(model, data, 1)[0] for model in models]
+    found = pu.consensus(fits, data)
+    assert len(found.structure) == len(fits[0].decode(data).structure)
+    assert 0 <= found.agreement <= 1
+    found.evaluate(data)
+
+
+def test_longest_segments_that_differ_are_refused() -> None:
+    letters = pu.data.Corpus([0, 1, 2, 3, 4, 5] * 4, [0, 6, 12, 18, 24], pu.data.Vocab(list("thedog")))
+    fits = [pu.EM(Segmenter.of(letters, max_length=most)).run(letters, iterations=1) for most in (3, 4)]
+    with pytest.raises(pu.UnsupError, match=r"of shape \(24, [34]\), of another \(24, [34]\)\. Such fits differ in"):
+        pu.consensus(fits, letters)
+
+
+def test_named_states_are_not_mixed_up() -> None:
+    names = ["a", "b"], ["b", "a"]
+    allowed = torch.ones(2, len(TEXT.vocab), dtype=torch.bool)
+    allowed[0, 0] = False
+    one, other = (starts(Tagger(pu.data.Vocab(each), TEXT.vocab, dictionary=allowed), TEXT, 1)[0] for each in names)
+    said = "same names in the same order: here one has 'a', 'b', another 'b', 'a'"
+    with pytest.raises(pu.UnsupError, match=said):
+        pu.consensus([one, other], TEXT)
+    with pytest.raises(pu.UnsupError, match="here one has 'a', 'b', another no names"):
+        pu.consensus([one, *starts(Tagger(2, TEXT.vocab), TEXT, 1)], TEXT)
+    assert len(pu.consensus([one, one], TEXT).fits) == 2
+
+
+def test_the_posterior_of_all_runs_is_their_mean() -> None:
+    fits = starts(Tagger(3, TEXT.vocab), TEXT)
+    found = pu.consensus(fits, TEXT)
+    assert torch.equal(found.decoded.posterior.marginals, found.marginals)
+    assert torch.equal(found.decoded.posterior.log_partition, found.fits[0].decode(TEXT).posterior.log_partition)
+    series = torch.randn(30, generator=torch.Generator().manual_seed(0)).double()
+    several = pu.consensus(starts(HMM(2, "normal"), series), series)
+    assert torch.equal(several.decoded.posterior.smoothed, several.marginals.reshape(30, 2))

@@ -18,6 +18,7 @@ from .choices import cognates, links_into, near_diagonal, punctuation_alike, see
 from .dependencies import (
     all_right,
     arc,
+    distance,
     left_chain,
     noun_sequence,
     right_attach,
@@ -26,7 +27,7 @@ from .dependencies import (
     verb_as_root,
 )
 from .sequences import closed_classes, spelled_with, word_tags
-from .spans import ends_in, fragments
+from .spans import ends_in, fragments, starts_with, width
 from .universal_rules import universal
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "both",
     "closed_classes",
     "cognates",
+    "distance",
     "either",
     "ends_in",
     "fragments",
@@ -50,8 +52,10 @@ __all__ = [
     "seeds",
     "short_dependencies",
     "spelled_with",
+    "starts_with",
     "symmetric",
     "universal",
     "verb_as_root",
+    "width",
     "word_tags",
 ]

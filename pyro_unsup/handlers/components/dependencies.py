@@ -12,6 +12,7 @@ from ...distributions.ragged import offsets_of
 from ...distributions.segments import row_index
 from ...errors import StructureError
 from ..component import component
+from .ranges import within
 
 
 @component
@@ -136,3 +137,24 @@ def root(parts: Arcs, tags: Any) -> Tensor:
     tensor(0)
     """
     return (parts.head == 0) & parts.has("tag_of_child", tags)
+
+
+@component
+def distance(parts: Arcs, least: int = 1, most: int | None = None) -> Tensor:
+    """Arcs between words that are so many words apart. Neighbours are 1 apart. The root's arc is none of them.
+
+    To forbid all other arcs, use :func:`short_dependencies`, which leaves the root free.
+
+    :param least: the smallest distance.
+    :param most: the largest one; None for all.
+
+    >>> import pyro_unsup as pu
+    >>> near = pu.components.arc("NN", "JJ") & pu.components.distance(most=2)
+    >>> near
+    both(arc(heads='NN', children='JJ', direction=None), distance(least=1, most=2))
+    >>> model = pu.prefer(pu.models.DMV(tags=3), pu.components.distance(most=1), weight=9)
+    >>> heads = pu.EM(model, init=pu.init.uniform()).run([[0, 1, 1, 2]], iterations=0).posterior([[0, 1, 1, 2]]).mode()
+    >>> max(abs(int(head) - child) for child, head in enumerate(heads, 1) if head)
+    1
+    """
+    return within(parts.distance, least, most, "distance")

@@ -1,4 +1,4 @@
-"""Components for binary trees."""
+"""Components for binary trees, and for what else has a width."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...distributions.parts import Brackets, Constituents
+from ...distributions.parts import Brackets, Constituents, Pieces, Stretches
 from ...distributions.ragged import offsets_of
 from ..component import component
+from .ranges import within
 
 
 @component
@@ -56,6 +57,43 @@ def ends_in(parts: Brackets | Constituents, tags: Any) -> Tensor:
     if isinstance(parts, Constituents):
         return (parts.width > 1) & parts.has("last_word", lambda symbol: symbol in wanted)
     return (parts.width > 1) & parts.has("yields", lambda symbols: bool(symbols) and symbols[-1] in wanted)
+
+
+@component
+def starts_with(parts: Brackets | Constituents, tags: Any) -> Tensor:
+    """Spans of two words or more whose first word has one of these tags. Yields that are not known are none of them.
+
+    :param tags: such as those of determiners.
+
+    >>> import pyro_unsup as pu
+    >>> sentences = pu.data.Corpus([2, 0, 1], [0, 3], pu.data.Vocab(["DT", "NN", "VB"]))
+    >>> model = pu.prefer(pu.models.CCM.of(sentences), pu.components.starts_with("DT"), weight=9)
+    >>> pu.EM(model).run(sentences, iterations=0).posterior(sentences).marginals[3:5].round(decimals=3)  # VB DT, DT NN
+    tensor([0., 1.], dtype=torch.float64)
+    """
+    wanted = {tags} if isinstance(tags, str | int) else set(tags)
+    if isinstance(parts, Constituents):
+        return (parts.width > 1) & parts.has("first_word", lambda symbol: symbol in wanted)
+    return (parts.width > 1) & parts.has("yields", lambda symbols: bool(symbols) and symbols[0] in wanted)
+
+
+@component
+def width(parts: Brackets | Constituents | Pieces | Stretches, least: int = 1, most: int | None = None) -> Tensor:
+    """Spans of so many words: constituents of trees, segments (symbols then), or how long a state lasts.
+
+    Every tree has the spans of single words and the whole sentence.
+
+    :param least: the smallest width.
+    :param most: the largest one; None for all.
+
+    >>> import pyro_unsup as pu
+    >>> text = pu.data.Corpus([0, 1, 2, 3, 4, 5], [0, 6], pu.data.Vocab(["t", "h", "e", "d", "o", "g"]))
+    >>> model = pu.prefer(pu.models.Segmenter.of(text), pu.components.width(3, 3), weight=9)
+    >>> ends = pu.EM(model).run(text, iterations=0).posterior(text).mode()
+    >>> ends.nonzero().squeeze(-1).tolist()  # the, dog
+    [2, 5]
+    """
+    return within(parts.duration if isinstance(parts, Stretches) else parts.width, least, most, "width")
 
 
 def _places_of(parts: Brackets | Constituents, wanted: set[Any]) -> Tensor:  # (n,)
