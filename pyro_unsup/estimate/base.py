@@ -141,6 +141,10 @@ class Parametric(ABC):
         """The memory with noise on it, for annealing. By default without any."""
         return dict(memory)
 
+    def is_random(self, declarations: Declarations) -> bool:
+        """Whether M steps draw random numbers. Then one that changes nothing is no sign of convergence."""
+        return False
+
     def names(self, declarations: Declarations) -> dict[str, FeatureNames]:
         """What the numbers in the memory are called, where they have names. By default they have none."""
         return {}

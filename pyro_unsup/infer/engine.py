@@ -82,7 +82,10 @@ class Engine:
         :param rows: what the iterations found so far; in a loop of your own, the infos that ``step`` returned.
         :param tolerance: relative change of the objective that counts as none.
         """
-        return relative_change(rows[-1], rows[-2] if len(rows) > 1 else None) <= tolerance
+        change = relative_change(rows[-1], rows[-2] if len(rows) > 1 else None)
+        if change == 0 and state.problem.estimation.is_random():
+            return False  # the last M step drew nothing better, and the next one may
+        return change <= tolerance
 
     def has_next_stage(self, state: Any) -> bool:
         """Whether a stage comes after this one, such as a higher beta."""

@@ -125,6 +125,10 @@ class Estimation:
             found |= group.named(group.how.names(group.declarations))
         return found
 
+    def is_random(self) -> bool:
+        """Whether M steps draw random numbers. After one that found nothing better, another may."""
+        return any(group.how.is_random(group.declarations) for group in self.groups)
+
     def ignores_initial(self) -> bool:
         """Whether no table depends on initial weights."""
         return not self.plain and not any(group.how.fit_start for group in self.groups)

@@ -33,10 +33,10 @@ class Silent(RuntimeError):
 class Heartbeat:
     """Signs of life of all processes of a group, by a store of their own.
 
-    :param store: which all of them reach. Only the thread of this object uses it.
+    :param store: a ``torch.distributed.Store`` that all of them reach. Only the thread of this object uses it.
     """
 
-    def __init__(self, store: dist.Store, rank: int, size: int) -> None:
+    def __init__(self, store: Any, rank: int, size: int) -> None:
         self._store, self._rank = store, rank
         self._others = [k for k in range(size) if k != rank]
         self._heard = dict.fromkeys(self._others, time.monotonic())
@@ -111,19 +111,23 @@ def _heartbeat() -> Heartbeat | None:
 def _meet(rank: int, size: int) -> Heartbeat | None:
     """Meet at a store of the first process; without one, if some process cannot reach it."""
     host, wait = os.environ["MASTER_ADDR"], timedelta(seconds=SILENCE)
-    store: dist.Store | None = None
+    store: Any | None = None
     port: list[Any] = [None]
     if rank == 0:
         with suppress(RuntimeError):
-            store = dist.TCPStore(host, 0, is_master=True, timeout=wait, wait_for_workers=False)
+            store = _store(host, 0, is_master=True, timeout=wait, wait_for_workers=False)
             port = [store.port]
     dist.broadcast_object_list(port)
     if rank > 0 and port[0] is not None:
         with suppress(RuntimeError):
-            store = dist.TCPStore(host, port[0], is_master=False, timeout=wait, wait_for_workers=False)
+            store = _store(host, port[0], is_master=False, timeout=wait, wait_for_workers=False)
     reached: list[Any] = [None] * size
     dist.all_gather_object(reached, store is not None)
     return Heartbeat(store, rank, size) if store is not None and all(reached) else None
+
+
+def _store(*where: Any, **how: Any) -> Any:
+    return dist.TCPStore(*where, **how)  # type: ignore[attr-defined]  # torch exports it, but its types do not say so
 
 
 def ended() -> None:

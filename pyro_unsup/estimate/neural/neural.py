@@ -183,6 +183,10 @@ class Neural(Differentiable):
         """
         return self._trained(declarations, counts, memory, min(FEW, self.steps), fresh=False)
 
+    def is_random(self, declarations: Declarations) -> bool:
+        """Whether training draws random numbers: for new networks, or for dropout."""
+        return self.fresh or self.networks(declarations).has_dropout
+
     def log_prior(self, memory: Tensors) -> float:
         """Minus the weight decay times the squares of the weights."""
         if not self.weight_decay:

@@ -347,3 +347,26 @@ def test_other_networks_are_not_resumed() -> None:
     fit = pu.EM(tagger(), Neural(SMALL, steps=2)).run(SENTENCES, iterations=1, **QUIET)
     with pytest.raises(pu.FitError, match=r"the fit to go on from has '.*' of shape .* in its memory, expected"):
         pu.EM(tagger(), Neural(Embeddings(size=5, hidden=(4,)), steps=2)).run(SENTENCES, resume=fit, **QUIET)
+
+
+class Unlucky(Neural):
+    """Training never finds better weights."""
+
+    def update(self, declarations: Any, counts: Any, memory: Any) -> dict[str, Tensor]:
+        return dict(memory)
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        (Unlucky(fresh=True), "iteration cap"),
+        (Unlucky(Embeddings(dropout=0.1)), "iteration cap"),
+        (Unlucky(), "converged"),
+    ],
+    ids=["fresh networks", "dropout", "the same steps again"],
+)
+def test_an_m_step_that_draws_nothing_better_is_no_convergence(how: Neural, reason: str) -> None:
+    """With other random numbers the next one may be better."""
+    fit = pu.EM(tagger(), how).run(SENTENCES, iterations=4, tolerance=1e-3, progress=False)
+    assert fit.report.reason == reason
+    assert (fit.report.iterations == 4) == (reason == "iteration cap")
