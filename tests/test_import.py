@@ -46,3 +46,16 @@ def test_kernels_are_cached_on_disk() -> None:
         for _ in range(2)
     ]
     assert runs[1] == 1
+
+
+TRAINING = """
+import json, sys
+import pyro_unsup as pu
+pu.EM(pu.models.Tagger(2, 3)).run([[0, 1, 2], [1, 2]], iterations=2, progress=False)
+print(json.dumps([m for m in "scipy.stats arviz matplotlib pandas sklearn joblib".split() if m in sys.modules]))
+"""
+
+
+def test_training_imports_what_it_needs() -> None:
+    ran = subprocess.run([sys.executable, "-c", TRAINING], capture_output=True, check=True)
+    assert json.loads(ran.stdout) == []

@@ -5,8 +5,8 @@ from __future__ import annotations
 from copy import copy
 from typing import Any
 
+import scipy  # it loads its parts when they are first used, and statistics are large
 import torch
-from scipy import stats
 from torch import Tensor
 
 from ..errors import StructureError
@@ -105,19 +105,23 @@ def _by_scipy(name: str, *parameters: str) -> Any:
 
     def found(fn: Any, value: Tensor) -> Tensor:
         given = [getattr(fn, p).detach().cpu().numpy() for p in parameters]
-        return torch.as_tensor(getattr(stats, name).cdf(value.detach().cpu().numpy(), *given)).to(fn.mean)
+        return torch.as_tensor(getattr(scipy.stats, name).cdf(value.detach().cpu().numpy(), *given)).to(fn.mean)
 
     return found
 
 
 def _negative_binomial(fn: Any, value: Tensor) -> Tensor:
-    found = stats.nbinom.cdf(value.detach().numpy(), fn.total_count.detach().numpy(), 1 - fn.probs.detach().numpy())
+    found = scipy.stats.nbinom.cdf(
+        value.detach().numpy(), fn.total_count.detach().numpy(), 1 - fn.probs.detach().numpy()
+    )
     return torch.as_tensor(found).to(fn.probs)
 
 
 def _von_mises(fn: Any, value: Tensor) -> Tensor:
     kappa, loc = fn.concentration.detach().numpy(), fn.loc.detach().numpy()
-    found = stats.vonmises.cdf(value.detach().numpy(), kappa, loc) - stats.vonmises.cdf(-torch.pi, kappa, loc)
+    found = scipy.stats.vonmises.cdf(value.detach().numpy(), kappa, loc) - scipy.stats.vonmises.cdf(
+        -torch.pi, kappa, loc
+    )
     return torch.as_tensor(found).to(fn.loc)
 
 

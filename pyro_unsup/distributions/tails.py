@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy
 import torch
 from pyro.distributions import Logistic
-from scipy import special, stats
 from torch import Tensor
 
 from .cdf import cdf, unchecked
@@ -59,7 +59,7 @@ def log_tails(fn: Any, value: Tensor, part: Tensor) -> Tails:  # (*batch, *event
 
 def quantile_of_log(log_p: Tensor) -> Tensor:
     """The standard normal's quantile of a probability that is given by its log."""
-    return torch.as_tensor(special.ndtri_exp(log_p.detach().cpu().numpy())).to(log_p)
+    return torch.as_tensor(scipy.special.ndtri_exp(log_p.detach().cpu().numpy())).to(log_p)
 
 
 def _side_by_side(fn: Joint, value: Tensor, part: Tensor) -> Tails:
@@ -104,7 +104,7 @@ def _farther(fn: Any, value: Tensor, below: Tensor, above: Tensor) -> Tails:
 def _frozen(name: str, **arguments: Callable[[Any], Tensor]) -> Callable[[Any], Any]:
     def make(fn: Any) -> Any:
         given = {key: np.asarray(get(fn).detach().cpu()) for key, get in arguments.items()}
-        return getattr(stats, name)(**given)
+        return getattr(scipy.stats, name)(**given)
 
     return make
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self, overload
@@ -28,6 +29,9 @@ MAY_EXCEED, CLOSE = 1e-4, 1e-8
 LARGEST = 1e4
 #: Steps of the search at most.
 STEPS = 500
+#: Where every example has multipliers of its own, one search for all of them takes so many steps. Examples that are
+#: then further from the lowest point than this are searched on in groups of this size, and in the end alone.
+BRIEFLY, ENOUGH, GROUPS = 30, 1e-6, (32, 1)
 
 
 class Regularised(Wrapped):
@@ -98,24 +102,56 @@ class Regularised(Wrapped):
     def _solve(self, value: Tensor) -> Tensor:  # (F,) or (B, F)
         """The multipliers, not negative, at which the dual is lowest: log Z under them, plus them times the bounds."""
         shape = (self._examples, len(self._bound)) if self._each else self._bound.shape
-        dual, size = partial(self._dual, value), math.prod(shape)
-        if not math.isfinite(dual(np.zeros(size))[0]):  # impossible data: others will say so
+        if not math.isfinite(self._dual(value, np.zeros(math.prod(shape)))[0]):  # impossible data: others will say so
             return torch.zeros(shape, dtype=self._features.dtype)
+        alone = self._each and self.base.laid_flat(value)[1] is value
+        start = torch.zeros(shape, dtype=torch.float64)
+        found, expectations = self._search(value, start, BRIEFLY if alone else STEPS)
+        for size in GROUPS if alone else ():
+            left = _not_lowest(found, expectations, self._bound)
+            for hard in left.split(size) if len(left) else ():
+                found[hard], expectations[hard] = self._of(value, hard, found[hard])
+        multipliers = found.to(self._features)
+        self._found(multipliers, expectations)
+        return multipliers
+
+    def _search(self, value: Tensor, start: Tensor, steps: int) -> tuple[Tensor, Tensor]:
+        """Multipliers, and the expectations under them; float64, shaped as the start."""
         from scipy.optimize import minimize
 
         best = minimize(
-            dual,
-            np.zeros(size),
+            partial(self._dual, value),
+            start.flatten().numpy(),
             jac=True,
             method="L-BFGS-B",
-            bounds=[(0.0, LARGEST)] * size,
-            options={"ftol": 0.0, "gtol": CLOSE, "maxiter": STEPS, "maxfun": 4 * STEPS},
+            bounds=[(0.0, LARGEST)] * start.numel(),
+            options={"ftol": 0.0, "gtol": CLOSE, "maxiter": steps, "maxfun": 4 * steps},
         )
-        _, slope = dual(best.x)
-        expectations = self._bound.double() - torch.from_numpy(slope).reshape(shape)
-        multipliers = torch.from_numpy(best.x).reshape(shape).to(self._features)
-        self._found(multipliers, expectations)
-        return multipliers
+        _, slope = self._dual(value, best.x)
+        expectations = self._bound.double().cpu() - torch.from_numpy(slope).reshape(start.shape)
+        return torch.from_numpy(best.x).reshape(start.shape), expectations
+
+    def _of(self, value: Tensor, examples: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
+        """The same for some examples alone, (n,). The start is theirs, (n, F)."""
+        base, shape = self.base, self._features.shape[1:]
+        some, theirs = base.select(value, examples)
+        # Their parts among all: numbers that go along as if they were potentials.
+        numbered, numbers = copy(base), torch.arange(shape[0], dtype=torch.float64)
+        numbered.extra = {base.part: numbers.reshape(-1, *(1,) * (len(shape) - 1)).expand(shape)}
+        theirs_among_all = numbered.select(value, examples)[0].extra[base.part]
+        rows = theirs_among_all.reshape(len(theirs_among_all), -1)[:, 0].long()
+        number = torch.full((self._examples,), -1).scatter(0, examples, torch.arange(len(examples)))
+        features, example = self._features[:, rows], self._example[rows]
+        own = torch.where(example >= 0, number[example], -1)
+        found = (features, self._bound, own, len(examples), True, self._found)
+        return Regularised(some, *found)._search(theirs, start, STEPS)
+
+
+def _not_lowest(multipliers: Tensor, expectations: Tensor, bound: Tensor) -> Tensor:  # (B, F), (B, F), (F,) -> (n,)
+    """The examples whose dual is not yet at its lowest: a bound is exceeded, or kept with more than it takes."""
+    apart = expectations - bound.double().cpu()
+    apart = torch.where(multipliers > 0, apart.abs(), apart).amax(1)
+    return (apart > ENOUGH).nonzero().flatten()
 
 
 @dataclass

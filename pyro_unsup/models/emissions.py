@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pyro.distributions as dist
+import scipy  # it loads its parts when they are first used
 import torch
 from pyro.distributions import TorchDistribution, constraints
-from scipy.cluster.vq import kmeans2
 from torch import Tensor
 
 from ..errors import StructureError
@@ -128,7 +128,7 @@ def _centres(x: Any, states: int, seed: int) -> Any:
     if len(distinct) <= states:
         centres = np.concatenate([distinct, distinct[np.zeros(states - len(distinct), int)]])
     else:
-        centres, _ = kmeans2(x, states, minit="++", seed=np.random.default_rng(seed))
+        centres, _ = scipy.cluster.vq.kmeans2(x, states, minit="++", seed=np.random.default_rng(seed))
     return centres[np.lexsort(centres.T[::-1])]
 
 
