@@ -151,6 +151,31 @@ def test_every_source_word_is_linked_about_once() -> None:
     assert model.expectations.keys() == {"forward", "backward"}
 
 
+@pytest.mark.parametrize("kind", ["tags", "links"])
+def test_many_examples_are_searched_as_if_each_were_alone(kind: str) -> None:
+    generator = np.random.default_rng(2)
+    sizes = generator.integers(1, 9, 70)
+    if kind == "tags":
+        data: Any = [generator.integers(0, 3, n).tolist() for n in sizes]
+        alone: list[Any] = [[one] for one in data]
+        model: Any = pu.regularise(Tagger(2, 3), [zero, ends], [1.2, 0.6], each=True)
+        site = "words"
+    else:
+        data = tuple([generator.integers(0, 4, n).tolist() for n in sizes] for _ in range(2))
+        alone = [([one], [other]) for one, other in zip(*data, strict=True)]
+        aligner = Aligner.of(data, None, source=4, target=4)
+        model = pu.regularise(aligner, [c.links_into(k) for k in (1, 2)], [0.2, 0.3], each=True)
+        site = "backward"
+    fit = pu.EM(model, init=pu.init.noise(2.0)).run(data, iterations=0, progress=False)
+    together, total = model.expectations[site], fit.objective
+    assert bool((together <= torch.tensor([1.2, 0.6] if kind == "tags" else [0.2, 0.3]) + 1e-5).all())
+    each = [pu.EM(model, init=pu.init.from_weights(fit)).run(one, iterations=0, progress=False) for one in alone]
+    assert total == pytest.approx(sum(one.objective for one in each), abs=1e-6)
+    for number in (0, 30, 69):
+        pu.EM(model, init=pu.init.from_weights(fit)).run(alone[number], iterations=0, progress=False)
+        torch.testing.assert_close(model.expectations[site][0], together[number], rtol=0, atol=5e-6)
+
+
 def test_stock_svi_and_mini_batches() -> None:
     model = pu.regularise(Tagger(2, 3), zero, bound=0.5)
     guide = AutoDelta(poutine.block(model, expose=["start", "transition", "emission"]))
