@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -152,9 +153,11 @@ def test_every_source_word_is_linked_about_once() -> None:
 
 
 @pytest.mark.parametrize("kind", ["tags", "links"])
-def test_many_examples_are_searched_as_if_each_were_alone(kind: str) -> None:
+def test_many_examples_are_searched_as_if_each_were_alone(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # So few steps together leave most examples to the searches in groups and alone.
+    monkeypatch.setattr(sys.modules[Regularised.__module__], "BRIEFLY", 2)
     generator = np.random.default_rng(2)
-    sizes = generator.integers(1, 9, 70)
+    sizes = generator.integers(1, 7, 40)
     if kind == "tags":
         data: Any = [generator.integers(0, 3, n).tolist() for n in sizes]
         alone: list[Any] = [[one] for one in data]
@@ -171,7 +174,7 @@ def test_many_examples_are_searched_as_if_each_were_alone(kind: str) -> None:
     assert bool((together <= torch.tensor([1.2, 0.6] if kind == "tags" else [0.2, 0.3]) + 1e-5).all())
     each = [pu.EM(model, init=pu.init.from_weights(fit)).run(one, iterations=0, progress=False) for one in alone]
     assert total == pytest.approx(sum(one.objective for one in each), abs=1e-6)
-    for number in (0, 30, 69):
+    for number in (0, 39):
         pu.EM(model, init=pu.init.from_weights(fit)).run(alone[number], iterations=0, progress=False)
         torch.testing.assert_close(model.expectations[site][0], together[number], rtol=0, atol=5e-6)
 
