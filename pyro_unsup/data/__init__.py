@@ -23,6 +23,7 @@ from pyro_unsup.data.flat import write_flat
 from pyro_unsup.data.lines import read_lines
 from pyro_unsup.data.links import Links, read_links, write_links
 from pyro_unsup.data.opening import Limits
+from pyro_unsup.data.packing import pack_lines
 from pyro_unsup.data.segmented import Segmented, read_segmented, write_segmented
 from pyro_unsup.data.spans import bracket_rows
 from pyro_unsup.data.streams import blocks
@@ -47,6 +48,7 @@ __all__ = [
     "bracket_rows",
     "format_of",
     "nltk_trees",
+    "pack_lines",
     "read",
     "read_bitext",
     "read_brackets",

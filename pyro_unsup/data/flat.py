@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from contextlib import ExitStack
-from typing import Any, BinaryIO
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +36,7 @@ def write_flat(pieces: Iterable[Corpus] | Corpus, folder: str | os.PathLike[str]
         (Corpus(4 sentences, 6 tokens, 2 types), ['b'])
     """
     with replacing(folder, "corpus") as fresh, ExitStack() as files:
-        growing: dict[str, _Growing] = {}
+        growing: dict[str, Growing] = {}
         head: dict[str, Any] = {}
         for piece in [pieces] if isinstance(pieces, Corpus) else pieces:
             if not isinstance(piece, Corpus):
@@ -45,7 +46,7 @@ def write_flat(pieces: Iterable[Corpus] | Corpus, folder: str | os.PathLike[str]
                 head = now
                 for name, value in arrays.items():
                     stream = files.enter_context(open(fresh / f"{name}.npy", "xb"))
-                    growing[name] = _Growing(stream, value, offsets=name.endswith("offsets"))
+                    growing[name] = Growing(stream, value, offsets=name.endswith("offsets"))
             _check(piece, now, head, arrays.keys(), growing.keys())
             for name, value in arrays.items():
                 growing[name].append(value)
@@ -68,7 +69,7 @@ def _check(piece: Corpus, head: dict[str, Any], first: dict[str, Any], names: An
             raise InputError(f"{piece!r} has another {name} than the piece before it: use with_vocab, or one tagset")
 
 
-class _Growing:
+class Growing:
     """A ``.npy`` file that grows at its end. Its header gets the length when the file is finished."""
 
     def __init__(self, stream: BinaryIO, like: npt.NDArray[Any], offsets: bool) -> None:
@@ -79,6 +80,15 @@ class _Growing:
         self._start = self._stream.tell()
         if self._offsets:
             self._write(np.zeros(1, self._dtype))
+
+    @classmethod
+    @contextmanager
+    def create(cls, path: Path, dtype: npt.DTypeLike) -> Iterator[Self]:
+        """A new file of numbers. It is finished when the block ends well."""
+        with open(path, "xb") as stream:
+            new = cls(stream, np.empty(0, dtype), offsets=False)
+            yield new
+            new.finish()
 
     def append(self, value: npt.NDArray[Any]) -> None:
         if self._offsets:  # they go on where those before ended

@@ -15,6 +15,8 @@ from io import BufferedIOBase
 from itertools import chain
 from typing import Protocol
 
+import numpy as np
+
 from pyro_unsup.errors import EncodingError, InputError
 
 CHUNK = 1 << 16  # bytes read or unpacked at a time, at most
@@ -78,6 +80,15 @@ def open_text(path: str | os.PathLike[str], limits: Limits = LIMITS) -> Iterator
 
 
 def _blocks(path: str | os.PathLike[str], limits: Limits) -> Iterator[list[str]]:
+    for line, block in whole_lines(path, limits):
+        yield from _good_lines(block, line, path, limits)
+
+
+def whole_lines(path: str | os.PathLike[str], limits: Limits) -> Iterator[tuple[int, bytes]]:
+    """Blocks of lines as bytes, the last line of each without its line feed, and the number of the first.
+
+    Only how long lines are is checked, and roughly: :func:`check_lines` looks at the rest.
+    """
     line, pending = 1, b""  # pending: the start of the line with this number
     chunks = open_bytes(path, limits)
     while True:
@@ -91,14 +102,30 @@ def _blocks(path: str | os.PathLike[str], limits: Limits) -> Iterator[list[str]]
         if cut < 0:
             pending += chunk
         else:
-            for lines in _good_lines(pending + chunk[:cut], line, path, limits):
-                yield lines
-                line += len(lines)
+            block = pending + chunk[:cut]
+            yield line, block
+            line += block.count(b"\n") + 1
             pending = chunk[cut + 1 :]
         if len(pending) > limits.max_line + len(b"\r"):
             raise _too_long(path, line, limits)
     if pending:
-        yield from _good_lines(pending, line, path, limits)
+        yield line, pending
+
+
+def check_lines(block: bytes, first: int, path: str | os.PathLike[str], limits: Limits) -> bytes:
+    """A block of whole lines, without a byte order mark, if they are what :func:`open_text` would give."""
+    ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
+    longest = int(np.diff(ends, prepend=-1, append=len(block)).max()) - 1
+    returns = block.count(b"\r")
+    good = b"\0" not in block and longest * 4 <= limits.max_line  # a character takes up to four bytes
+    good = good and returns == block.count(b"\r\n") + block.endswith(b"\r")
+    try:
+        if good and not (first == 1 and block[:1] >= b"\xef"):
+            block.decode("utf-8")
+            return block
+    except UnicodeDecodeError:
+        pass
+    return "\n".join(_lines(block, first, path, limits)).encode()  # which says what is wrong, if something is
 
 
 def _good_lines(block: bytes, first: int, path: str | os.PathLike[str], limits: Limits) -> Iterator[list[str]]:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyro_unsup.data import Corpus, read_brackets, read_conllu, read_lines, read_tagged
+from pyro_unsup.data import Corpus, pack_lines, read_brackets, read_conllu, read_lines, read_tagged
 from pyro_unsup.errors import InputError
 
 Reader = Callable[..., Corpus]
@@ -26,6 +26,10 @@ def columns(path: Path) -> Corpus:
 
 def slashes(path: Path) -> Corpus:
     return read_tagged(path, "slashes")
+
+
+def packed(path: Path) -> Corpus:
+    return pack_lines(path, path.with_name("corpus"))
 
 
 CONLLU = (
@@ -44,6 +48,7 @@ READERS: dict[str, tuple[Reader, str]] = {
     "columns": (columns, "a DT B\ndog NN I\n\nyes UH O\n1 000\tCD\tO\n\n"),
     "slashes": (slashes, "a/DT dog/NN 1\\/2/CD\nyes/UH\n"),
     "lines": (read_lines, "a dog 's life\nyes\n"),
+    "packed lines": (packed, "a dog 's life\nyes\n"),
 }
 CASES = [pytest.param(reader, text, id=name) for name, (reader, text) in READERS.items()]
 every_reader = pytest.mark.parametrize(("reader", "text"), CASES)
