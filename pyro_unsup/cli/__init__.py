@@ -1,5 +1,5 @@
 """The command line: ``pyro-unsup demo | fit | sample | predict | forecast | evaluate | show | report | compare`` and
-``fetch | reproduce``.
+``fetch | pack | reproduce``.
 
 Only results go to standard output, so that it can be piped. Messages go to standard error. Exit codes: 0 done, 2 bad
 input or usage (one line says what, with file and line), 130 interrupted.
@@ -19,12 +19,13 @@ from .commands import USES, ByModel, ByTask
 from .common import BAD_INPUT, INTERRUPTED, utf8_stdout
 from .demo import demo
 from .fetch import fetch
+from .pack import pack
 from .reproduce import reproduce
 from .together import rank_and_size, together
 
 __all__ = ["app"]
 
-WRITES_FILES = ("demo", "fit", "sample")  # the commands whose result is not their output
+WRITES_FILES = ("demo", "fit", "pack", "sample")  # the commands whose result is not their output
 
 
 class _Commands(TyperGroup):
@@ -32,7 +33,7 @@ class _Commands(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         use = ["fit", "sample", "predict", "forecast", "evaluate", "show", "report", "compare"]
-        return ["demo", *use, "fetch", "reproduce"]
+        return ["demo", *use, "fetch", "pack", "reproduce"]
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         utf8_stdout()
@@ -121,6 +122,7 @@ app.add_typer(sample, name="sample")
 for _name, _what in USES.items():
     app.command(_name, cls=ByModel, no_args_is_help=True, help=_what)(lambda: None)
 app.command()(fetch)
+app.command()(pack)
 app.command()(reproduce)
 
 

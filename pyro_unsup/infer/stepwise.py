@@ -12,10 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..array import Array
 from ..errors import FitError
 from ..kernels.threads import plain_torch
 from ..results import Fit
 from .estimation import Estimate
+from .examples import Examples
 from .expectation import Expectation, at_iteration
 from .init import Initial
 from .loop import Callback, Info
@@ -25,7 +27,7 @@ from .shares import Data
 from .shortcut import Shortcut
 from .state import Problem, State
 from .statistics import expect_batch, refuse
-from .streaming import follow
+from .streaming import follow, pieces_of
 
 
 class StepwiseEM(Online):
@@ -189,7 +191,18 @@ class StepwiseEM(Online):
         """One pass over the examples, in an order of its own."""
         state = state.copy()
         examples = self.examples_of(state)
-        order = examples.order((self.order_of(state), state.iteration))
+        total = self._learn(state, examples, examples.order((self.order_of(state), state.iteration)))
+        return replace(state, log_likelihood=total, iteration=state.iteration + 1)
+
+    def piece_step(self, state: StepwiseState) -> tuple[StepwiseState, Info]:
+        """Mini-batches from the data of a state, which are a piece of all data, in an order of their own."""
+        examples = self.examples_of(state)
+        found = self._learn(state, examples, examples.order((self.order_of(state), state.pieces)))
+        state.log_likelihood, state.pieces = found, state.pieces + 1
+        return state, Info(state.updates - 1, found, found)
+
+    def _learn(self, state: StepwiseState, examples: Examples, order: Array) -> float:
+        """Updates from all examples in this order, a mini-batch each, in place. Returns what they add up to."""
         m, total, at = self.batch_size, 0.0, 0
         while at < len(order):
             if state.shortcut is not None and state.updates > 0:
@@ -200,7 +213,7 @@ class StepwiseEM(Online):
             if at < len(order):
                 total += self.update(state, examples.select(order[at : at + m]), {})
                 at += m
-        return replace(state, log_likelihood=total, iteration=state.iteration + 1)
+        return total
 
     def converged(self, state: StepwiseState, rows: Sequence[Info], tolerance: float) -> bool:
         # Two passes must find the same. What the first one accumulates tells of the start, so it is not enough.
@@ -212,7 +225,8 @@ class StepwiseEM(Online):
     def _take_data(self, state: StepwiseState) -> None:
         assert state.examples is not None
         n, m = state.examples.size, self.batch_size
-        state.statistics.value(max(1.0, n / m))
+        in_all = n if state.in_all is None else state.in_all
+        state.statistics.value(max(1.0, in_all / m))
         plain = state.statistics.all_additive and not state.unconstrained
         tables = state.statistics.tables if plain else None
         state.shortcut = None if tables is None else Shortcut.of(self.model, tables, *state.problem.data, n, m)
@@ -228,6 +242,7 @@ class StepwiseEM(Online):
         progress: bool = True,
         checkpoint: str | PathLike[str] | None = None,
         resume: Fit | None = None,
+        cut: bool = False,
     ) -> Fit:
         """Learn from mini-batches as they come, as many as there are: memory does not grow with them.
 
@@ -239,9 +254,12 @@ class StepwiseEM(Online):
         :param callbacks: called with every row; a true answer ends the run.
         :param progress: show how far it is.
         :param checkpoint: a folder in which to keep the fit as it is so far, written every few seconds and at the end.
-        :param resume: a fit to go on from; the batches are then those that it has not seen.
+        :param resume: a fit to go on from; the batches are then those that it has not seen. Of :class:`.Pieces`, give
+            all: those that it has seen are left out.
+        :param cut: each batch is a large piece of the data, and is cut into mini-batches of ``batch_size``, in an order
+            of their own. So data on disk are learned from in one pass: ``run_stream(Pieces(corpus), cut=True)``.
         """
-        return follow(self, batches, seed, callbacks, progress, checkpoint, resume)
+        return follow(self, batches, seed, callbacks, progress, checkpoint, resume, cut)
 
     # -- what there is to know, and to keep
 
@@ -257,11 +275,12 @@ class StepwiseEM(Online):
 
     def load_state(self, state: StepwiseState, fit: Fit) -> StepwiseState:
         kept = fit.state
-        odd = next((name for name in ("updates", "found") if name in kept and kept[name].numel() != 1), None)
-        if odd is not None or ("updates" in kept and not int(kept["updates"]) >= 0):
+        odd = next((x for x in ("updates", "found", "pieces") if x in kept and kept[x].numel() != 1), None)
+        if odd is not None or any(x in kept and not int(kept[x]) >= 0 for x in ("updates", "pieces")):
             raise FitError(f"the fit to go on from holds no number of updates: '{odd or 'updates'}' makes no sense")
         loaded: StepwiseState = self._with_counts(super().load_state(state, fit))
         loaded.updates = int(kept["updates"]) if "updates" in kept else 0
+        loaded.pieces = pieces_of(fit)
         loaded.log_likelihood = float(kept["found"]) if "found" in kept else None
         if loaded.updates > 0:
             loaded.statistics.restore(kept)
@@ -281,15 +300,20 @@ class StepwiseState(OnlineState):
     :param log_likelihood: accumulated in the last pass, or that of the last mini-batch; None before the first.
     :param shortcut: compiled mini-batches, if the model has them.
     :param seen: what parameters other than tables are estimated from.
+    :param pieces: of a stream of pieces, how many were learned from.
+    :param in_all: examples in all pieces, if that is known.
     """
 
     updates: int = 0
     log_likelihood: float | None = None
     shortcut: Shortcut | None = None
     seen: Seen = field(default_factory=Seen)
+    pieces: int = 0
+    in_all: int | None = None
 
     def own(self) -> dict[str, Tensor]:
         found = {} if self.log_likelihood is None else {"found": torch.tensor(self.log_likelihood, dtype=torch.float64)}
+        found |= {"pieces": torch.tensor(self.pieces)} if self.pieces else {}
         return {**super().own(), "updates": torch.tensor(self.updates), **found, **self.seen.tensors()}
 
 

@@ -29,8 +29,12 @@ def follow(
     progress: bool,
     checkpoint: str | PathLike[str] | None,
     resume: Fit | None,
+    cut: bool = False,
 ) -> Fit:
-    """Learn from every mini-batch once, as it comes. None is kept. The history gets rows more and more rarely."""
+    """Learn from every mini-batch once, as it comes. None is kept. The history gets rows more and more rarely.
+
+    :param cut: whether the batches are pieces of the data, each to be cut into mini-batches.
+    """
     rows: list[Info] = [] if resume is None else [Info.of(row) for row in resume.rows]
     began = time.perf_counter() - (rows[-1].seconds if rows else 0.0)
     state: Any = None
@@ -48,7 +52,13 @@ def follow(
         return info
 
     checkpoints = Checkpoints(checkpoint, fit_of)
-    with progress_bar(batches, progress, unit="batch") as bar, checkpoints.guarding():
+    step = engine.piece_step if cut else engine.batch_step
+    # Pseudo-counts are weighed against all data if it is known how many there are, else against a mini-batch.
+    in_all = getattr(batches, "examples", engine.batch_size)
+    done = 0 if resume is None else pieces_of(resume)
+    if done and hasattr(batches, "after"):
+        batches = batches.after(done)
+    with progress_bar(batches, progress, unit="piece" if cut else "batch") as bar, checkpoints.guarding():
         for batch in bar:
             data: Data = ((batch,), {})
             if state is not None:
@@ -56,9 +66,11 @@ def follow(
             else:
                 state = engine.start(data, seed)
                 state = state if resume is None else engine.load_state(state, resume)
-            state, info = engine.batch_step(state)
-            total, since = total + info.log_likelihood, since + 1
-            due = state.updates & (state.updates - 1) == 0  # at the powers of two
+                state.in_all = in_all
+            before = state.updates
+            state, info = step(state)
+            total, since = total + info.log_likelihood, since + state.updates - before
+            due = state.updates.bit_length() > before.bit_length()  # at the powers of two
             if due or time.perf_counter() - noted >= NOTE_SECONDS:
                 checkpoints.keep(state, [*rows, row()])
                 noted = time.perf_counter()
@@ -83,3 +95,9 @@ def follow(
     checkpoints.keep(state, rows)
     checkpoints.flush(reason)
     return fit_of(state, rows)(reason)
+
+
+def pieces_of(fit: Fit) -> int:
+    """How many pieces a fit has learned from."""
+    kept = fit.state.get("pieces")
+    return 0 if kept is None or kept.numel() != 1 else int(kept)

@@ -1,0 +1,68 @@
+"""Data in pieces that fit in memory, in an order of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import copy
+from typing import Any, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from pyro_unsup.errors import InputError
+
+
+class _Selectable(Protocol):
+    @property
+    def offsets(self) -> npt.NDArray[Any]: ...
+    def __len__(self) -> int: ...
+    def select(self, indices: npt.ArrayLike) -> Any: ...
+
+
+class Pieces:
+    """A corpus or documents, some sentences after the other: what does not fit in memory, piece by piece.
+
+    ``StepwiseEM(model).run_stream(Pieces(corpus), cut=True)`` learns from all of it in one pass. The number of pieces
+    is known, so the progress bar tells how long it will take, and a run that is resumed goes on at its piece.
+
+    :param data: a corpus that was opened from a folder (:meth:`.Corpus.open`), or in memory.
+    :param tokens: of a piece, about.
+    :param seed: of the order of the pieces; None for that of the data.
+
+        >>> from pyro_unsup.data import Pieces, toy
+        >>> corpus = toy.sentences(50, seed=1)
+        >>> pieces = Pieces(corpus, tokens=100)
+        >>> len(pieces), sum(len(piece) for piece in pieces), pieces.examples
+        (4, 50, 50)
+        >>> len(pieces.after(2)), next(iter(pieces.after(2))) == list(pieces)[2]
+        (2, True)
+    """
+
+    def __init__(self, data: _Selectable, tokens: int = 2_000_000, seed: int | None = None) -> None:
+        if isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 1:
+            raise InputError(f"tokens should be a whole number, 1 or more, actual {tokens!r:.80}")
+        if not len(data):
+            raise InputError("there is nothing in the data, expected at least one example")
+        self.data = data
+        self.examples = len(data)  #: in all pieces
+        many = max(1, round(int(data.offsets[-1]) / tokens))
+        targets = int(data.offsets[-1]) * np.arange(1, many) // many
+        self._bounds = np.unique([0, *np.searchsorted(data.offsets, targets), len(data)])
+        size = len(self._bounds) - 1
+        self._order = np.arange(size) if seed is None else np.random.default_rng(seed).permutation(size)
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def __iter__(self) -> Iterator[Any]:
+        for k in self._order:
+            yield self.data.select(np.arange(self._bounds[k], self._bounds[k + 1]))
+
+    def after(self, number: int) -> Self:
+        """The pieces that come after the first so many."""
+        rest = copy(self)
+        rest._order = self._order[number:]
+        return rest
+
+    def __repr__(self) -> str:
+        return f"Pieces({self.data!r}, {len(self):,} pieces)"
