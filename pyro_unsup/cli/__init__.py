@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 
 from ..errors import UnsupError
 from .commands import USES, ByModel, ByTask
-from .common import BAD_INPUT, INTERRUPTED, utf8_stdout
+from .common import BAD_INPUT, INTERRUPTED, done, utf8_stdout
 from .demo import demo
 from .fetch import fetch
 from .pack import pack
@@ -40,6 +40,7 @@ class _Commands(TyperGroup):
         return super().main(*args, **kwargs)
 
     def invoke(self, ctx: Any) -> Any:
+        done.set(False)
         try:
             with together(ctx.invoked_subcommand or next(iter(_words(ctx)), None), _words(ctx)):
                 return super().invoke(ctx)
@@ -55,6 +56,8 @@ class _Commands(TyperGroup):
         except MemoryError:
             _refuse("out of memory: take fewer tags or clusters, a lower order, or a smaller text")
         except KeyboardInterrupt:
+            if done.get():
+                return None
             typer.echo("interrupted", err=True)
             raise typer.Exit(INTERRUPTED) from None
 

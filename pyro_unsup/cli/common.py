@@ -6,6 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Mapping
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 BAD_INPUT, INTERRUPTED = 2, 130  # exit codes
+
+#: Whether the command has written and told its result. A late Ctrl-C changes nothing then.
+done: ContextVar[bool] = ContextVar("done", default=False)
 
 
 def console(stderr: bool = False) -> Console:

@@ -23,7 +23,7 @@ from ..tasks.values import Plan
 from .common import INTERRUPTED, folder_of
 from .engines import check, engine_of, weighing
 from .streams import Reading, check_stream, follow
-from .training import Checkpoint, Interrupted, digest, stopping, train
+from .training import Checkpoint, Interrupted, digest, finishing, train
 
 if TYPE_CHECKING:
     from ..results import Fit
@@ -101,7 +101,7 @@ def fit(task: Task, given: Given) -> None:
         raise
     for one in (found, *found.runs):
         one.config |= task.remembered(given) | ({"viterbi": True} if given.viterbi else {})
-    with stopping(lambda: None):  # the work is done: one Ctrl-C is not enough to lose it now
+    with finishing():
         by_first(lambda: found.save(target, given.overwrite, runs=not given.best_only))
         checkpoint.remove()
         say(str(found.report))

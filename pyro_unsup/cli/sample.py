@@ -19,7 +19,7 @@ from ..tasks.texts import say
 from .chains import live
 from .common import INTERRUPTED, folder_of
 from .engines import said
-from .training import Checkpoint, digest, stopping
+from .training import Checkpoint, digest, finishing, stopping
 
 if TYPE_CHECKING:
     from ..results.samples import Samples
@@ -61,7 +61,7 @@ def sample(task: Task, given: Given) -> None:
             say("interrupted before the first sweep; nothing was kept")
         raise typer.Exit(INTERRUPTED) from None
     found.config |= task.remembered(given)
-    with stopping(lambda: None):  # the work is done: one Ctrl-C is not enough to lose it now
+    with finishing():
         found.save(target, given.overwrite)
         checkpoint.remove()
         say(_summary(found))

@@ -27,6 +27,7 @@ from ..kernels.threads import threads_for
 from ..results import Fit, Reason
 from ..results.record_folder import write_whole
 from .board import Board, board_of
+from .common import done
 from .together import rank_and_size
 
 if TYPE_CHECKING:
@@ -222,6 +223,14 @@ def _no_workers_left() -> Iterator[None]:
         yield
     finally:
         get_reusable_executor().shutdown(wait=True, kill_workers=True)
+
+
+@contextmanager
+def finishing() -> Iterator[None]:
+    """The work is done, and its result is written and told: one Ctrl-C is not enough to lose it now."""
+    with stopping(lambda: None):
+        yield
+        done.set(True)
 
 
 @contextmanager
