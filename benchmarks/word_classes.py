@@ -1,13 +1,15 @@
 """Word classes of a text by features and by networks: 45 states, every start, and what the starts agree on.
 
     python -m benchmarks.word_classes --data FOLDER --only "suffixes by gradient" --sets 3
-    python -m benchmarks.word_classes --data FOLDER --only "suffixes by gradient" --corpus ewt
+    python -m benchmarks.word_classes --data FOLDER --only "suffixes by gradient" --corpus ewt --test
     python -m benchmarks.word_classes --data FOLDER --only "suffixes by gradient" --kappas .03,.1,.3,1,3
 
 Scores are many-to-one accuracy, of the best path and with one state a word: the state that most tokens of the word are
 expected to have. Of every set of starts there is the start that the objective picks, and the consensus of all starts,
 of each token and with one state a word (``pu.consensus(fits, corpus, how="word")``). No choice looks at gold tags.
-With kappas, nothing is scored: each is told by the bits a word of every tenth sentence, which training has not seen.
+With ``--test`` the test part of the corpus is scored as well, which nothing was learned from. Its classes are matched
+with the tags there. With kappas, nothing is scored: each is told by the bits a word of every tenth sentence, which
+training has not seen.
 """
 
 from __future__ import annotations
@@ -62,8 +64,11 @@ def percent(scores: dict[str, float], score: str = "many_to_one") -> float:
     return round(100 * scores[score], 2)
 
 
-def one_set(name: str, corpus: pu.data.Corpus, seeds: range) -> float:
-    """Runs from all seeds, and what they agree on: many-to-one accuracy with one state a word."""
+def one_set(name: str, corpus: pu.data.Corpus, seeds: range, test: pu.data.Corpus | None = None) -> float:
+    """Runs from all seeds, and what they agree on: many-to-one accuracy with one state a word.
+
+    :param test: a text that is scored too, and not learned from.
+    """
     iterations, engine = engines(corpus)[name]
     began, fits, rows = time.perf_counter(), [], []
     for seed in seeds:
@@ -95,7 +100,30 @@ def one_set(name: str, corpus: pu.data.Corpus, seeds: range) -> float:
         clusters=int(found["clusters_used"]),
         seconds=round(time.perf_counter() - began),
     )
+    if test is not None:
+        unseen(name, fits, test)
     return percent(found)
+
+
+def unseen(name: str, fits: list[pu.Fit], test: pu.data.Corpus) -> None:
+    """The same scores on a text that was not learned from. Words that training has not seen are told by features."""
+    pairs = [(percent(fit.evaluate(test)), percent(fit.evaluate(test, how="word"))) for fit in fits]
+    best = max(range(len(fits)), key=lambda k: fits[k].objective)
+    agreed, by_word = pu.consensus(fits, test), pu.consensus(fits, test, how="word")
+    found = by_word.evaluate(test)
+    figure(
+        f"{name}: test",
+        tokens=test.tokens,
+        known=round(100 * float(np.mean([word in fits[0].model.vocab for word in test.vocab.decode(test.words)])), 1),
+        many_to_one=[one for one, _ in pairs],
+        one_state_a_word=[one for _, one in pairs],
+        picked_by_objective=pairs[best],
+        consensus=percent(agreed.evaluate(test)),
+        consensus_one_state_a_word=percent(found),
+        one_to_one=percent(found, "one_to_one"),
+        vi_bits=round(found["vi_bits"], 3),
+        agreement=round(agreed.agreement, 3),
+    )
 
 
 def held_out(name: str, corpus: pu.data.Corpus, kappa: float, seeds: range) -> None:
@@ -109,9 +137,10 @@ def held_out(name: str, corpus: pu.data.Corpus, kappa: float, seeds: range) -> N
 
 
 if __name__ == "__main__":
-    asked = arguments(__doc__, NAMES, data="", corpus="wsj", first=0, starts=8, sets=1, only="", kappas="")
+    asked = arguments(__doc__, NAMES, data="", corpus="wsj", first=0, starts=8, sets=1, only="", kappas="", test=False)
     text: pu.data.Corpus = corpora(asked.data, asked.corpus)[asked.corpus]
     assert text.tagset is not None
+    unlearned = corpora(asked.data, f"{asked.corpus}-test")[f"{asked.corpus}-test"] if asked.test else None
     figure(asked.corpus, tokens=text.tokens, words=len(text.vocab), tags=len(text.tagset))
     for method in [asked.only] if asked.only else NAMES:
         for weight in filter(None, asked.kappas.split(",")):
@@ -119,5 +148,5 @@ if __name__ == "__main__":
         if asked.kappas:
             continue
         ends = [asked.first + k * asked.starts for k in range(asked.sets + 1)]
-        words = [one_set(method, text, range(a, b)) for a, b in pairwise(ends)]
+        words = [one_set(method, text, range(a, b), unlearned) for a, b in pairwise(ends)]
         figure(f"{method}: all sets", consensus_with_one_state_a_word=spread(words, 2), each=words)
