@@ -1,7 +1,8 @@
 """Word segmentation by adaptor grammars: what chains find in a corpus of phonemes, and in Chinese.
 
-    python -m benchmarks.adaptor                                 # the four grammars on English phonemes
+    python -m benchmarks.adaptor                                 # the grammars on English phonemes
     python -m benchmarks.adaptor --only function-words --chains 4 --seed 11
+    python -m benchmarks.adaptor --only bigram --seed 31         # words, each of which depends on the word before
     python -m benchmarks.adaptor --only chinese
 
 Of each chain: the score of its last sweep, and that of the vote of the second half of its sweeps. Of all chains: the
@@ -23,7 +24,7 @@ from .common import arguments, corpora, figure
 #: The vowels of the corpus, and its three consonants that make a syllable, as in "bottle", "rhythm" and "button".
 VOWELS = "&679AEIOQUaeiou#%()*3RLM~"
 #: Sweeps of each grammar.
-SWEEPS = {"words": 300, "collocations": 300, "syllables": 400, "function-words": 700}
+SWEEPS = {"words": 300, "bigram": 300, "collocations": 300, "syllables": 400, "function-words": 700}
 #: Symbols of the longest unit, and sweeps, for the Chinese text.
 LONGEST, CHINESE = 12, 200
 
@@ -67,11 +68,14 @@ def run(name: str, text: Any, model: Any, sweeps: int, given: Any) -> None:
 
 
 def main() -> None:
-    given = arguments(__doc__, [*SWEEPS, "chinese"], only="", chains=4, seed=11, sweeps=0, parallel=1, data="")
+    given = arguments(
+        __doc__, [*SWEEPS, "chinese"], only="", chains=4, seed=11, sweeps=0, parallel=1, start="", data=""
+    )
     for name in [name for name in SWEEPS if given.only in ("", name)]:
         text = corpora(given.data, "speech")["speech"]
         vowels = VOWELS if name in ("syllables", "function-words") else None
-        model = pu.models.Adaptor(text.vocab, name, vowels=vowels)
+        known, order = ("words", 2) if name == "bigram" else (name, 1)
+        model = pu.models.Adaptor(text.vocab, known, vowels=vowels, start=given.start or None, order=order)
         run(name, text, model, given.sweeps or SWEEPS[name], given)
     if given.only in ("", "chinese"):
         text = corpora(given.data, "sinica")["sinica"]

@@ -58,6 +58,27 @@ class Adaptor(Model):
     :class:`.CollapsedGibbs` samples the analyses of all sentences, and the discount and the concentration of every
     level. There are no tables of fixed size, so EM and its relatives do not apply.
 
+    With ``order=2`` every word depends on the word before: the bigram Dirichlet process of Goldwater, Griffiths &
+    Johnson [2], where words are spelled as in a grammar of one level::
+
+        G ~ Pitman-Yor(discount, concentration, spelling)              the lexicon
+        p($) ~ Beta(1, 1)                                              how often a new table has the end of a sentence
+        H_l ~ Pitman-Yor(discount', concentration', p($) at the end $, 1 - p($) over G)
+                                                                       for each word l, and for the start of a sentence
+        for each sentence: a word from H_start, and one from H of the word before after the other, until one is $
+
+    All of these are integrated out. With m customers at t tables in the restaurant of l (m_w and t_w of them with w),
+    n tables of words and r tables of ends in all restaurants, and N = n customers at T tables in that of G (n_w at T_w
+    with w), a and b discount and concentration of G, a' and b' those of every H_l, the joint is the product over words
+    and ends, one after the other, each given all before::
+
+        p(w | l) = (m_w - a' t_w + (a' t + b') p(w)) / (m + b')
+        p($) = (r + 1) / (r + n + 2),  p(word w) = (1 - p($)) (n_w - a T_w + (a T + b) spelling(w)) / (N + b)
+
+    Each then sits at one of the tables that these sums are made of, or at a new one, in proportion to its term. The
+    spelling draws each symbol, and after each whether the word ends, from urns with one ball of every kind to begin
+    with. A sentence without symbols counts for nothing.
+
     A pattern has names of levels, parts and classes of symbols, in order. ``name?`` may be left out, ``name+`` stands
     once or more, ``name{0,2}`` so often; ``|`` separates alternatives. A unit cannot be a part of itself.
 
@@ -73,10 +94,13 @@ class Adaptor(Model):
     :param max_length: symbols in the longest unit that is remembered; by default no limit. A text with long lines needs
         one: memory grows with it.
     :param discount: where the discounts of all levels start, from 0 to below 1. They are sampled, unless this is 0:
-        that is the Dirichlet process.
+        that is the Dirichlet process. By default 0.5, and with ``order=2`` 0.
     :param concentration: where their concentrations start.
     :param start: how a chain begins. ``"batch"``: all sentences at once, as if nothing had been seen;
         ``"incremental"``: one by one. By default what is better for the grammar by name, else ``"incremental"``.
+    :param order: 1: the units of a sentence are drawn one by one. 2: each word depends on the word before. That is for
+        one level of words that are spelled symbol by symbol, such as ``"words"``. It has two levels of numbers: of the
+        lexicon, called as the level is, and of all H_l, called ``word_bigram`` if the level is ``word``.
 
     >>> import pyro_unsup as pu
     >>> text = ["thedog", "adog", "seethedog", "thecat", "acat", "seeacat", "see"]
@@ -94,6 +118,8 @@ class Adaptor(Model):
 
     [1] M. Johnson and S. Goldwater (2009) "Improving nonparameteric Bayesian inference: experiments on unsupervised
         word segmentation with adaptor grammars".
+    [2] S. Goldwater, T. Griffiths and M. Johnson (2009) "A Bayesian framework for word segmentation: exploring the
+        effects of context".
     """
 
     task = "adaptor"
@@ -109,9 +135,10 @@ class Adaptor(Model):
         words: Sequence[str] | None = None,
         vowels: Sequence[Any] | None = None,
         max_length: int | None = None,
-        discount: float = 0.5,
+        discount: float | None = None,
         concentration: float = 1.0,
         start: Start | None = None,
+        order: int = 1,
     ) -> None:
         self.vocab, self.symbols = vocab, size_of(vocab)
         self._told = {"levels": levels, "parts": parts, "classes": classes, "words": words, "vowels": vowels}
@@ -144,6 +171,12 @@ class Adaptor(Model):
         members.setdefault(SYMBOL, np.ones(self.symbols, bool))
         self.nested = Nested(dict(levels), dict(parts or {}), members, tuple(words or ("word",)))
         self.compiled, self.adapted = self.nested.compiled(), self.nested.adapted
+        self.order = order
+        self._check_order()
+        if order == 2:
+            self.adapted = [*self.adapted, f"{self.adapted[0]}_bigram"]
+        if discount is None:
+            discount = 0.5 if order == 1 else 0.0
         if max_length is not None and (type(max_length) is not int or max_length < 1):
             raise StructureError(f"max_length must be a whole number, 1 or more, or None; actual {max_length!r:.80}")
         if not 0 <= discount < 1:
@@ -154,6 +187,16 @@ class Adaptor(Model):
             raise StructureError(f"start must be 'batch' or 'incremental', actual {start!r:.80}")
         self.max_length, self.discount, self.concentration = max_length, float(discount), float(concentration)
         self.start: str = start or "incremental"
+
+    def _check_order(self) -> None:
+        if type(self.order) is not int or self.order not in (1, 2):
+            raise StructureError(f"order must be 1, or 2: each word depends on that before; actual {self.order!r:.80}")
+        if self.order == 2 and not (len(self.adapted) == 1 and self.nested.rigid(self.adapted[0])):
+            raise StructureError(
+                "order=2 is worked out for one level of words that are spelled symbol by symbol, which have one "
+                f"analysis each; the levels here are {' > '.join(self.nested.levels)}, with patterns of their own. "
+                "Take levels='words', or order=1"
+            )
 
     def _members(self, name: str, symbols: Sequence[Any]) -> Any:  # (symbols,)
         names = range(self.vocab) if isinstance(self.vocab, int) else self.vocab
@@ -196,26 +239,27 @@ class Adaptor(Model):
     def gibbs_state(self) -> type[AdaptorState]:
         """What :class:`.CollapsedGibbs` moves: analyses of sentences under this model, its lexicons integrated out."""
         from .gibbs_adaptor import AdaptorState
+        from .gibbs_bigram_words import BigramWordState
 
-        return AdaptorState
+        return AdaptorState if self.order == 1 else BigramWordState
 
     def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """What it takes to build this model again: plain values, and tensors."""
         told = {name: _plain(value) for name, value in self._told.items()}
-        numbers = {name: getattr(self, name) for name in ("max_length", "discount", "concentration", "start")}
+        numbers = {name: getattr(self, name) for name in ("max_length", "discount", "concentration", "start", "order")}
         return {"vocab": plain_names(self.vocab), **told, **numbers}, {}
 
     @classmethod
     def from_settings(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Adaptor:
         """Build a model from its :meth:`settings`."""
         names = ("vocab", "levels", "parts", "classes", "words", "vowels")
-        check_settings(plain, *names, "max_length", "discount", "concentration", "start")
+        check_settings(plain, *names, "max_length", "discount", "concentration", "start", "order")
         return cls(**plain)
 
     def __repr__(self) -> str:
         levels = self._told["levels"]
         told = repr(levels) if isinstance(levels, str) else " > ".join(self.nested.levels)
-        return f"Adaptor(vocab={self.symbols}, {told})"
+        return f"Adaptor(vocab={self.symbols}, {told}{', order=2' if self.order == 2 else ''})"
 
 
 def _plain(value: Any) -> Any:

@@ -64,14 +64,11 @@ class PitmanYor:
 
     def step(self, state: AdaptorState, rng: np.random.Generator) -> tuple[dict[str, float], float]:
         """Draw them anew by slice sampling: rates of acceptance, and the log joint afterwards."""
-        from ..kernels.adaptor.hyper import move
-
         if self.learn == "fixed":
             return {}, self.log_joint(state)
         self.alpha, self.beta = self.alpha.copy(), self.beta.copy()
-        seed = rng.integers(2**63, size=1).astype(np.uint64)
         learned = bool((self.beta > 0).any())  # a discount of 0 is a Dirichlet process, and stays one
-        move(state.seats, state.text, self.beta, self.alpha, self.prior.numbers, learned, seed)
+        state.draw_numbers(self.alpha, self.beta, self.prior.numbers, learned, rng)
         return {"alpha": 1.0, "beta": 1.0}, self.log_joint(state)
 
     def log_joint(self, state: AdaptorState) -> float:
@@ -130,7 +127,8 @@ class AdaptorState:
             gone=np.zeros(many, np.int64),
             touched=np.zeros(many, np.int64),
         )
-        self.concentrations = np.full(len(g.symbol), model.concentration), np.full(len(g.symbol), model.discount)
+        levels = len(model.adapted)
+        self.concentrations = np.full(levels, model.concentration), np.full(levels, model.discount)
         self.tables = (tuple(model.adapted), "lexicon")
         self._strings = strings
         self._seats = self._empty(int(TABLES * len(self.words)), int(ENTRIES * len(self.words)))
@@ -197,13 +195,16 @@ class AdaptorState:
             told = (self._work, self.text, order, at, how, beta, alpha, state, accepted)
             at = int(over_sentences(self.grammar, self._seats, *told))
             if at < 0:
-                raise FitError(
-                    f"sentence {-at} has no analysis under the grammar: it may have symbols that no class has, or "
-                    "be too long. Let a level have an alternative that any symbols fit, such as 'symbol+'"
-                )
+                raise self._no_analysis(-at)
             if at < len(order):
                 self._grow()
         return accepted
+
+    def _no_analysis(self, sentence: int) -> FitError:
+        return FitError(
+            f"sentence {sentence} has no analysis under the grammar: it may have symbols that no class has, or "
+            "be too long. Let a level have an alternative that any symbols fit, such as 'symbol+'"
+        )
 
     def _over_tables(self, alpha: Array, beta: Array, rng: np.random.Generator) -> Array:
         from ..kernels.adaptor.records import FRESH
@@ -248,6 +249,16 @@ class AdaptorState:
     def seats(self) -> Any:
         """The restaurants, as the kernels have them."""
         return self._seats
+
+    def draw_numbers(self, alpha: Array, beta: Array, prior: Array, discounts: bool, rng: np.random.Generator) -> None:
+        """Draw the concentration and the discount of every level anew, in place.
+
+        :param prior: what :attr:`PitmanYorPrior.numbers` says.
+        :param discounts: draw these, too.
+        """
+        from ..kernels.adaptor.hyper import move
+
+        move(self._seats, self.text, beta, alpha, prior, discounts, rng.integers(2**63, size=1).astype(np.uint64))
 
     def log_joint(self, alpha: Array, beta: Array) -> float:
         """log p(analyses, data), lexicons and rules integrated out."""

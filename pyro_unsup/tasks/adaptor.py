@@ -34,7 +34,14 @@ OPTIONS = (
             NAMES,
             "words: of symbols; collocations: words, and groups of words; syllables: the same with words of syllables; "
             "function-words: three levels of groups, which may begin with short words of one syllable.",
-            "collocations",
+            shown="collocations, with --order 2 words",
+        ),
+        number(
+            "order",
+            "1: the units of a line are drawn one by one; 2: each word depends on the word before (Goldwater et al. "
+            "2009). That is for --grammar words, or one --level such as 'word=symbol+'.",
+            1,
+            high=2,
         ),
         text(
             "level",
@@ -69,7 +76,9 @@ OPTIONS = (
     *under(
         PRIOR,
         real(
-            "discount", "Where the discounts of all levels start, below 1. 0 is a Dirichlet process, and stays 0.", 0.5
+            "discount",
+            "Where the discounts of all levels start, below 1. 0 is a Dirichlet process, and stays 0.",
+            shown="0.5, with --order 2 0",
         ),
         real("concentration", "Where the concentrations of all levels start.", 1.0, None),
         flag("fixed", "Do not sample discounts and concentrations."),
@@ -114,10 +123,15 @@ class AdaptorTask(SegmenterTask):
             raise UnsupError("--part, --class and --words belong to a grammar of your own: give its levels by --level")
         if given.level is not None and given.vowels is not None:
             raise UnsupError("--vowels is for grammars by name; with --level give --class vowel=...")
-        if not given.discount < 1:
+        if given.discount is not None and not given.discount < 1:
             raise UnsupError(f"--discount must be below 1, actual {given.discount:g}")
         if not 0 < given.concentration < float("inf"):
             raise UnsupError(f"--concentration must be positive and finite, actual {given.concentration:g}")
+        if given.order == 2 and given.level is None and given.grammar not in (None, "words"):
+            raise UnsupError(
+                f"--order 2 is worked out for words of symbols only, and --grammar {given.grammar} has units of other "
+                "kinds: give --grammar words, or leave --order out"
+            )
         if given.level is None and given.grammar in WITH_VOWELS and given.vowels is None:
             raise UnsupError(
                 f"--grammar {given.grammar} needs --vowels, the symbols that make a syllable: --vowels aeiou"
@@ -134,10 +148,11 @@ class AdaptorTask(SegmenterTask):
         longest = longest if given.max_length is None else min(longest, given.max_length)
         what = f"units of up to {longest:,} symbols in a text of {data.tokens:,}"
         check_memory(2 * longest * data.tokens, what, "give --max-length")
-        numbers = {name: getattr(given, name) for name in ("max_length", "discount", "concentration", "start")}
+        numbers = {name: getattr(given, name) for name in ("max_length", "discount", "concentration", "start", "order")}
         if given.level is None:
             vowels = None if given.vowels is None else _symbols(given.vowels, given)
-            return pu.models.Adaptor(data.vocab, given.grammar, vowels=vowels, **numbers)
+            grammar = given.grammar or ("words" if given.order == 2 else "collocations")
+            return pu.models.Adaptor(data.vocab, grammar, vowels=vowels, **numbers)
         classes = {name: _symbols(x, given) for name, x in _pairs("class", given.symbol_class).items()}
         words = None if given.words is None else [one.strip() for one in given.words.split(",")]
         levels, parts = _pairs("level", given.level), _pairs("part", given.part)

@@ -50,6 +50,22 @@ def test_a_grammar_of_ones_own(run: Run, text: Path, tmp_path: Path) -> None:
     assert "word > stem" in shown["model"]
 
 
+def test_each_word_depends_on_the_word_before(run: Run, text: Path, tmp_path: Path) -> None:
+    out = tmp_path / "s"
+    words(run("sample", "adaptor", text, "--order", 2, "--sweeps", 40, "--chains", 2, "--out", out))
+    predicted = tmp_path / "words"
+    words(run("predict", out, text, "--out", predicted))
+    assert [line.replace(" ", "") for line in predicted.read_text("utf-8").splitlines()] == [
+        line.replace(" ", "") for line in LINES * 3
+    ]
+    found = json.loads(words(run("evaluate", out, text, "--how", "vote", "--json")))
+    assert 0 <= found["token_f1"]["together"] <= 1
+    shown = json.loads(words(run("show", out, "--json")))
+    assert "'words', order=2" in shown["model"]
+    assert set(shown["levels"]["concentration"]) == {"word", "word_bigram"}
+    assert shown["levels"]["discount"] == {"word": 0.0, "word_bigram": 0.0}
+
+
 @pytest.mark.parametrize(
     ("options", "match"),
     [
@@ -60,6 +76,8 @@ def test_a_grammar_of_ones_own(run: Run, text: Path, tmp_path: Path) -> None:
         (("--level", "word=symbol*"), "has '*' at character 7"),
         (("--discount", 1), "--discount must be below 1"),
         (("--concentration", 0), "--concentration must be positive"),
+        (("--order", 2, "--grammar", "collocations"), "give --grammar words, or leave --order out"),
+        (("--order", 2, "--level", "word=stem+", "--level", "stem=symbol+"), "the levels here are word > stem"),
     ],
 )
 def test_refused(run: Run, text: Path, tmp_path: Path, options: Any, match: str) -> None:

@@ -88,3 +88,81 @@ def posterior(nested: Nested, sentences: Any, discount: float, strength: float) 
         found[labels] += p
     total = sum(found.values())
     return {labels: p / total for labels, p in found.items()}
+
+
+#: The number of the start and of the end of a sentence.
+BORDER = -1
+
+
+class BigramStory:
+    """Draws sentences word by word, each from the restaurant of the word before, and keeps every way to do so.
+
+    A state has the tables of all restaurants in the order in which they were opened, (word before, word, customers,
+    table of the lexicon); the tables of the lexicon, (word, customers); how often each symbol was spelled; how many
+    words were, and their symbols.
+    """
+
+    def __init__(self, symbols: int, discount: tuple[float, float], strength: tuple[float, float]) -> None:
+        self.symbols, (self.a, self.d), (self.b, self.e) = symbols, discount, strength
+
+    def spelled(self, word: tuple[int, ...], spelling: Any) -> tuple[float, Any]:
+        """The probability to spell a new word: after each symbol an urn says whether it ends. Counts afterwards."""
+        counts, words, letters = list(spelling[0]), *spelling[1:]
+        p = 1.0
+        for k, symbol in enumerate(word):
+            p *= (counts[symbol] + 1) / (sum(counts) + self.symbols)
+            counts[symbol] += 1
+            last = k == len(word) - 1
+            p *= ((words if last else letters - words) + 1) / (letters + 2)
+            words, letters = words + last, letters + 1
+        return p, (tuple(counts), words, letters)
+
+    def seat(self, before: Any, word: Any, state: Any) -> Iterator[tuple[float, int, Any]]:
+        """All ways to seat a token: probability, table, state afterwards."""
+        tables, lexicon, spelling = state
+        m = sum(size for left, _, size, _ in tables if left == before)
+        t = sum(left == before for left, *_ in tables)
+        for k, (left, right, size, parent) in enumerate(tables):
+            if (left, right) == (before, word):
+                more = (*tables[:k], (left, right, size + 1, parent), *tables[k + 1 :])
+                yield (size - self.d) / (m + self.e), k, (more, lexicon, spelling)
+        new, ends = (self.d * t + self.e) / (m + self.e), sum(right == BORDER for _, right, *_ in tables)
+        p = new * (ends + 1) / (len(tables) + 2)
+        if word == BORDER:
+            yield p, len(tables), ((*tables, (before, word, 1, -1)), lexicon, spelling)
+            return
+        n = sum(size for _, size in lexicon)
+        for k, (dish, size) in enumerate(lexicon):
+            if dish == word:
+                more = (*lexicon[:k], (dish, size + 1), *lexicon[k + 1 :])
+                q = (size - self.a) / (n + self.b)
+                yield (new - p) * q, len(tables), ((*tables, (before, word, 1, k)), more, spelling)
+        q, after = self.spelled(word, spelling)
+        q *= (self.a * len(lexicon) + self.b) / (n + self.b)
+        opened = (*tables, (before, word, 1, len(lexicon)))
+        yield (new - p) * q, len(tables), (opened, (*lexicon, (word, 1)), after)
+
+    def sentence(self, rest: tuple[int, ...], before: Any, state: Any) -> Iterator[tuple[float, Any, Any, Any]]:
+        """All ways to draw this sentence: probability, labels, seats, state afterwards."""
+        if not rest:
+            for p, table, after in self.seat(before, BORDER, state):
+                yield p, (), (table,), after
+            return
+        for k in range(1, len(rest) + 1):
+            ends = (*(0,) * (k - 1), 1)
+            for p, table, middle in self.seat(before, rest[:k], state):
+                for q, labels, seats, after in self.sentence(rest[k:], rest[:k], middle):
+                    yield p * q, (*ends, *labels), (table, *seats), after
+
+
+def bigram_joint(symbols: int, sentences: Any, discount: tuple[float, float], strength: tuple[float, float]) -> Any:
+    """The joint probability of these sentences with every (labels, seats, table of the lexicon of each table)."""
+    story = BigramStory(symbols, discount, strength)
+    reached: list[tuple[float, Any, Any, Any]] = [(1.0, (), (), ((), (), ((0,) * symbols, 0, 0)))]
+    for sentence in sentences:
+        reached = [
+            (p * q, (*labels, *ends), (*seats, *more), after)
+            for p, labels, seats, state in reached
+            for q, ends, more, after in story.sentence(tuple(sentence), BORDER, state)
+        ]
+    return {(labels, seats, tuple(one[3] for one in state[0])): p for p, labels, seats, state in reached}

@@ -121,7 +121,7 @@ def test_the_log_joint_is_that_of_seats_rules_and_symbols_drawn_one_after_the_ot
 def test_discounts_and_concentrations_have_their_exact_posterior() -> None:
     """Against the density on a grid, given the sizes of tables."""
     sizes, many, prior = np.array([1, 2, 5]), np.array([4, 2, 1]), np.array([1.0, 1.0, 1.5, 0.5])
-    T, N = int(many.sum()), int((sizes * many).sum())
+    T, N = np.array([many.sum()]), np.array([(sizes * many).sum()])
     a, x = np.linspace(0.0005, 0.9995, 400), np.linspace(-6, 4, 400)
     density = np.array([[hyper.log_density(t, False, d, N, T, sizes, many, prior) for t in x] for d in a])
     p = np.exp(density - density.max())

@@ -93,6 +93,16 @@ def test_a_grammar_of_ones_own_is_built_again() -> None:
     assert repr(model) == "Adaptor(vocab=3, word > root)"
 
 
+def test_words_that_depend_on_the_word_before_are_built_again() -> None:
+    model = Adaptor(list("abc"), "words", order=2)
+    again = rebuilt(model)
+    assert again.settings() == model.settings()
+    assert (again.order, again.discount, again.adapted) == (2, 0.0, ["word", "word_bigram"])
+    assert repr(again) == "Adaptor(vocab=3, 'words', order=2)"
+    assert Adaptor(list("abc"), "words", order=2, discount=0.2).discount == 0.2
+    assert Adaptor(list("abc"), "words").discount == 0.5
+
+
 @pytest.mark.parametrize(
     ("told", "match"),
     [
@@ -122,6 +132,10 @@ def test_a_grammar_of_ones_own_is_built_again() -> None:
         ({"levels": "words", "discount": 1.0}, "discount must lie from 0 to below 1"),
         ({"levels": "words", "concentration": 0.0}, "concentration must be positive"),
         ({"levels": "words", "start": "cold"}, "start must be 'batch' or 'incremental'"),
+        ({"levels": "words", "order": 3}, "order must be 1, or 2: each word depends on that before; actual 3"),
+        ({"levels": "words", "order": True}, "order must be 1, or 2"),
+        ({"order": 2}, "the levels here are collocation > word.*Take levels='words', or order=1"),
+        ({"levels": {"word": "symbol symbol+"}, "order": 2}, "one level of words that are spelled symbol by symbol"),
     ],
 )
 def test_refused(told: dict[str, Any], match: str) -> None:

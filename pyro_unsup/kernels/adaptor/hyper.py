@@ -19,17 +19,24 @@ STEPS, CUTS = 50, 200
 
 
 @njit(cache=True, nogil=True)
-def log_seats(a: float, b: float, customers: int, tables: int, sizes: Array, many: Array) -> float:
-    """log p of the seats of one restaurant with ``many`` tables of each of the ``sizes``."""
-    if customers == 0:
-        return 0.0
-    if not (0.0 <= a < 1.0 and b > 0.0):
-        return -inf
-    found = lgamma(b + 1.0) - lgamma(b + customers)
-    if a > 1e-12:
-        found += (tables - 1) * log(a) + lgamma(b / a + tables) - lgamma(b / a + 1.0)
-    else:
-        found += (tables - 1) * log(b)
+def log_seats(a: float, b: float, customers: Array, tables: Array, sizes: Array, many: Array) -> float:
+    """log p of the seats of some restaurants that share discount and concentration.
+
+    :param customers: of each restaurant.
+    :param tables: of each.
+    :param sizes: of tables; ``many`` of all have each.
+    """
+    found = 0.0
+    for r in range(len(customers)):
+        if customers[r] == 0:
+            continue
+        if not (0.0 <= a < 1.0 and b > 0.0):
+            return -inf
+        found += lgamma(b + 1.0) - lgamma(b + customers[r])
+        if a > 1e-12:
+            found += (tables[r] - 1) * log(a) + lgamma(b / a + tables[r]) - lgamma(b / a + 1.0)
+        else:
+            found += (tables[r] - 1) * log(b)
     for k in range(len(sizes)):
         found += many[k] * (lgamma(sizes[k] - a) - lgamma(1.0 - a))
     return found
@@ -52,7 +59,7 @@ def table_sizes(s: Seats, text: Text, room: int) -> tuple[Array, Array]:
 
 @njit(cache=True, nogil=True)
 def log_density(
-    x: float, of_discount: bool, other: float, N: int, T: int, sizes: Array, many: Array, prior: Array
+    x: float, of_discount: bool, other: float, N: Array, T: Array, sizes: Array, many: Array, prior: Array
 ) -> float:
     """Of a discount, or of the log of a concentration, given the other: seats and prior.
 
@@ -74,8 +81,8 @@ def slice_step(
     width: float,
     of_discount: bool,
     other: float,
-    N: int,
-    T: int,
+    N: Array,
+    T: Array,
     sizes: Array,
     many: Array,
     prior: Array,
@@ -107,6 +114,26 @@ def slice_step(
 
 
 @njit(cache=True, nogil=True)
+def draw_both(
+    discount: Array,  # (levels,) in and out
+    strength: Array,  # (levels,) in and out
+    level: int,
+    N: Array,  # (restaurants,) customers of those of this level
+    T: Array,  # (restaurants,) their tables
+    sizes: Array,
+    many: Array,
+    prior: Array,  # (4,)
+    learn_discount: bool,
+    state: Array,
+) -> None:
+    """Draw the discount and the concentration of one level anew."""
+    b = exp(slice_step(log(strength[level]), 1.0, False, discount[level], N, T, sizes, many, prior, state))
+    strength[level] = max(b, 1e-12)
+    if learn_discount:
+        discount[level] = slice_step(discount[level], 0.2, True, strength[level], N, T, sizes, many, prior, state)
+
+
+@njit(cache=True, nogil=True)
 def move(
     s: Seats,
     text: Text,
@@ -119,11 +146,8 @@ def move(
     """Draw the discount and the concentration of every restaurant anew."""
     for room in range(len(discount)):
         sizes, many = table_sizes(s, text, room)
-        N, T = s.all_customers[room], s.all_tables[room]
-        b = exp(slice_step(log(strength[room]), 1.0, False, discount[room], N, T, sizes, many, prior, state))
-        strength[room] = max(b, 1e-12)
-        if learn_discount:
-            discount[room] = slice_step(discount[room], 0.2, True, strength[room], N, T, sizes, many, prior, state)
+        N, T = s.all_customers[room : room + 1], s.all_tables[room : room + 1]
+        draw_both(discount, strength, room, N, T, sizes, many, prior, learn_discount, state)
 
 
 @njit(cache=True, nogil=True)
@@ -132,7 +156,8 @@ def log_joint(g: Grammar, s: Seats, text: Text, discount: Array, strength: Array
     found = 0.0
     for room in range(len(discount)):
         sizes, many = table_sizes(s, text, room)
-        found += log_seats(discount[room], strength[room], s.all_customers[room], s.all_tables[room], sizes, many)
+        N, T = s.all_customers[room : room + 1], s.all_tables[room : room + 1]
+        found += log_seats(discount[room], strength[room], N, T, sizes, many)
     for A in range(len(g.klass)):
         rules = g.first[A + 1] - g.first[A]
         if rules > 1:

@@ -12,6 +12,8 @@ Array = Any
 #: Places of :attr:`Seats.used`: the first number that no table has had, the end of the pool, how many numbers are free,
 #: and how many seatings there have been.
 FRESH, POOL, FREE, SEATING = 0, 1, 2, 3
+#: A place of :attr:`Pairs.used`, beside those of seats: how many tables have the end of a sentence.
+ENDS = 3
 #: An entry of an analysis is a rule and the width of its left part, so many bits apart.
 SHIFT = 12
 
@@ -92,6 +94,40 @@ class Work(NamedTuple):
     queue: Array  # (many, 3) owner of an analysis, i, j
     gone: Array  # (many,) tables that the old analysis leaves behind
     touched: Array  # (many,) tables that got a customer
+
+
+class Pairs(NamedTuple):
+    """The restaurants of words after words. The end of a sentence has the number S, one after the last string."""
+
+    key: Array  # (slots,) a word and what comes after it, as one number; -1 in a slot that is free
+    customers: Array  # (slots,) of each pair
+    tables: Array  # (slots,)
+    head: Array  # (slots,) the first table of a pair, or -1
+    all_customers: Array  # (S + 1,) of the restaurant of a word; of S, that of the start of a sentence
+    all_tables: Array  # (S + 1,)
+    size: Array  # (capacity,) customers of a table
+    after: Array  # (capacity,) the next table of the same pair, or -1
+    ahead: Array  # (capacity,) the one before, or -1
+    slot: Array  # (capacity,) of its pair
+    parent: Array  # (capacity,) the table of the lexicon that it has its word from; -1 for the end of a sentence
+    free: Array  # (capacity,) numbers of tables that are gone
+    used: Array  # (4,)
+    seat: Array  # (symbols + B,) the table of the word that ends at a symbol, or -1; then that of each sentence's end
+
+
+class Lattice(NamedTuple):
+    """Room for one sentence. A span from i to j of a sentence of n symbols has the place i (n + 1) + j."""
+
+    word: Array  # ((n + 1)^2,) what the lexicon gives a span, times scale to the width
+    reach: Array  # ((n + 1)^2,) the weight of all ways to cut what is before j, the last word being from i to j
+    show: Array  # (n,) of a symbol
+    power: Array  # (longest word + 1,) scale to the power of a width
+    known: Array  # (n + 1,) where the words end that begin at one symbol and that the lexicon has
+    old: Array  # (n + 1,) where words end, and the number of words in front
+    new: Array  # (n + 1,)
+    seat: Array  # (n + 1,) the tables of the old words and of the end
+    gone: Array  # (n + 1,) tables that became empty
+    gone_words: Array  # (n + 1,) tables of the lexicon that became empty
 
 
 @njit(cache=True, nogil=True, inline="always")
