@@ -1,5 +1,5 @@
 """The command line: ``pyro-unsup demo | fit | sample | predict | forecast | evaluate | show | report | compare`` and
-``fetch | pack | reproduce``.
+``fetch | pack | warm-up | reproduce``.
 
 Only results go to standard output, so that it can be piped. Messages go to standard error. Exit codes: 0 done, 2 bad
 input or usage (one line says what, with file and line), 130 interrupted.
@@ -22,6 +22,7 @@ from .fetch import fetch
 from .pack import pack
 from .reproduce import reproduce
 from .together import rank_and_size, together
+from .warming import warm_up
 
 __all__ = ["app"]
 
@@ -33,7 +34,7 @@ class _Commands(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         use = ["fit", "sample", "predict", "forecast", "evaluate", "show", "report", "compare"]
-        return ["demo", *use, "fetch", "pack", "reproduce"]
+        return ["demo", *use, "fetch", "pack", "warm-up", "reproduce"]
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         utf8_stdout()
@@ -126,6 +127,7 @@ for _name, _what in USES.items():
     app.command(_name, cls=ByModel, no_args_is_help=True, help=_what)(lambda: None)
 app.command()(fetch)
 app.command()(pack)
+app.command("warm-up")(warm_up)
 app.command()(reproduce)
 
 
