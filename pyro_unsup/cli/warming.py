@@ -113,11 +113,10 @@ def _uses(model: Any, data: Any) -> Iterator[Callable[[], object]]:
     short: dict[str, Any] = {"iterations": 2, "tolerance": 0.0, "progress": False}
     if hasattr(model, "declarations") and model.declarations():
         fit = pu.EM(model, pu.AddLambda(0.1)).run(data, **short)
-        posterior = fit.posterior(data)
-        sites = posterior.values() if isinstance(posterior, dict) else [posterior]
         yield lambda: fit.predict(data)
-        for one in sites:
-            yield from (one.mode, one.mbr, one.sample, partial(getattr, one, "marginals"))
+        if getattr(model, "agreement", "product") is not None:  # else there are two posteriors
+            found = fit.posterior(data)
+            yield from (found.mode, found.mbr, found.sample, partial(getattr, found, "marginals"))
         yield lambda: pu.EM(model, pu.DirichletVB()).run(data, **short)
         yield lambda: pu.StepwiseEM(model, pu.AddLambda(0.1), batch_size=3).run(data, **short)
         yield lambda: pu.EM(pu.harden(model), pu.AddLambda(0.1)).run(data, **short)
