@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import statistics
 import sys
@@ -51,12 +52,25 @@ def report(name: str, ours: float, peer: str, theirs: float, **extra: Any) -> No
         "load": round(os.getloadavg()[0], 2),
         **extra,
     }
-    print(json.dumps(line), flush=True)
+    print(as_json(line), flush=True)
 
 
 def figure(name: str, **values: Any) -> None:
     """One JSON line for a measurement without a peer."""
-    print(json.dumps({"name": name, **values, "load": round(os.getloadavg()[0], 2)}), flush=True)
+    print(as_json({"name": name, **values, "load": round(os.getloadavg()[0], 2)}), flush=True)
+
+
+def as_json(found: Any, indent: int | None = None) -> str:
+    """JSON as its standard has it: what is no finite number becomes null."""
+
+    def plain(x: Any) -> Any:
+        if isinstance(x, dict):
+            return {key: plain(value) for key, value in x.items()}
+        if isinstance(x, list | tuple):
+            return [plain(value) for value in x]
+        return None if isinstance(x, float) and not math.isfinite(x) else x
+
+    return json.dumps(plain(found), allow_nan=False, indent=indent)
 
 
 def corpora(folder: str, *needs: str) -> Corpora:

@@ -12,7 +12,6 @@ that. The start is the harmonic one, alone and with noise on its log-weights (no
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,7 +25,7 @@ import pyro_unsup as pu
 from pyro_unsup.handlers.components.universal_rules import CLASSES
 from pyro_unsup.models import DMV
 
-from .common import arguments, figure, markdown, report, side_by_side, spread
+from .common import arguments, as_json, figure, markdown, report, side_by_side, spread
 from .grammar_networks import networks
 from .treebanks import LENGTHS, LONGEST, SCALE, STARTS, TREEBANKS, Treebank, by_tables, right, ruled, sentences
 
@@ -219,7 +218,7 @@ def main() -> None:
     for key in [*TREEBANKS, *PARTS] if not asked.only else [asked.only]:
         found[key] = treebank(key, asked.data) if key in TREEBANKS else PARTS[key](asked.data)
         if asked.json:
-            Path(asked.json).write_text(json.dumps(found, indent=1) + "\n")
+            Path(asked.json).write_text(as_json(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from os import PathLike
 
@@ -131,6 +131,18 @@ class SplitError(FitError):
     >>> issubclass(pu.errors.SplitError, pu.FitError)
     True
     """
+
+
+def listed(names: Iterable[object], most: int = 10) -> str:
+    """Names for a message: the first of them, each as a whole, and how many more there are.
+
+    >>> from pyro_unsup.errors import listed
+    >>> listed(["DET", "NOUN"]), listed(range(7), most=3)
+    ("'DET', 'NOUN'", '0, 1, 2 and 4 more')
+    """
+    known = list(names)
+    said = ", ".join(text if len(text := repr(one)) <= 80 else f"{text[:77]}..." for one in known[:most])
+    return f"{said} and {len(known) - most:,} more" if len(known) > most else said
 
 
 @contextmanager

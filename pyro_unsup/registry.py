@@ -97,6 +97,7 @@ OWN: Mapping[str, Mapping[str, str]] = {
                 "short_dependencies",
                 "spelled_with",
                 "starts_with",
+                "states_at",
                 "universal",
                 "verb_as_root",
                 "width",

@@ -14,7 +14,8 @@ from ..handlers import components
 from ..handlers.component import parts_of
 from ..handlers.components import universal_rules as universal
 from ..tasks.shown import printable
-from ..tasks.texts import say
+from ..tasks.texts import format_of, say
+from .rule_values import NUMBERS, WRITTEN, bounds, closed_classes, labels, look_up, number, plain, split, states_at
 
 if TYPE_CHECKING:
     from ..handlers.component import Named
@@ -22,30 +23,13 @@ if TYPE_CHECKING:
     from ..tasks.option import Given
     from ..tasks.task import Task
 
-#: How the values of components are written, of those that have some.
-WRITTEN = {
-    "verb-as-root": "TAG,TAG",
-    "noun-sequence": "TAG,TAG",
-    "short-dependencies": "N",
-    "distance": "N-M",
-    "ends-in": "TAG,TAG",
-    "starts-with": "TAG,TAG",
-    "width": "N-M",
-    "fragments": "TAG,TAG",
-    "word-tags": "WORD:TAG|TAG,WORD:TAG",
-    "spelled-with": "SYMBOLS",
-    "near-diagonal": "SHARE",
-    "seeds": "CLUSTER:WORD|WORD,CLUSTER:WORD",
-    "cognates": "LETTERS",
-    "closed-classes": "TAG|TAG:WORD|WORD",
-}
-
-
 #: Components without a name on the command line: rules for arcs have an arrow, and links into a place are counted,
 #: neither forbidden nor preferred.
 NOT_NAMED = ("arc", "links-into", "root", "universal")
 #: Those that say yes to few parts: they can be preferred, but to allow nothing else would leave no structure.
 NO_CONSTRAINTS = (*NOT_NAMED, "cognates", "distance", "ends-in", "starts-with")
+#: Those that speak of words, which not all examples have.
+OF_WORDS = ("closed-classes", "word-tags")
 #: Kinds of parts of which a structure can have those of certain widths alone. Every tree has single words and itself.
 WIDTHS_ALONE = ("Pieces", "Stretches")
 
@@ -90,6 +74,22 @@ def preferences_of(texts: Sequence[str], task: Task, model: Any = None) -> list[
     return [*([components.either(*arcs) if len(arcs) > 1 else arcs[0]] if arcs else []), *others]
 
 
+def heads_remark(texts: Sequence[str], model: Any, file: str, format: str) -> str | None:
+    """What to say where tags alone chose universal rules for function heads, and the file has heads of the other kind;
+    None if there is nothing to say."""
+    vocab = getattr(model, "vocab", ())
+    alone = any(re.search(r"(^|[&|~\s])universal($|[&|\s])", text) for text in texts)
+    if not alone or isinstance(vocab, int) or universal.HEADS[universal.tag_set(list(vocab))] == "content":
+        return None
+    if format_of(file, format) != "conllu":
+        return None
+    return (
+        "warning: heads in CoNLL-U files are mostly content words (nouns and verbs), but the rules were chosen by the "
+        "tags, and are for function words as heads; for trees as in Universal Dependencies, give --prefer "
+        "universal=content"
+    )
+
+
 def _of_arcs(text: str, task: Task) -> bool:
     """Whether it is a rule for arcs that says yes to some of them."""
     return task.parts == "Arcs" and ("->" in text or text.partition("=")[0] == "universal") and text[0] != "~"
@@ -125,13 +125,19 @@ def _arc_rule(text: str, model: Any) -> Named:
             say(f"universal rules for the tags of {known}, with {chosen} words as heads; the others: universal={other}")
         return components.universal(known, chosen)  # by name, so that `show` tells which
     try:
-        children = [_plain(one) for one in _split(child, ",")]
-        heads_ = [_plain(one) for one in _split(head, ",")] if head else []
+        children = [plain(one) for one in split(child, ",")]
+        side = re.search(r"(?<!\\):([^:]*)$", child) if head else None
+        heads_ = [plain(one) for one in split(head, ",")] if head else []
     except ValueError:
         raise UnsupError(f"--prefer {printable(text)!r:.80}: a rule for arcs is written TAG,TAG->TAG,TAG, with :left "
                          "or :right behind it for one side only, and one for the root ->TAG,TAG") from None  # fmt: skip
+    if side is not None and vocab and children[-1] not in vocab:
+        raise UnsupError(
+            f"--prefer {printable(text)!r:.80}: the side of a child is written :left or :right, actual "
+            f"{printable(side[1])!r:.40}. A colon of the tag's own has a backslash before it"
+        )
     for tags in (heads_, children):
-        _look_up(f"--prefer {printable(text)}", tags, vocab)
+        look_up(f"--prefer {printable(text)}", tags, vocab)
     return components.arc(heads_, children, direction) if head else components.root(children)
 
 
@@ -151,10 +157,13 @@ def component_of(text: str, task: Task, model: Any = None, option: str = "--cons
     if option == "--constraint" and task.parts not in WIDTHS_ALONE:
         few = (*few, "width")
     makers = {one: make for one, make in makers.items() if one not in few}
+    if not task.has_words:
+        makers = {one: make for one, make in makers.items() if one not in OF_WORDS}
     if name not in makers:
         what = "constraint" if option == "--constraint" else "rule"
         arcs = ", universal, HEAD->CHILD and ->ROOT" if task.parts == "Arcs" and what == "rule" else ""
-        raise UnsupError(f"{option} {printable(name)}: {task.name} has no {what} of this name; there are "
+        no_words = f", because {task.examples} have no words" if not task.has_words and name in OF_WORDS else ""
+        raise UnsupError(f"{option} {printable(name)}: {task.name} has no {what} of this name{no_words}; there are "
                          f"{', '.join(makers) or 'none'}{arcs}")  # fmt: skip
     make = makers[name]
     settings = signature(make).parameters
@@ -164,15 +173,18 @@ def component_of(text: str, task: Task, model: Any = None, option: str = "--cons
             raise UnsupError(f"{option} {name} has no values, actual {printable(values)!r:.80}")
         return make()
     if name == "closed-classes":
-        return make(*_closed_classes(values, model, option))
+        return make(*closed_classes(values, model, option))
+    if name == "states-at":
+        return make(states_at(values, model, option))
     if form == "N-M":
-        return make(*_bounds(name, values, option))
+        return make(*bounds(name, values, option))
     (setting,) = settings.values()
     if not given and setting.default is not Parameter.empty:
         values = str(setting.default)
-    read = {"short-dependencies": _whole, "near-diagonal": _share, "cognates": _whole}.get(name)
+    if name in NUMBERS:
+        return make(number(name, setting.name, values, option))
     try:
-        return make(**{setting.name: _labels(name, values, model, option) if read is None else read(values)})
+        return make(**{setting.name: labels(name, values, model, option)})
     except UnsupError:
         raise
     except ValueError:
@@ -188,111 +200,3 @@ def _known(task: Task) -> dict[str, Callable[..., Named]]:
     made = {name: registry.find("components", name) for name in registry.names("components")}
     sort = getattr(parts, task.parts or "")
     return {name.replace("_", "-"): make for name, make in made.items() if isfunction(make) and sort in parts_of(make)}
-
-
-def _whole(text: str) -> int:
-    if int(text) < 1:
-        raise ValueError
-    return int(text)
-
-
-def _share(text: str) -> float:
-    if not 0 <= float(text) <= 1:
-        raise ValueError
-    return float(text)
-
-
-def _bounds(name: str, text: str, option: str) -> tuple[int, int | None]:
-    """From ``3``, ``1-3``, ``-3`` or ``3-`` to two bounds, both included."""
-    least, dash, most = (piece.strip() for piece in text.partition("-"))
-    try:
-        if not least and not most:
-            raise ValueError
-        low = _whole(least) if least else 1
-        high = (_whole(most) if most else None) if dash else low
-        if high is not None and high < low:
-            raise ValueError
-    except ValueError:
-        raise UnsupError(
-            f"{option} {name} needs bounds, 1 or more, as in {name}=2-5, {name}=-5 (at most 5), {name}=2- (at least 2) "
-            f"or {name}=3, actual {printable(text)!r:.80}"
-        ) from None
-    return low, high
-
-
-def _closed_classes(values: str, model: Any, option: str) -> tuple[list[Any], list[str]]:
-    """Tags and their words."""
-    try:
-        tags, words = _split(values, ":")
-        found = [_plain(one) for one in _split(tags, "|")], [_plain(one) for one in _split(words, "|")]
-    except ValueError:
-        form = WRITTEN["closed-classes"]
-        raise UnsupError(
-            f"{option} closed-classes needs tags and their words, as in closed-classes={form}, actual "
-            f"{printable(values)!r:.80}"
-        ) from None
-    _look_up(f"{option} closed-classes", found[1], getattr(model, "vocab", ()))
-    if isinstance(known := getattr(model, "tags", None), int):
-        return [_number(tag, known, f"{option} closed-classes") for tag in found[0]], found[1]
-    return found
-
-
-def _labels(name: str, values: str, model: Any, option: str) -> Any:
-    """Labels in a list, or by what they belong to.
-
-    :raises ValueError: if they are not written so.
-    """
-    pieces, vocab = _split(values, ","), getattr(model, "vocab", ())
-    if name not in ("word-tags", "seeds"):
-        found = [_plain(piece) for piece in pieces]
-        if name == "spelled-with":  # a symbol may have several letters
-            found = [one for piece in found for one in ([piece] if piece in vocab else piece)]
-        _look_up(f"{option} {name}", found, vocab)
-        return found
-    pairs = [_split(piece, ":") for piece in pieces]
-    if any(len(pair) != 2 for pair in pairs):
-        raise ValueError
-    by_key: dict[str, list[str]] = {}
-    for key, mine in pairs:
-        by_key.setdefault(_plain(key), []).extend(_plain(one) for one in _split(mine, "|"))
-    if name == "seeds":
-        _look_up(f"{option} {name}", [word for mine in by_key.values() for word in mine], vocab)
-        return {int(cluster): mine for cluster, mine in by_key.items()}
-    _look_up(f"{option} {name}", list(by_key), vocab)
-    if isinstance(getattr(model, "tags", None), int):
-        name = f"{option} {name}"
-        return {word: [_number(tag, model.tags, name) for tag in mine] for word, mine in by_key.items()}
-    return by_key
-
-
-def _number(tag: str, tags: int, name: str) -> int:
-    if not tag.isdecimal() or int(tag) >= tags:
-        raise UnsupError(f"{name}: without a dictionary tags are numbers, 0 to {tags - 1}, actual "
-                         f"{printable(tag)!r:.40}")  # fmt: skip
-    return int(tag)
-
-
-def _split(text: str, mark: str) -> list[str]:
-    """What is between marks that have no backslash before them.
-
-    :raises ValueError: if that is nothing.
-    """
-    found = re.split(rf"(?<!\\){re.escape(mark)}", text)
-    if not all(found):
-        raise ValueError
-    return found
-
-
-def _plain(text: str) -> str:
-    return re.sub(r"\\(.)", r"\1", text)
-
-
-def _look_up(name: str, labels: list[str], vocab: Any) -> None:
-    """Warn of labels that the text does not have. Refuse if it has none of them."""
-    strange = [one for one in dict.fromkeys(labels) if one not in vocab]
-    if not vocab or not strange:
-        return
-    what = f"{name}: the text that is learned from has no {', '.join(map(printable, strange))!s:.200}"
-    if len(strange) == len(set(labels)):
-        raise UnsupError(f"{what}, but such as {', '.join(printable(str(one)) for one in list(vocab)[:10])}")
-    say(f"warning: {what}")

@@ -21,7 +21,7 @@ from ..tasks.shared_options import BATCH_SIZE
 from ..tasks.task import Task
 from ..tasks.texts import belongs, finite, say
 from ..tasks.values import Plan
-from .constraints import component_of, preferences_of, preferred
+from .constraints import component_of, heads_remark, preferences_of, preferred
 
 if TYPE_CHECKING:
     from ..infer import Initial
@@ -105,11 +105,14 @@ def engine_of(task: Task, model: Any, plan: Plan, given: Given) -> Engine:
     with said():
         if wanted := preferred(given):
             rules = preferences_of(wanted, task, model)
+            if task.parts == "Arcs" and (remark := heads_remark(wanted, model, given.file, given.format)):
+                say(remark)
             if given.prefer_share is not None:
                 shares = [at_least(rule, given.prefer_share) for rule in rules]
                 model = regularise(model, shares, [0.0] * len(shares))
             else:
                 model = prefer(model, rules, WEIGHT if given.prefer_weight is None else given.prefer_weight)
+            model.handler.tells = False  # of unknown labels: what the text does not have is said already
         model = task.handled(model, given)
         if given.gradient:
             return Gradient(model, estimate, start)

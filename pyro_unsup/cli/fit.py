@@ -161,6 +161,8 @@ def _remarks(task: Task, found: Fit, data: Any, capped: bool, given: Given) -> I
     :param capped: whether the maximum number of iterations is only a bound, and not the way the model is trained.
     """
     schedule, beta, report = found.config.get("schedule"), found.rows[-1].get("beta"), found.report
+    if len(report.restarts) > 1 and len(set(report.restarts)) == 1:
+        yield f"warning: all {len(report.restarts)} restarts found the same; give --noise 0.1 to set them apart"
     if isinstance(schedule, list) and beta is not None and beta < schedule[-1]:
         yield f"warning: annealing ended at beta = {beta:g}, before 1, where likelihood is maximised; give it more " \
               "--max-iterations, or a larger --beta-factor"  # fmt: skip

@@ -22,7 +22,8 @@ import torch
 from ..data.mapped import in_blocks
 from ..data.opening import read_plain
 from ..errors import InputError
-from ..infer import UnfinishedSchedule
+from ..handlers import UnknownLabel
+from ..infer import SameRestarts, UnfinishedSchedule
 from ..kernels.threads import threads_for
 from ..results import Fit, Reason
 from ..results.record_folder import write_whole
@@ -177,6 +178,8 @@ def train(
     probes = probe is not None and probe < iterations  # then the best of them goes on, as one more start on the board
     with board_of(restarts + probes, iterations) as board, stopping(board.stop), warnings.catch_warnings():
         warnings.simplefilter("ignore", UnfinishedSchedule)  # after Ctrl-C; else it is said at the end
+        warnings.simplefilter("ignore", UnknownLabel)  # said when the options were read
+        warnings.simplefilter("ignore", SameRestarts)  # said at the end
         try:
             with _threads(threads_for(tokens)) if alone else _no_workers_left():
                 fit = engine.run(

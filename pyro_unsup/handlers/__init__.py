@@ -8,6 +8,7 @@ from .featured import FeaturedMessenger, featured
 from .given import GivenMessenger, given
 from .handled import Handled, Handler, bare
 from .harden import HardenMessenger, harden
+from .parts import UnknownLabel
 from .prefer import PreferMessenger, prefer
 from .regularise import RegulariseMessenger, regularise
 from .skew import SkewMessenger, skew
@@ -28,6 +29,7 @@ __all__ = [
     "SkewMessenger",
     "TemperMessenger",
     "TieMessenger",
+    "UnknownLabel",
     "bare",
     "components",
     "constrain",

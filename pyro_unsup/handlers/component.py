@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, reduce
-from inspect import signature, unwrap
+from inspect import isfunction, signature, unwrap
 from typing import Any, Concatenate, ParamSpec, Self, get_args, get_type_hints
 
 import torch
@@ -14,6 +14,7 @@ from ..distributions.parts import Parts
 from ..errors import NotDescribable, StructureError, UnsupError
 from ..registry import build as build_registered
 from ..registry import describe as describe_registered
+from .asked import plain_number
 from .parts import Component, named
 
 _P = ParamSpec("_P")
@@ -98,9 +99,7 @@ class _Several(Rule):
     def __init__(self, *components: Component) -> None:
         if not components:
             raise UnsupError(f"{type(self).__name__.lower()}() combines one component or more, actual none")
-        for one in components:
-            if not callable(one):
-                raise UnsupError(f"a component is a function of the parts of the data, actual {one!r:.80}")
+        check_components(components, f"{type(self).__name__.lower()}()", UnsupError)
         self.components = components
 
     def settings(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -156,9 +155,10 @@ class AtLeast(_Several):
 
     def __init__(self, rule: Component, share: float) -> None:
         super().__init__(rule)
-        if not 0 < share <= 1:
-            raise StructureError(f"the share of parts that obey should be above 0 and at most 1, actual {share}")
-        self.share = float(share)
+        number = plain_number(share)
+        if number is None or not 0 < number <= 1:
+            raise StructureError(f"the share of parts that obey should be above 0 and at most 1, actual {share!r:.40}")
+        self.share = number
 
     @property
     def rule(self) -> Component:
@@ -205,6 +205,21 @@ class Tying(Rule):
     def from_settings(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Self:
         """Make a component from its :meth:`settings`."""
         return cls(**plain)
+
+
+def check_components(components: Iterable[Any], what: str, error: type[UnsupError] = StructureError) -> None:
+    """Refuse what is no component of one structure.
+
+    :param what: takes them, for the error.
+    """
+    for one in components:
+        if not callable(one):
+            raise error(f"{what}: a component is a function of the parts of the data, actual {one!r:.80}")
+        if isinstance(one, Tying):
+            raise error(f"{what}: {said(one)} ties two structures, and only regularise takes it, alone")
+        maker = hasattr(one, "__wrapped__") and hasattr(one, "from_settings")
+        if isfunction(one) and (maker or one.__module__.startswith(__package__ + ".component")):
+            raise error(f"{what}: {one.__name__} makes a component when it is called: write {one.__name__}(...)")
 
 
 def at_least(rule: Component, share: float) -> AtLeast:

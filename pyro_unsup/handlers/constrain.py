@@ -13,7 +13,8 @@ from ..distributions.parts import Parts
 from ..distributions.structure import heated
 from ..distributions.wrapped import Wrapped
 from ..errors import StructureError
-from .component import build, described
+from .asked import check_model
+from .component import build, check_components, described
 from .handled import Handled
 from .parts import Component, PartsMessenger, named, potentials_of
 
@@ -102,6 +103,7 @@ class ConstrainMessenger(PartsMessenger):
         super().__init__()
         if not callable(component):
             raise StructureError(f"a component is a function of the parts of the data, actual {component!r:.80}")
+        check_components([component], "constrain")
         self.component = component
         self._fallen: dict[str, Tensor] = {}
         self._in_vain, self._run = 0, 0
@@ -233,4 +235,5 @@ def constrain(model: Callable[..., Any], component: Component) -> ConstrainedMod
     >>> model.fallbacks, float(fit.posterior(sentences).marginals[4])  # of the fourth word as head of the first
     (0, 0.0)
     """
+    check_model(model, "constrain")
     return ConstrainedModel(model, ConstrainMessenger(component))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -29,6 +30,19 @@ class Made(Protocol):
     def moves(self) -> bool: ...
 
 
+class UnknownLabel(UserWarning):
+    """A rule names labels that a model does not have, such as a misspelt tag, beside some that it has.
+
+    >>> import warnings, pyro_unsup as pu
+    >>> model = pu.prefer(pu.models.DMV(pu.data.Vocab(["NOUN", "VERB"])), pu.components.root(["VERB", "AXU"]))
+    >>> with warnings.catch_warnings(record=True) as found:
+    ...     warnings.simplefilter("always")
+    ...     fit = pu.EM(model).run([[0, 1]], iterations=1)
+    >>> [str(one.message).partition(":")[0] for one in found if one.category is pu.handlers.UnknownLabel]
+    ["'AXU' is unknown as the tag of a child"]
+    """
+
+
 class PartsMessenger(Handler):
     """Makes something of the parts of observed structured sites, once for the same data, and weighs the sites by it.
 
@@ -36,13 +50,16 @@ class PartsMessenger(Handler):
     """
 
     #: What a run notes for itself. The next run does the same whatever is in them, so a record of a run still holds.
-    NOT_COMPARED: tuple[str, ...] = ("_known", "_declared", "_structured")
+    NOT_COMPARED: tuple[str, ...] = ("_known", "_declared", "_structured", "_missed", "_told")
 
     def __init__(self) -> None:
         super().__init__()
         self._known: dict[str, tuple[list[Tensor], Made]] = {}
         self._declared: dict[str, Declaration] = {}
         self._structured = False
+        self._missed: dict[tuple[str, str], None] = {}
+        self._told: set[tuple[str, str]] = set()
+        self.tells = True  #: whether it warns of labels that the model does not have
 
     @abstractmethod
     def _make(self, fn: Structure, parts: Parts, value: Tensor) -> Made:
@@ -75,9 +92,25 @@ class PartsMessenger(Handler):
         self._structured = True
         if msg["is_observed"]:
             msg["fn"] = self._weigh(fn, msg["value"], msg["name"], self._made(msg["name"], fn, msg["value"]))
+            if self._missed and any(w.requires_grad for w in fn.weights.values()):  # it is being trained
+                self._tell()
+
+    def _tell(self) -> None:
+        """Warn of labels that rules name and the model does not have, once of each."""
+        new = [one for one in self._missed if one not in self._told]
+        self._told.update(new)
+        self._missed = {}
+        for what in dict.fromkeys(what for what, _ in new) if self.tells else ():
+            mine = [label for as_what, label in new if as_what == what]
+            warnings.warn(
+                f"{', '.join(mine)} {'is' if len(mine) == 1 else 'are'} unknown as {what}: the model has no such "
+                f"label, and {self!r:.200} goes by the others. Is it misspelt?",
+                UnknownLabel,
+                stacklevel=2,
+            )
 
     def _made(self, name: str, fn: Structure, value: Tensor) -> Any:
-        parts = replace(fn.parts(value), labels=_Named(self._declared))
+        parts = replace(fn.parts(value), labels=_Named(self._declared, self._miss))
         key = [*parts.made_of(), torch.tensor(parts.shape)]
         key += [d.touched for d in self._declared.values() if d.touched is not None]
         known = self._known.get(name)
@@ -88,6 +121,9 @@ class PartsMessenger(Handler):
             self._known[name] = ([x.clone() for x in key], made)  # data may be changed in place
         return made
 
+    def _miss(self, what: str, labels: list[Any]) -> None:
+        self._missed |= dict.fromkeys((what, repr(one)) for one in labels)
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_known": {}, "_declared": {}}  # a copy in another process meets its own data
 
@@ -95,8 +131,10 @@ class PartsMessenger(Handler):
 class _Named(Mapping[str, Labels]):
     """The labels of a run, by axis, made when they are asked for."""
 
-    def __init__(self, declared: Mapping[str, Declaration]) -> None:
-        self._declared = dict(declared)
+    def __init__(
+        self, declared: Mapping[str, Declaration], missed: Callable[[str, list[Any]], None] | None = None
+    ) -> None:
+        self._declared, self._missed = dict(declared), missed
 
     def _axes(self) -> Iterator[tuple[Declaration, int, Axis]]:
         for declaration in self._declared.values():
@@ -109,7 +147,7 @@ class _Named(Mapping[str, Labels]):
                 places = declaration.touched if decision else None
                 if axis.cells is not None:  # a ragged table numbers its cells
                     places = axis.cells if places is None else axis.cells[places]
-                return Labels(axis.labels, places)
+                return Labels(axis.labels, places, self._missed)
         raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:

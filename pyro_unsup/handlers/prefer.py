@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -13,7 +12,8 @@ from torch import Tensor
 from ..distributions import Structure
 from ..distributions.parts import Parts
 from ..errors import StructureError
-from .component import build, described, said, truth
+from .asked import check_model, plain_number
+from .component import AtLeast, build, check_components, described, said, truth
 from .handled import Handled, Handler
 from .parts import Component, PartsMessenger
 from .regularise import RegulariseMessenger
@@ -55,11 +55,14 @@ class PreferMessenger(PartsMessenger):
         super().__init__()
         if not rules or not all(callable(one) for one in rules):
             raise StructureError(f"rules are functions of the parts of the data, actual {rules!r:.80}")
-        numbers = all(isinstance(x, int | float) and math.isfinite(x) for x in (*weight, strength))
-        if len(weight) != len(rules) or not numbers:
+        check_components(rules, "prefer")
+        if bounding := next((one for one in rules if isinstance(one, AtLeast)), None):
+            raise StructureError(f"prefer: {bounding!r} bounds a share, for regularise(model, ..., bound=0)")
+        numbers = [x for one in (*weight, strength) if (x := plain_number(one)) is not None]
+        if len(weight) != len(rules) or len(numbers) != len(rules) + 1:
             given = f"{list(weight)!s:.80}"
             raise StructureError(f"expected a finite weight for each of {len(rules)} rules, actual {given}")
-        self.rules, self.weight, self._strength = list(rules), [float(x) for x in weight], float(strength)
+        self.rules, self.weight, self._strength = list(rules), numbers[:-1], numbers[-1]
 
     @property
     def strength(self) -> float:
@@ -114,8 +117,10 @@ def prefer(
     >>> corpus.sentence(0), fit.posterior(corpus).mbr()[:5].tolist()
     (['PROPN', 'AUX', 'VERB', 'DET', 'NOUN'], [3, 3, 0, 5, 3])
     """
+    check_model(model, "prefer")
     several = list(rules) if isinstance(rules, Sequence) else [rules]
-    weights = list(weight) if isinstance(weight, Sequence) else [weight] * len(several)
+    each = isinstance(weight, Sequence) or getattr(weight, "ndim", 0) == 1  # an array or a tensor has axes
+    weights: Any = list(weight) if each else [weight] * len(several)  # type: ignore[arg-type]
     return Handled(model, PreferMessenger(several, weights))
 
 

@@ -18,9 +18,11 @@ from ..distributions import Posterior, Structure
 from ..distributions.parts import Parts
 from ..distributions.wrapped import Wrapped
 from ..errors import StructureError
-from .component import AtLeast, Tying, build, described, said, truth
+from .asked import check_model, plain_number
+from .component import AtLeast, Tying, build, check_components, described, said
 from .handled import Handled
 from .parts import Component, PartsMessenger, named
+from .reach import check_reachable
 from .tie import TiedModel, TieMessenger
 
 #: By how much an expectation may exceed its bound, besides rounding; and how close to it the search tries to come.
@@ -195,11 +197,16 @@ class RegulariseMessenger(PartsMessenger):
         super().__init__()
         if not features or not all(callable(one) for one in features):
             raise StructureError(f"features are functions of the parts of the data, actual {features!r:.80}")
-        if len(bound) != len(features) or not all(math.isfinite(x) for x in bound):
+        check_components(features, "regularise")
+        bounds = [x for one in bound if (x := plain_number(one)) is not None]
+        if len(bound) != len(features) or len(bounds) != len(features):
             raise StructureError(
                 f"expected a finite bound for each of {len(features)} features, actual {list(bound)!s:.80}"
             )
-        self.features, self.bound, self.each = list(features), [float(x) for x in bound], bool(each)
+        for one, x in zip(features, bounds, strict=True):
+            if isinstance(one, AtLeast) and x:
+                raise StructureError(f"{one!r} has its share already: the bound that goes with it is 0, actual {x:g}")
+        self.features, self.bound, self.each = list(features), bounds, bool(each)
         self.multipliers: dict[str, Tensor] = {}
         self.expectations: dict[str, Tensor] = {}
 
@@ -211,24 +218,10 @@ class RegulariseMessenger(PartsMessenger):
                 raise StructureError(f"the feature {named(one)} should be a finite number for every part")
         for one in self.features:
             if isinstance(one, AtLeast):
-                self._check_reachable(fn, parts, value, one)
+                check_reachable(fn, parts, value, one)
         stacked = torch.stack([row.to(like).expand(parts.shape) for row in rows])
         there = (parts.example >= 0).expand(parts.shape)
         return _Values(torch.where(there, stacked, 0.0).detach(), parts.example.expand(parts.shape), parts.examples)
-
-    def _check_reachable(self, fn: Structure, parts: Parts, value: Tensor, one: AtLeast) -> None:
-        """Refuse a share of obeying parts that is more than the best structures have."""
-        with torch.no_grad():
-            obeys = truth(one.rule, parts).double().expand(parts.shape)
-            allowed = {name: torch.where(w > -torch.inf, 0.0, w.double()) for name, w in fn.weights.items()}
-            alike = fn.with_weights(allowed).with_potentials(**{fn.part: obeys - one.share})
-            there = fn.to_parts(alike.posterior(value).mode()).double()  # with the most parts to spare
-            reached = float((there * obeys).sum() / there.sum())
-        if reached < one.share:
-            raise StructureError(
-                f"{one!r}: no structures have so many parts that obey, of all parts. The largest share that they can "
-                f"reach in these data is {reached:.4f}: ask for {0.98 * reached:.2f}, say"
-            )
 
     def _weigh(self, fn: Structure, value: Tensor, name: str, made: _Values) -> Structure:
 
@@ -333,6 +326,7 @@ def regularise(
     >>> round(float(model.expectations["tags"]), 4)
     0.25
     """
+    check_model(model, "regularise")
     several = list(features) if isinstance(features, Sequence) else [features]
     if any(isinstance(one, Tying) for one in several):
         if len(several) > 1 or bound is not None or each:
@@ -342,5 +336,6 @@ def regularise(
         return TiedModel(model, TieMessenger(several[0]))  # type: ignore[arg-type]
     if bound is None:
         raise StructureError(f"a bound is missing of what is expected of {', '.join(map(named, several))}")
-    bounds = list(bound) if isinstance(bound, Sequence) else [bound]
+    each_has = isinstance(bound, Sequence) or getattr(bound, "ndim", 0) == 1
+    bounds: Any = list(bound) if each_has else [bound]  # type: ignore[arg-type]
     return RegularisedModel(model, RegulariseMessenger(several, bounds, each))

@@ -22,7 +22,7 @@ from .loop import Callback, Info
 from .mixture import MixtureEM
 from .polytope import Polytope
 from .processes import LostProcess
-from .runs import Monitor
+from .runs import Monitor, SameRestarts
 from .select import Selection, select_steps
 from .session import Session
 from .sizes import compare_sizes
@@ -49,6 +49,7 @@ __all__ = [
     "MixtureEM",
     "Monitor",
     "Polytope",
+    "SameRestarts",
     "Selection",
     "Session",
     "SlowEnumeration",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral
 from os import PathLike
 from typing import Any
 
@@ -273,6 +274,8 @@ class Engine:
         default = max(self.ITERATIONS, getattr(own, "iterations", 0))
         iterations = default if iterations is None else iterations
         tolerance = getattr(own, "tolerance", 1e-6) if tolerance is None else tolerance
+        _check_whole("restarts", restarts)
+        _check_whole("probe", 1 if probe is None else probe)
         if restarts < 1 or iterations < 0 or not tolerance >= 0:
             raise FitError(
                 f"restarts must be at least 1, iterations and tolerance not negative, "
@@ -303,3 +306,8 @@ class Engine:
         if store:
             fit.to_param_store(*args, **kwargs)
         return fit
+
+
+def _check_whole(name: str, number: Any) -> None:
+    if isinstance(number, bool) or not isinstance(number, Integral):
+        raise FitError(f"{name} should be a whole number, actual {number!r:.40}")

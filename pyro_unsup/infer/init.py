@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -100,6 +101,11 @@ def around(start: Initial, scale: float) -> Initial:
     >>> [torch.equal(fits[0].weights["emission"], fit.weights["emission"]) for fit in fits]
     [True, True, False]
     """
+
+    if not callable(start):
+        raise FitError(f"around() puts noise on a start, such as pu.init.uniform(), actual {start!r:.80}")
+    if isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 <= scale < math.inf:
+        raise FitError(f"around(): the scale of noise should be a number, 0 or more, actual {scale!r:.40}")
 
     def shaken(declarations: Mapping[str, Declaration], generator: torch.Generator) -> dict[str, Tensor]:
         return from_weights(start(declarations, generator), scale)(declarations, generator)

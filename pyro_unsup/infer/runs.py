@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
+from torch import Tensor
 
 from ..handlers.prefer import learned_weights
 from ..results import Fit, Reason, Report, load
@@ -25,6 +27,19 @@ from .state import Saved, State
 
 if TYPE_CHECKING:
     from .engine import Engine
+
+
+class SameRestarts(UserWarning):
+    """Restarts from a start that is always the same find the same.
+
+    >>> import warnings, pyro_unsup as pu
+    >>> engine = pu.EM(pu.models.DMV(tags=2), init=pu.init.uniform())
+    >>> with warnings.catch_warnings(record=True) as found:
+    ...     warnings.simplefilter("always")
+    ...     fit = engine.run([[0, 1], [1]], iterations=1, restarts=2, processes=1)
+    >>> [one.category.__name__ for one in found]
+    ['SameRestarts']
+    """
 
 
 class Monitor(Protocol):
@@ -203,11 +218,35 @@ def best_of(engine: Engine, run: Run, data: Data, seed: int, restarts: int, proc
     fits: list[Fit] = list(progress_bar(found, shown, total=restarts, unit="restart"))
     for fit in fits:
         fit.model = engine.model
+    if _alike(fits):
+        warnings.warn(
+            f"all {len(fits)} restarts began at the same place and are one and the same run: put noise on the start by "
+            "pu.init.around(start, 0.3), or leave restarts out",
+            SameRestarts,
+            stacklevel=2,
+        )
     best = copy(max(fits, key=lambda fit: fit.objective))
     best.runs = tuple(fits)
     best.report.restarts = [fit.objective for fit in fits]
     best.config["restarts"] = restarts
     return best
+
+
+def _alike(fits: Sequence[Fit]) -> bool:
+    """Whether several runs are the same to the last bit."""
+    first, *others = fits
+    if not others or not first.rows:
+        return False
+    return all(
+        [row["objective"] for row in one.rows] == [row["objective"] for row in first.rows]
+        and _same(one.weights, first.weights)
+        and _same(one.unconstrained, first.unconstrained)
+        for one in others
+    )
+
+
+def _same(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
 def best_probed(

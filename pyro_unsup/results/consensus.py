@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from ..errors import UnsupError
+from ..errors import UnsupError, listed
 from .evaluation import task_of
 from .fit import Fit
 
@@ -71,8 +71,10 @@ class Consensus:
 def consensus(fits: Fit | Sequence[Fit], data: Any, **options: Any) -> Consensus:
     """The structure that several runs agree on: minimum Bayes risk under the mean of their posteriors.
 
-    States that are but numbers (those of a tagger without a dictionary, or clusters) are matched first: each run's
-    states are numbered as those of the best run that they share the most words with.
+    Each run looks the data up in its own vocabulary. Where parts of structures are places, as arcs of trees are, that
+    is enough. States that have names must have the same ones in the same order. States that are but numbers (those of a
+    tagger without a dictionary, or clusters) are matched first: each run's states are numbered as those of the best run
+    that they share the most words with.
 
     :param fits: several runs of one model; or the fit of a run with restarts, which has them all (``fit.runs``). Models
         of one class do as well, if their structures have the same parts: dependency models with valence 1 and 2, say,
@@ -90,16 +92,21 @@ def consensus(fits: Fit | Sequence[Fit], data: Any, **options: Any) -> Consensus
     >>> len(found.structure) == corpus.tokens, 0 < found.agreement <= 1
     (True, True)
     """
-    runs = list(fits.runs or [fits]) if isinstance(fits, Fit) else list(fits)
+    runs = list(fits.runs or [fits]) if isinstance(fits, Fit) else list(fits) if isinstance(fits, Iterable) else []
     if not runs or not all(isinstance(one, Fit) for one in runs):
         raise UnsupError(f"consensus takes fits of one model, or one with restarts, actual {fits!r:.80}")
     if len({type(one.unhandled().model) for one in runs}) > 1:
         names = sorted({type(one.unhandled().model).__name__ for one in runs})
         raise UnsupError(f"consensus takes fits of one model, actual those of {' and '.join(names)}")
-    _check_names(runs)
-    runs.sort(key=lambda one: -one.objective)
     task = task_of(runs[0].unhandled().model)
+    if not task.of_places:
+        _check_names(runs)
+    runs.sort(key=lambda one: -one.objective)
+    if isinstance(data, list | tuple):
+        _check_numbers(runs, data)
+        data = task.as_data(runs[0].unhandled(), data)
     decoded = [one.decode(data, **options) for one in runs]
+    _check_known(decoded, data)
     marginals, structures, together = task.consensus(runs[0].unhandled(), data, decoded)
     between = np.array([[task.in_common(a, b) for b in structures] for a in structures])
     return Consensus(tuple(runs), together, marginals, between)
@@ -113,9 +120,41 @@ def _check_names(runs: Sequence[Fit]) -> None:
     if other != named[0]:
         raise UnsupError(
             "consensus takes fits whose states have the same names in the same order: here one has "
-            f"{_listed(named[0])}, another {_listed(other)}"
+            f"{_listed(named[0])}, another {_listed(other)}{_first_difference(named[0], other)}"
         )
 
 
 def _listed(names: Sequence[str] | None) -> str:
-    return "no names" if names is None else f"{', '.join(map(repr, names))!s:.80}"
+    return "no names" if names is None else listed(names)
+
+
+def _first_difference(one: Sequence[str] | None, other: Sequence[str] | None) -> str:
+    """Where names differ that are too many to be listed."""
+    if one is None or other is None or len(one) != len(other):
+        return ""
+    place, a, b = next((k, a, b) for k, (a, b) in enumerate(zip(one, other, strict=True)) if a != b)
+    return f" (state {place} is {a!r} in one and {b!r} in the other)"
+
+
+def _check_known(decoded: Sequence[Any], data: Any) -> None:
+    """A fit that knows no symbol of the data has nothing to say."""
+    words = len(data.words) if hasattr(data, "words") else 0
+    blind = [words > 0 and getattr(one, "unseen", 0) == words for one in decoded]
+    if any(blind) and not all(blind):
+        raise UnsupError(
+            f"consensus: {sum(blind)} of {len(blind)} fits know none of the symbols of these data, and others do: were "
+            "they trained on the same tag set (--column)?"
+        )
+
+
+def _check_numbers(runs: Sequence[Fit], data: Sequence[Any]) -> None:
+    """Numbers of symbols mean something if all fits number their symbols alike."""
+    vocabs = [getattr(one.unhandled().model, "vocab", None) for one in runs]
+    known = [one if one is None or isinstance(one, int) else list(one) for one in vocabs]
+    if all(one == known[0] for one in known):
+        return
+    if not all(isinstance(one, str) or (len(one) > 0 and isinstance(one[0], str)) for one in data):
+        raise UnsupError(
+            "consensus: these fits number their symbols by different vocabularies, so numbers do not tell which "
+            "symbols are meant: give the sentences as words, or as a corpus"
+        )

@@ -332,6 +332,7 @@ class Fit:
         """
         fit = self.unhandled()
         task = task_of(fit.model, "fit.evaluate")
+        gold = task.as_data(fit, gold)
         decoded = task.decode(fit, gold, **options, **({} if how is None else {"how": how}))
         found: dict[str, float] = task.scores(fit, gold, decoded)
         return found
@@ -399,6 +400,7 @@ class Fit:
 
         fit = self.unhandled()
         task = task_of(fit.model, "fit.to_frame")
+        data = task.as_data(fit, data)
         decoded = task.decode(fit, data, **options, **({} if how is None else {"how": how}))
         return pandas.DataFrame(task.frame(fit, data, decoded))
 

@@ -133,6 +133,7 @@ class AlignerTask(Task):
     unit, examples = "words", "pairs"
     all_unknown = "are the languages in the right order, and with the same case of letters?"
     decoder = "pyro_unsup.tasks.decoding.aligner:decode"
+    of_places = True
     parts, constraints = "Links", "near-diagonal=0.2, punctuation-alike"
     preferences = (
         "cognates=4: words that begin with the same four letters are linked, names and numbers among them. Or a rule "
@@ -279,6 +280,11 @@ class AlignerTask(Task):
         format = "wa" if given.output_format == "naacl" else "pharaoh"
         sure = frames.links(data, decoded)["probability"] if given.probabilities else None
         pu.data.write_links(decoded.links, given.out, format, sure)  # type: ignore[arg-type]
+
+    def as_data(self, fit: Fit, data: Any) -> Any:
+        from .from_lists import bitext_of
+
+        return bitext_of(data, fit.model)
 
     def consensus(self, fit: Fit, data: Any, decoded: Any) -> Any:
         """Links whose probability, the mean of all runs and of both directions, is at least one half."""

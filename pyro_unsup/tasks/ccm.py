@@ -66,6 +66,7 @@ class CCMTask(GrammarTask):
     colours_gold = "Blue constituents are gold, red ones cross a gold one, grey ones do neither."
     gold, no_gold = ("spans",), "no brackets in it, expected a treebank"
     decoder = "pyro_unsup.tasks.decoding.ccm:decode"
+    of_places = True
     parts, constraints, preferences = "Brackets", "fragments=CC", SPAN_RULES
     recipe = Recipe(smooth=f"{SMOOTH[0]:g}, and {SMOOTH[1]:g} for what is no constituent", betas=RECIPE.betas)
     drop_by_upos = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from .grammar import (
     HOW_HEADS,
     OF_SAMPLES,
     PREFER_ROOT,
+    RECIPE,
     SIZES,
     TEXT_FILE,
     TEXT_OPTIONS,
@@ -71,6 +73,7 @@ class HeadsTask(GrammarTask):
         "found."
     )
     also_dropped = ("SYM",)
+    of_places = True
     statistics = summaries.by_name(summaries.types, summaries.repeats)
     structure_statistics = summaries.by_name(
         summaries.mean_depth, summaries.deepest, summaries.left_arcs, summaries.arc_length
@@ -126,6 +129,11 @@ class DMVTask(HeadsTask):
     """Dependency grammar induction."""
 
     name = "dmv"
+    recipe = replace(
+        RECIPE,
+        smooth=f"0; with --prefer {PREFERRING:g}",
+        words=f"plain EM; with --prefer, EM that adds {PREFERRING:g} to every expected count",
+    )
     about = (
         "A dependency model with valence. Every word hangs on another word, its head. A head says which tags its "
         "dependents are likely to have on each side, and when it has enough of them."

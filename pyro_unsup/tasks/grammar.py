@@ -165,6 +165,11 @@ class GrammarTask(Task):
             raise InputError(f"no tags in its column {column}; take another with --column {other}", file)
         return text
 
+    def as_data(self, fit: Fit, data: Any) -> Any:
+        from .from_lists import corpus_of  # torch loads when it is first needed
+
+        return corpus_of(data, fit.model.vocab)  # type: ignore[attr-defined]
+
     def read_gold(self, fit: Fit, given: Given) -> Corpus:
         """Gold sentences prepared as in training: without punctuation, and up to the same length if none is given."""
         dropped = dropped_by(fit)

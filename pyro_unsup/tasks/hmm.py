@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from .option import MODEL, TEXT, Given, choice, number, text, under
 from .pictures import transitions
 from .pictures_series import stretches
 from .shown import Shown
-from .task import Task
+from .task import Task, check_options
 from .values import Baseline, Command, Plan, Recipe, Score
 
 if TYPE_CHECKING:
@@ -102,7 +102,12 @@ class HMMTask(Task):
     likelihood = "log_likelihood"
     smoothing_helps = False
     main = ("bic",)
-    parts = "States"
+    parts, has_words, constraints = "States", False, "states-at=0:1-100,1:300- (the steps at which a state is)"
+    preferences = (
+        "states-at=0:1-100: the series is in state 0 in its first 100 steps; states-at=0:1-100,1:300-: and in state 1 "
+        "from step 300 on. Step 1 is the first of a series. ~ before a rule turns it round; & between two asks for "
+        "both, | with white space around it for one of them."
+    )
     scores_structure = False
     when_worse = "Try other --states, --restarts 10, or another --emission"
     baselines_known = (Baseline("one_state", "all observations come from one state, fitted to these data"),)
@@ -194,13 +199,15 @@ class HMMTask(Task):
     def decode(self, fit: Fit, data: Any, **options: Any) -> Any:
         from .decoding import Decoded
 
+        check_options(self.name, options, ["how"])
         series = getattr(data, "series", data)
         found = fit.posterior(series)
         how = options.get("how") or "viterbi"
         if how not in ("viterbi", "mbr"):
             raise UnsupError(f"how must be 'viterbi' or 'mbr', actual {how!r}")
         structure = found.mode() if how == "viterbi" else found.mbr()
-        return Decoded(structure, found, found.log_partition)
+        alone = found if not fit.preferences else replace(fit, preferences=()).posterior(series)
+        return Decoded(structure, found, alone.log_partition)
 
     def lines(self, fit: Fit, data: Rows, decoded: Any, given: Given) -> Iterable[str]:
         found = decoded.posterior

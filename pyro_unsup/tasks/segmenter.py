@@ -90,6 +90,7 @@ class SegmenterTask(Task):
     unit, examples, labelled = "symbols", "lines", "symbols"
     all_unknown = "is it the right text, in the same script, and with the same --symbol-separator?"
     decoder = "pyro_unsup.tasks.decoding.segmenter:decode"
+    of_places = True
     parts, constraints = "Pieces", "spelled-with=aeiou, width=-8"
     streams = True
     smoothing_helps = False  # every possible segment would gain weight, and most of them are no words
@@ -211,6 +212,11 @@ class SegmenterTask(Task):
         model: Any = fit.model
         most = model.max_length if given.strict else None
         return read_lines(given.file, *separators_of(fit), max_segment=most, symbols=symbols_of(fit))
+
+    def as_data(self, fit: Fit, data: Any) -> Any:
+        from .from_lists import corpus_of  # torch loads when it is first needed
+
+        return corpus_of(data, fit.model.vocab)  # type: ignore[attr-defined]
 
     def scores(self, fit: Fit, gold: Segmented, decoded: Any) -> dict[str, float]:
         """``token_precision``, ``token_recall``, ``token_f1``, the same of ``boundary`` and ``lexicon``, and

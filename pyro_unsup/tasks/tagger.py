@@ -201,6 +201,11 @@ class TaggerTask(Task):
         names: Any = [] if isinstance(model.tags, int) else list(model.tags)  # type: ignore[call-overload]
         return {"dictionary": [names, [] if mask is None else mask.numpy()]}
 
+    def as_data(self, fit: Fit, data: Any) -> Any:
+        from .from_lists import corpus_of  # torch loads when it is first needed
+
+        return corpus_of(data, fit.model.vocab)  # type: ignore[attr-defined]
+
     def consensus(self, fit: Fit, data: Any, decoded: Sequence[Any]) -> Any:
         """As of other models; all tokens of a word have one state, if they have in each run."""
         from .decoding.tagger import one_state_a_word  # torch loads when it is first needed

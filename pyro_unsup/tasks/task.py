@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from importlib import import_module
+from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyro_unsup as pu
@@ -71,6 +72,11 @@ class Task(Reported):
     scores_structure: ClassVar[bool] = True
     #: The class of :mod:`pyro_unsup.distributions.parts` that constraints of this model speak of.
     parts: ClassVar[str | None] = None
+    #: Whether its examples have words that constraints can speak of.
+    has_words: ClassVar[bool] = True
+    #: Whether the parts of its structures are places alone, such as arcs: those of all models are the same then, and
+    #: there are no states to match.
+    of_places: ClassVar[bool] = False
     #: Examples of constraints, for help.
     constraints: ClassVar[str] = ""
     #: How preferences of this model are written, for help.
@@ -194,11 +200,17 @@ class Task(Reported):
         """
         module, _, name = self.decoder.partition(":")
         function = getattr(import_module(module), name)
+        check_options(self.name, options, list(signature(function).parameters)[2:])
+        data = self.as_data(fit, data)
         found = function(fit, data, **options)
         if not fit.preferences:
             return found
         alone = function(replace(fit, preferences=()), data, **options)
         return replace(found, log_likelihood=alone.log_likelihood)
+
+    def as_data(self, fit: Fit, data: Any) -> Any:
+        """Data as :meth:`decode` and all that comes after it take them, from lists in Python."""
+        return data
 
     def consensus(self, fit: Fit, data: Any, decoded: Sequence[Any]) -> tuple[Tensor, list[Tensor], Any]:
         """The mean of the posterior probabilities of several runs, the structure of each, and all together.
@@ -350,6 +362,12 @@ class Task(Reported):
     def page_of_samples(self, samples: Any, **options: Any) -> Shown:
         """All that ``show`` shows of samples."""
         return of_samples(samples, self.labelled, self.show_samples(samples, **options))
+
+
+def check_options(task: str, options: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Refuse options of decoding that a task does not have."""
+    if wrong := sorted(options.keys() - set(known)):
+        raise UnsupError(f"{task} has no option {', '.join(wrong)} of decoding; there are {', '.join(known) or 'none'}")
 
 
 def _told(value: Any) -> bool:

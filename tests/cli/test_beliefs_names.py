@@ -101,7 +101,7 @@ LABELS: dict[str, tuple[str, str, str]] = {
         "word-tags=the:3",
         "--constraint word-tags: without a dictionary tags are numbers, 0 to 2, actual ",
     ),
-    "cluster": ("clusterer", "seeds=3:rope", "none of ['3'] is known as 'cluster': there are [0, 1, 2]"),
+    "cluster": ("clusterer", "seeds=3:rope", "none of 3 is known as a cluster: there are 0, 1, 2"),
 }
 
 

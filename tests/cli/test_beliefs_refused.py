@@ -62,7 +62,8 @@ REFUSED: dict[str, tuple[tuple[object, ...], str]] = {
     ),
     "number": (
         ("--constraint", "short-dependencies=0"),
-        "--constraint short-dependencies needs limit, as in short-dependencies=N, actual '0'",
+        "--constraint short-dependencies needs limit, a whole number, 1 or more, as in short-dependencies=4, "
+        "actual '0'",
     ),
     "classes": (("--classes", "penn"), "--classes belongs to --features; add that, or leave it out"),
     "tag set": (

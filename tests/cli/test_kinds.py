@@ -137,6 +137,7 @@ def test_restarts(tmp_path: Path, zoo: Path, run: Run) -> None:
     same = run(*fit, "--stepwise", "--batch-size", 7, "--order-seed", 1, "--out", tmp_path / "same")
     assert same.exit_code == 0
     assert len(set(pu.load(tmp_path / "same").report.restarts)) == 1
+    assert "warning: all 3 restarts found the same; give --noise 0.1 to set them apart" in same.stderr
 
 
 def refusal_after_reading(result: Any) -> str:

@@ -99,3 +99,89 @@ def test_help_tells_how_rules_are_written(run: Run) -> None:
     ):
         text = " ".join(run("fit", kind, "--help").stdout.replace("│", " ").split())
         assert all(form in text for form in forms), text
+
+
+def test_states_of_series(tmp_path: Path, run: Run) -> None:
+    values = [*range(20), *range(30, 50)]
+    (tmp_path / "s.csv").write_text("x\n" + "".join(f"{(7 * x) % 5}\n" for x in values))
+    fit = ("fit", "hmm", tmp_path / "s.csv", "--states", 2, "--max-iterations", 3)
+    rule = ("--prefer", "states-at=1:1-10,0:31-,1:20", "--prefer-weight", 40)
+    result = run(*fit, *rule, "--out", tmp_path / "m")
+    assert result.exit_code == 0, result.stderr
+    states = [
+        int(row.split("\t")[0]) for row in run("predict", tmp_path / "m", tmp_path / "s.csv").stdout.split("\n")[1:-1]
+    ]
+    assert states[:10] == [1] * 10
+    assert states[19] == 1
+    assert states[30:] == [0] * 10
+    shown = json.loads(run("show", tmp_path / "m", "--json").stdout)["preferences"]
+    assert shown == ["prefer(states_at(steps=[[1, [[1, 10], [20, 20]]], [0, [[31, None]]]]) x 40)"]
+    assert run(*fit, "--constraint", "states-at=1:1-10", "--out", tmp_path / "forbids").exit_code == 0
+    for given, said in (
+        ("closed-classes=0:1", "hmm has no rule of this name, because series have no words; there are states-at"),
+        ("word-tags=a:0", "hmm has no rule of this name, because series have no words; there are states-at"),
+        ("states-at=2:1-3", "--prefer states-at: states are numbers, 0 to 1, actual '2'"),
+        ("states-at=0", "needs states and their steps, as in states-at=0:1-100,1:300-, actual '0'"),
+        ("states-at=0:0-4", "needs bounds, 1 or more, as in states-at=0:2-5, states-at=0:-5 (at most 5)"),
+    ):
+        result = run(*fit, "--prefer", given, "--out", tmp_path / "none")
+        assert result.exit_code == 2
+        assert said in result.stderr
+    page = " ".join(run("fit", "hmm", "--help").stdout.replace("│", " ").split())
+    assert "states-at=0:1-100" in page
+    assert "word-tags" not in page
+
+
+def test_states_at_in_a_tagger(texts: Path, tmp_path: Path, run: Run) -> None:
+    name, *options = TEXTS["tagger"]
+    result = run("fit", "tagger", texts / str(name), *options, "--prefer", "states-at=99:1", "--out", tmp_path / "m")
+    assert "--prefer states-at: without a dictionary tags are numbers, 0 to" in result.stderr
+
+
+def test_the_side_of_a_child_is_left_or_right(texts: Path, tmp_path: Path, run: Run) -> None:
+    name, *options = TEXTS["dmv"]
+    fit = ("fit", "dmv", texts / str(name), *options, "--max-iterations", 1)
+    result = run(*fit, "--prefer", "VERB->NOUN:up", "--out", tmp_path / "m")
+    assert result.exit_code == 2
+    said = "--prefer 'VERB->NOUN:up': the side of a child is written :left or :right, actual 'up'"
+    assert said in result.stderr
+
+
+def test_heads_of_conllu(texts: Path, tmp_path: Path, run: Run) -> None:
+    """Rules for function heads that tags alone chose are not silent where heads are content words."""
+    lines = (texts / "text.conllu").read_text().splitlines()
+    penn = {
+        "VERB": "VB",
+        "NOUN": "NN",
+        "DET": "DT",
+        "ADP": "IN",
+        "AUX": "MD",
+        "ADJ": "JJ",
+        "PROPN": "NNP",
+        "PRON": "PRP",
+    }
+    rows = [line.split("\t") for line in lines]
+    for row in rows:
+        if len(row) > 4:
+            row[4] = penn.get(row[3], row[3])
+    (tmp_path / "x.conllu").write_text("\n".join("\t".join(row) for row in rows) + "\n")
+    said = "warning: heads in CoNLL-U files are mostly content words"
+    for options, warned in (
+        (("--prefer", "universal"), True),
+        (("--prefer", "universal & distance=-3"), True),
+        (("--prefer", "universal=function"), False),
+        (("--prefer", "universal=content"), False),
+        (("--prefer", "universal", "--column", "upos"), False),
+    ):
+        fit = ("fit", "dmv", tmp_path / "x.conllu", *options, "--max-iterations", 0, "--overwrite")
+        result = run(*fit, "--out", tmp_path / "m")
+        assert result.exit_code == 0, result.stderr
+        assert (said in result.stderr) is warned, options
+        assert ("--prefer universal=content" in result.stderr) is warned
+
+
+def test_help_tells_what_rules_change(run: Run) -> None:
+    page = " ".join(run("fit", "dmv", "--help").stdout.replace("│", " ").split())
+    assert "0; with --prefer 1" in page
+    assert "recommended: plain EM; with --prefer, EM that adds 1 to every expected count" in page
+    assert "with --prefer 1" not in " ".join(run("fit", "ccm", "--help").stdout.split())

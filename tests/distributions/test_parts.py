@@ -387,9 +387,7 @@ def test_what_parts_are_called() -> None:
     few = Arcs(torch.tensor([1, 0]), torch.tensor([2]), labels={"child": Labels(["a", "b", "c"], torch.tensor([2, 0]))})
     assert few.has("tags", "c").tolist() == [False, True]
     assert few.has("tags", "no such").tolist() == [False, False]  # others of the corpus may have it
-    with pytest.raises(
-        StructureError, match=r"none of .*'VRB'.* is known as 'tags': there are .*'DET', 'VERB', 'NOUN'"
-    ):
+    with pytest.raises(StructureError, match=r"none of .*'VRB'.* is known as a tag: there are .*'DET', 'VERB', 'NOUN'"):
         arcs.has("tags", {"VRB"})
     with pytest.raises(StructureError, match="'head' has no labels: expected one of tags, tag_of_child, tag_of_head"):
         arcs.has("head", {1})

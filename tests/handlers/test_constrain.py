@@ -152,7 +152,7 @@ def test_a_component_that_forbids_everything_everywhere(monkeypatch: pytest.Monk
     stream(fixed)
     assert longer.fallbacks == 2
     # Of labels that do not exist at all, that is known at once.
-    with pytest.raises(pu.StructureError, match=r"none of .*'VERB'.* is known as 'tag_of_child': there are .*'DT'"):
+    with pytest.raises(pu.StructureError, match=r"none of 'VERB'.* is known as the tag of a child: there are .*'DT'"):
         pu.EM(pu.constrain(DMV(TAGS), c.verb_as_root(["VERB"]))).run(SENTENCES)
 
 

@@ -137,7 +137,12 @@ def test_rules_that_are_not_written_so() -> None:
             "closed-classes=DET",
             "needs tags and their words, as in closed-classes=TAG|TAG:WORD|WORD, actual 'DET'",
         ),
-        ("aligner", "cognates=0", "cognates needs letters, as in cognates=LETTERS, actual '0'"),
+        ("aligner", "cognates=0", "cognates needs letters, a whole number, 1 or more, as in cognates=4, actual '0'"),
+        (
+            "aligner",
+            "near-diagonal=7",
+            "near-diagonal needs width, a number from 0 to 1, as in near-diagonal=0.2, actual '7'",
+        ),
     ):
         with pytest.raises(pu.UnsupError, match=re.escape(what)):
             preferences_of([text], find(task))

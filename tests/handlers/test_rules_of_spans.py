@@ -195,3 +195,13 @@ def test_refused_where_words_are_linked_or_put_into_clusters() -> None:
     ):
         with pytest.raises(pu.StructureError, match=f"is made of {kind}: use a rule for those"):
             pu.EM(pu.prefer(model, c.width(2))).run(data, iterations=0)
+
+
+@pytest.mark.parametrize("make", [CCM.of, lambda text: SimplePCFG(2, 2, text.vocab)], ids=["CCM", "SimplePCFG"])
+def test_misspelt_tags_of_spans(make: Any) -> None:
+    text = pu.data.Corpus.of(["DT NN VB", "NN VB DT NN"])
+    for rule in (c.ends_in, c.starts_with, c.fragments):
+        with pytest.warns(pu.handlers.UnknownLabel, match="'DTT' is unknown as a tag"):
+            pu.EM(pu.prefer(make(text), rule(["DT", "DTT"]))).run(text, iterations=1)
+        with pytest.raises(pu.StructureError, match="none of 'DTT' is known as a tag: there are"):
+            pu.EM(pu.prefer(make(text), rule("DTT"))).run(text, iterations=1)

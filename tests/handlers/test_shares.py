@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 import pyro_unsup as pu
 from pyro_unsup import components as c
-from pyro_unsup.models import DMV
+from pyro_unsup.distributions.parts import Arcs, Labels
+from pyro_unsup.models import DMV, Segmenter
+
+from ..distributions.dependency_case import all_trees
 
 TAGS = pu.data.Vocab(["DET", "NOUN", "VERB"])
 SENTENCES = [[0, 1, 2], [2, 0, 1], [1, 2], [0, 1, 2, 0, 1]]
@@ -71,3 +77,69 @@ def test_several_rules() -> None:
     (preference,) = fit.unhandled().preferences
     assert len(preference.weight) == 2
     assert preference.weight == pytest.approx(fit.config["rule_weights"])
+
+
+def refused(model: Any, share: Any, data: Any) -> str:
+    """What the error says of a share that cannot be reached."""
+    with pytest.raises(pu.StructureError) as found:
+        pu.EM(pu.regularise(model, share, bound=0), init=pu.init.uniform()).run(data, iterations=0)
+    return str(found.value)
+
+
+def test_the_share_that_the_error_suggests_can_be_reached() -> None:
+    model, tags = DMV(TAGS), list(TAGS)
+    arcs = [c.arc(head, child, way) for head in tags for child in tags for way in (None, "left")]
+    for rule in (*arcs, *map(c.root, tags), c.arc("NOUN", "DET") | c.root("VERB"), c.distance(4, 4)):
+        said = refused(model, c.at_least(rule, 1.0), SENTENCES)
+        if "no structure of these data has a part that obeys" in said:
+            each = [(tags_, heads) for tags_ in SENTENCES for heads in all_trees(len(tags_))]
+            assert sum(obeying(rule, *one) for one in each) == 0
+            continue
+        best = sum(max(obeying(rule, one, heads) for heads in all_trees(len(one))) for one in SENTENCES) / 13
+        largest, asked = map(float, re.findall(r"is ([0-9.]+): ask for ([0-9.]+), say", said)[0])
+        assert 0 <= best - largest <= 1e-3 * best
+        assert 0.88 * best < asked < best
+        bounded = pu.regularise(model, c.at_least(rule, asked), bound=0)
+        pu.EM(bounded, init=pu.init.uniform()).run(SENTENCES, iterations=0)
+
+
+def obeying(rule: Any, tags: list[int], heads: tuple[int, ...]) -> int:
+    """Arcs of a tree that obey, looked up one by one."""
+    parts = Arcs(torch.tensor(tags), torch.tensor([len(tags)]), labels={x: Labels(TAGS) for x in ("head", "child")})
+    table = rule(parts).expand(parts.shape).reshape(len(tags), len(tags) + 1)
+    return sum(bool(table[child, head]) for child, head in enumerate(heads))
+
+
+@pytest.mark.parametrize("text", ["abc xxxxxxxxxx", "abcab bx", "xb", "babb xxx ab"])
+def test_the_largest_share_of_segments_by_enumeration(text: str) -> None:
+    """Segmentations differ in how many segments they have."""
+    lines, vocab = text.split(), pu.data.Vocab(list("abcx"))
+    symbols = [vocab.index[one] for line in lines for one in line]
+    corpus = pu.data.Corpus(symbols, [0, *itertools.accumulate(map(len, lines))], vocab)
+    model = Segmenter.of(corpus, max_length=4)
+    rule = c.width(1, 1) & c.spelled_with("b")
+    counts = {(0, 0)}  # segments that obey, and all, of any segmentation of the lines so far
+    for line in lines:
+        mine = set()
+        for cuts in itertools.product((False, True), repeat=len(line) - 1):
+            at = [0, *(k for k, cut in enumerate(cuts, 1) if cut), len(line)]
+            pieces = [line[a:b] for a, b in itertools.pairwise(at)]
+            if max(map(len, pieces)) <= 4:
+                mine.add((pieces.count("b"), len(pieces)))
+        counts = {(a + b, n + m) for a, n in counts for b, m in mine}
+    best = max(a / n for a, n in counts)
+    for share in (1.0, (1 + best) / 2, best + 1e-6):
+        said = refused(model, c.at_least(rule, share), corpus)
+        assert float(re.findall(r"in these data is ([0-9.]+):", said)[0]) == pytest.approx(best, rel=1e-3)
+    fine = pu.regularise(model, c.at_least(rule, 0.98 * best), bound=0)
+    pu.EM(fine, init=pu.init.uniform()).run(corpus, iterations=0)
+
+
+def test_what_else_is_preferred_does_not_change_the_largest_share() -> None:
+    liked = pu.prefer(DMV(TAGS), c.arc("NOUN", "VERB"), 9.0)
+    assert refused(liked, c.at_least(RULE, 1.0), SENTENCES) == refused(DMV(TAGS), c.at_least(RULE, 1.0), SENTENCES)
+
+
+def test_a_rule_that_nothing_obeys() -> None:
+    said = refused(DMV(TAGS), c.at_least(c.distance(9, 9), 0.1), SENTENCES)
+    assert said.startswith("at_least(distance(least=9, most=9), 0.1): no structure of these data has a part that obeys")

@@ -103,7 +103,10 @@ def test_restarts_begin_anew_and_each_with_its_own_network() -> None:
             k = pyro.sample("k", pu.Categorical(share))
             pyro.sample("x", dist.Normal(centre[k], 1.0), obs=x)
 
-    many = EM(model, init=pu.init.uniform()).run(x, iterations=2, tolerance=0, restarts=2, processes=1, progress=False)
+    with pytest.warns(pu.infer.SameRestarts, match="all 2 restarts began at the same place"):
+        many = EM(model, init=pu.init.uniform()).run(
+            x, iterations=2, tolerance=0, restarts=2, processes=1, progress=False
+        )
     first, second = many.report.restarts
     assert first == pytest.approx(second, rel=1e-12)  # the same start twice, not the second going on from the first
 

@@ -131,5 +131,5 @@ def test_a_weight_by_held_out_likelihood() -> None:
     assert preferences_of(found.fit.model)[0].weight == [weights[best]]
     with pytest.raises(pu.FitError, match=r"weights should be one finite number or more, actual \[\]"):
         pu.choose_weight(pu.EM, PLAIN, RULE, data, held_out, weights=[])
-    with pytest.raises(pu.FitError, match=r"no weight could be trained with: .*is known as 'tag_of_child'"):
+    with pytest.raises(pu.FitError, match=r"no weight could be trained with: .*is known as the tag of a child"):
         pu.choose_weight(pu.EM, PLAIN, pu.components.root("VERV"), data, held_out, weights=[1])

@@ -242,3 +242,13 @@ def test_a_model_without_structure_has_no_labels() -> None:
 
     with pytest.raises(FitError, match="from_labelled wants a model with one structured site, found 0"):
         from_labelled(model, structure=torch.tensor([0]))(declared(model), seeded())
+
+
+def test_noise_around_what_is_no_start() -> None:
+    for wrong in ("harmonic", None, 3):
+        with pytest.raises(pu.FitError, match=r"around\(\) puts noise on a start, such as pu.init.uniform\(\), actual"):
+            pu.init.around(wrong, 0.3)  # type: ignore[arg-type]
+    for scale in (-1, "1", None, float("nan"), float("inf"), True):
+        with pytest.raises(pu.FitError, match=r"the scale of noise should be a number, 0 or more, actual"):
+            pu.init.around(pu.init.uniform(), scale)  # type: ignore[arg-type]
+    pu.init.around(pu.init.uniform(), 0)

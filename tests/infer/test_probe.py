@@ -86,3 +86,22 @@ def test_sharp_posteriors_first() -> None:
         weights = one.weights
     for name, w in weights.items():
         torch.testing.assert_close(fit.weights[name], w, rtol=1e-9, atol=1e-9)
+
+
+def test_whole_numbers() -> None:
+    engine = ENGINES["EM"]()
+    for name in ("probe", "restarts"):
+        for wrong in (1.5, True, "3"):
+            how = {"restarts": 4, "probe": 2, name: wrong}
+            with pytest.raises(pu.FitError, match=f"{name} should be a whole number, actual {wrong!r}"):
+                engine.run(CORPUS, **how)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("probe", [None, 1])
+def test_restarts_that_are_all_the_same(probe: int | None) -> None:
+    start = pu.init.uniform()
+    engine = pu.EM(MODEL, pu.AddLambda(0.1), start)
+    with pytest.warns(pu.infer.SameRestarts, match="all 3 restarts began at the same place and are one and the same"):
+        engine.run(CORPUS, iterations=2, restarts=3, probe=probe, processes=1)
+    noisy = pu.EM(MODEL, pu.AddLambda(0.1), pu.init.around(start, 0.1))
+    noisy.run(CORPUS, iterations=2, restarts=3, probe=probe, processes=1)  # no warning

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -128,6 +129,16 @@ def test_other_numbers_of_states_are_refused() -> None:
 def test_refused() -> None:
     with pytest.raises(pu.UnsupError, match=r"consensus takes fits of one model, or one with restarts, actual \[\]"):
         pu.consensus([], TAGS)
+    with pytest.raises(pu.UnsupError, match="consensus takes fits of one model, or one with restarts, actual 3"):
+        pu.consensus(3, TAGS)  # type: ignore[arg-type]
+    dmv, tagger = starts(DMV.of(TAGS), TAGS, 1)[0], starts(Tagger(2, TEXT.vocab), TEXT, 1)[0]
+    with pytest.raises(pu.UnsupError, match="tagger has no option hwo of decoding; there are how"):
+        pu.consensus([tagger], TEXT, hwo="word")
+    with pytest.raises(pu.UnsupError, match="dmv has no option hwo of decoding; there are how"):
+        dmv.decode(TAGS, hwo="mbr")
+    series = torch.randn(20, generator=torch.Generator().manual_seed(0)).double()
+    with pytest.raises(pu.UnsupError, match="hmm has no option hwo of decoding; there are how"):
+        starts(HMM(2, "normal"), series, 1)[0].decode(series, hwo="mbr")
     fits = [*starts(DMV.of(TAGS), TAGS, 1), *starts(CCM.of(TAGS), TAGS, 1)]
     with pytest.raises(pu.UnsupError, match="consensus takes fits of one model, actual those of CCM and DMV"):
         pu.consensus(fits, TAGS)
@@ -170,6 +181,86 @@ def test_longest_segments_that_differ_are_refused() -> None:
     fits = [pu.EM(Segmenter.of(letters, max_length=most)).run(letters, iterations=1) for most in (3, 4)]
     with pytest.raises(pu.UnsupError, match=r"of shape \(24, [34]\), of another \(24, [34]\)\. Such fits differ in"):
         pu.consensus(fits, letters)
+
+
+def reordered(corpus: pu.data.Corpus) -> pu.data.Corpus:
+    """The same sentences with their symbols numbered the other way round."""
+    return corpus.with_vocab(pu.data.Vocab(list(corpus.vocab)[::-1]))
+
+
+@pytest.mark.parametrize("kind", ["DMV", "CCM", "DMVCCM", "Segmenter", "Aligner"])
+def test_structures_of_places_need_no_order_of_symbols(kind: str) -> None:
+    """Each fit reads the data with its own vocabulary: two with other numbers are the same as two with the same."""
+    letters = pu.data.Corpus([0, 1, 2, 3, 4, 5] * 4, [0, 6, 12, 18, 24], pu.data.Vocab(list("thedog")))
+    bitext = pu.data.toy.bitext(10, seed=1)
+    turned: Any = pu.data.Bitext(reordered(bitext.source), reordered(bitext.target))
+    data: Any = {"Segmenter": letters, "Aligner": bitext}.get(kind, TAGS)
+    other: Any = turned if kind == "Aligner" else reordered(data)
+    make = getattr(pu.models, kind).of
+    engines = [pu.EM(make(one), pu.AddLambda(0.1), pu.init.uniform()) for one in (data, other)]
+    fits = [engine.run(one, iterations=3) for engine, one in zip(engines, (data, other), strict=True)]
+    found = pu.consensus(fits, data)
+    assert found.agreement == 1
+    alone = pu.consensus(fits[:1], data)
+    torch.testing.assert_close(found.marginals, alone.marginals, rtol=0, atol=1e-6)
+    assert torch.equal(found.structure, alone.structure)
+
+
+def test_numbers_mean_nothing_across_vocabularies() -> None:
+    fits = [starts(DMV.of(one), one, 1)[0] for one in (TAGS, reordered(TAGS))]
+    with pytest.raises(pu.UnsupError, match="number their symbols by different vocabularies"):
+        pu.consensus(fits, [[0, 1], [1]])
+    found = pu.consensus(fits, [["DET", "NOUN"], ["VERB"]])
+    assert len(found.structure) == 3
+    other = starts(DMV(pu.data.Vocab(["XX", "YY"])), [[0, 1], [1]], 1)
+    with pytest.raises(pu.UnsupError, match="1 of 3 fits know none of the symbols of these data"):
+        pu.consensus([*fits, *other], TAGS)
+
+
+def test_lists_as_predict_takes_them() -> None:
+    sentences, vocab = [[0, 1, 2], [2, 1]], pu.data.Vocab(["a", "b", "c"])
+    corpus = pu.data.Corpus([0, 1, 2, 2, 1], [0, 3, 5], vocab)
+    words = [["a", "b", "c"], "c b"]
+    models: list[Any] = [DMV(vocab), DMV(3), CCM.of(corpus), Tagger(2, vocab), Tagger(2, 3), PCFG(2, 2, vocab)]
+    models += [Segmenter.of(corpus), Clusterer(2, vocab), pu.models.DMVCCM.of(corpus)]
+    for model in models:
+        fit = pu.EM(model, pu.AddLambda(0.1), pu.init.noise(1.0)).run(corpus, iterations=2, restarts=2, processes=1)
+        expected = fit.decode(corpus)
+        same = [sentences] if model.vocab == 3 else [sentences, [tuple(one) for one in sentences], words]
+        for given in same:
+            assert torch.equal(fit.decode(given).structure, expected.structure), model
+            assert torch.equal(fit.consensus(given).structure, fit.consensus(corpus).structure), model
+            assert len(fit.to_frame(given)) == len(fit.to_frame(corpus))
+    pairs = [("the house", "das Haus"), ("a book", "ein Buch")]
+    bitext = pu.data.Bitext.of(pairs)
+    fit = pu.EM(Aligner.of(bitext)).run(bitext, iterations=2, restarts=2, processes=1)
+    numbers = tuple(
+        [side.words[a:b].tolist() for a, b in itertools.pairwise(side.offsets)]
+        for side in (bitext.source, bitext.target)
+    )
+    for given in (pairs, numbers, tuple(zip(*pairs, strict=True))):
+        assert torch.equal(fit.decode(given).structure, fit.decode(bitext).structure)
+        assert torch.equal(fit.consensus(given).structure, fit.consensus(bitext).structure)
+    with pytest.raises(pu.InputError, match="this corpus has no heads"):
+        pu.EM(DMV(3)).run(sentences, iterations=1).evaluate(sentences)
+    with pytest.raises(pu.StructureError, match=r"symbol numbers must lie in 0 \.\. 2, actual range 0 \.\. 7"):
+        pu.EM(DMV(3)).run(sentences, iterations=1).decode([[0, 7]])
+
+
+def test_many_names_are_told_as_a_whole() -> None:
+    names = [f"tag{k}" for k in range(40)]
+    allowed = torch.ones(40, len(TEXT.vocab), dtype=torch.bool)
+    allowed[0, 0] = False
+    fits = []
+    for each in (names, [*names[:30], "other", *names[31:]]):
+        model = Tagger(pu.data.Vocab(each), TEXT.vocab, dictionary=allowed)
+        fits += starts(model, TEXT, 1)
+    with pytest.raises(pu.UnsupError) as found:
+        pu.consensus(fits, TEXT)
+    assert str(found.value).endswith(
+        "'tag9' and 30 more, another 'tag0', 'tag1', 'tag2', 'tag3', 'tag4', 'tag5', 'tag6', 'tag7', 'tag8', 'tag9' "
+        "and 30 more (state 30 is 'tag30' in one and 'other' in the other)"
+    )
 
 
 def test_named_states_are_not_mixed_up() -> None:

@@ -11,10 +11,27 @@ from typing import Any, ClassVar
 import torch
 from torch import Size, Tensor
 
-from ...errors import StructureError
+from ...errors import StructureError, listed
 
 #: One label, several, or a function that says yes or no to a label.
 Test = Collection[Any] | Callable[[Any], bool] | int
+
+#: What fields are called in messages.
+CALLED = {
+    "tags": "a tag",
+    "tag_of_head": "the tag of a head",
+    "tag_of_child": "the tag of a child",
+    "state": "a state",
+    "word": "a word",
+    "words": "a word",
+    "first_word": "a first word",
+    "last_word": "a last word",
+    "source_word": "a source word",
+    "target_word": "a target word",
+    "cluster": "a cluster",
+    "label": "a label",
+    "segment": "a segment",
+}
 
 
 class Labels:
@@ -22,26 +39,33 @@ class Labels:
 
     :param names: labels of a whole table, and which of them each number of these data is; None if all of them, in
         order.
+    :param missed: is told which labels were asked for that do not exist, and as what, while others do.
     """
 
-    def __init__(self, names: Sequence[Any], places: Tensor | None = None) -> None:
-        self.names, self.places = names, places
+    def __init__(
+        self,
+        names: Sequence[Any],
+        places: Tensor | None = None,
+        missed: Callable[[str, list[Any]], None] | None = None,
+    ) -> None:
+        self.names, self.places, self.missed = names, places, missed
 
     def which(self, test: Test, what: str) -> Tensor:  # (numbers,) bool
         """The numbers whose labels pass.
 
         :raises StructureError: if labels were given, and none of them exists.
         """
+        what = CALLED.get(what, what)
         here = self.names if self.places is None else [self.names[k] for k in self.places.tolist()]
         if callable(test):
             return torch.tensor([bool(test(name)) for name in here], dtype=torch.bool)
         wanted = {test} if isinstance(test, str | int) else set(test)
         found = torch.tensor([name in wanted for name in here], dtype=torch.bool)
-        if self.places is None and wanted and not bool(found.any()):
-            raise StructureError(
-                f"none of {sorted(map(repr, wanted))!s:.200} is known as '{what}': there are "
-                f"{[self.names[k] for k in range(min(len(self.names), 10))]!s:.200}"
-            )
+        strange = sorted((one for one in wanted if one not in self.names), key=repr)
+        if self.places is None and strange and len(strange) == len(wanted):
+            raise StructureError(f"none of {listed(strange)} is known as {what}: there are {listed(self.names)}")
+        if self.missed is not None and strange:
+            self.missed(what, strange)
         return found
 
 

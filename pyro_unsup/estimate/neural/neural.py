@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from textwrap import shorten
 from typing import Any, Literal
 
 import numpy as np
@@ -323,7 +324,8 @@ class Neural(Differentiable):
 
     def __repr__(self) -> str:
         net = getattr(self.net, "__name__", self.net)
-        return f"Neural({net!s:.80}, weight_decay={self.weight_decay:g}, {self.optimiser!r}, steps={self.steps})"
+        said = shorten(f"{net}", 300, placeholder=" ...")
+        return f"Neural({said}, weight_decay={self.weight_decay:g}, {self.optimiser!r}, steps={self.steps})"
 
 
 def _check_number(name: str, value: Any, least: float) -> None:

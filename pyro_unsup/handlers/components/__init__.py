@@ -26,7 +26,7 @@ from .dependencies import (
     short_dependencies,
     verb_as_root,
 )
-from .sequences import closed_classes, spelled_with, word_tags
+from .sequences import closed_classes, spelled_with, states_at, word_tags
 from .spans import ends_in, fragments, starts_with, width
 from .universal_rules import universal
 
@@ -53,6 +53,7 @@ __all__ = [
     "short_dependencies",
     "spelled_with",
     "starts_with",
+    "states_at",
     "symmetric",
     "universal",
     "verb_as_root",

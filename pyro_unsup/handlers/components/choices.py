@@ -30,6 +30,8 @@ def near_diagonal(parts: Links, width: float = 0.25) -> Tensor:
     >>> first > second, near.fallbacks
     (True, 0)
     """
+    if isinstance(width, bool) or not isinstance(width, int | float) or not 0 <= width <= 1:
+        raise StructureError(f"near_diagonal: the width should be a number from 0 to 1, actual {width!r:.40}")
     apart = (parts.source / parts.source_length - parts.target / parts.target_length).abs()
     return parts.null | (apart <= width)
 
@@ -48,6 +50,8 @@ def cognates(parts: Links, letters: int = 4) -> Tensor:
     >>> [0, 1, 2] in fit.predict(pairs).tolist()  # in pair 0, word 1 with word 2
     True
     """
+    if isinstance(letters, bool) or not isinstance(letters, int) or letters < 1:
+        raise StructureError(f"cognates: letters should be a whole number, 1 or more, actual {letters!r:.40}")
     return parts.alike(lambda word: _letters(word)[:letters])
 
 

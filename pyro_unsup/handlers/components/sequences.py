@@ -6,10 +6,13 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ...distributions.parts import Pieces, States
+from ...errors import StructureError
 from ..component import component
+from .ranges import within
 
 
 @component
@@ -24,6 +27,7 @@ def word_tags(parts: States, tags: Any) -> Tensor:
     >>> pu.EM(model).run([[0, 1]], iterations=0).posterior([[0, 1]]).marginals[0].round(decimals=4)
     tensor([1., 0.], dtype=torch.float64)
     """
+    _need_words(parts, "word_tags")
     lists = dict(tags)
     by_tag: dict[Any, set[Any]] = {}
     for word, mine in lists.items():
@@ -62,5 +66,65 @@ def closed_classes(parts: States, tags: Any, words: Any) -> Tensor:
     >>> pu.EM(model).run([[0, 1]], iterations=0).posterior([[0, 1]]).mode()
     tensor([0, 1])
     """
+    _need_words(parts, "closed_classes")
     wanted = {words} if isinstance(words, str | int) else set(words)
     return parts.has("word", wanted.__contains__) == parts.has("state", tags)
+
+
+@component
+def states_at(parts: States, steps: Any) -> Tensor:
+    """At some steps of a series (or words of a sentence, counted from its beginning) the state is a certain one.
+
+    It says what is known of some stretches of a series, such as from a log: a machine was broken from step 300 to 320.
+    Which state is the broken one is for the start to say (``HMM(init={"loc": [0.0, 5.0]})``), or for a first fit.
+
+    :param steps: by state, where it is: the first and the last step, such as ``{0: (1, 100)}``, or several such pairs.
+        Step 1 is the first; None as the last is the end of the series, and a number alone is that step. Where several
+        states are named for a step, it is one of them. At all other steps states are free.
+
+    >>> import torch, pyro_unsup as pu
+    >>> x = torch.tensor([0.4, 0.4, 0.4, 0.4, 0.4, 0.4], dtype=torch.float64)
+    >>> model = pu.models.HMM(states=2, init={"loc": [0.0, 1.0], "scale": [1.0, 1.0]})
+    >>> liked = pu.prefer(model, pu.components.states_at({1: (3, 4)}), weight=9)
+    >>> pu.EM(liked, init=pu.init.uniform()).run(x, iterations=0, progress=False).predict(x).tolist()
+    [0, 0, 1, 1, 0, 0]
+    """
+    step, asked, allowed = parts.position + 1, torch.tensor(False), torch.tensor(False)
+    for state, given in _by_state(steps).items():
+        here = reduce(or_, [within(step, *bounds, "states_at") for bounds in _ranges(given)])
+        asked, allowed = asked | here, allowed | (here & parts.has("state", [state]))
+    return allowed | ~asked
+
+
+def _by_state(steps: Any) -> dict[Any, Any]:
+    try:
+        found = dict(steps)
+    except (TypeError, ValueError):
+        found = {}
+    if not found:
+        raise StructureError(f"states_at needs steps by state, such as {{0: (1, 100)}}, actual {steps!r:.80}")
+    return found
+
+
+def _ranges(given: Any) -> list[tuple[Any, Any]]:
+    """From a number, a pair, or several pairs to pairs."""
+    several = isinstance(given, list | tuple) and len(given) > 0 and isinstance(given[0], list | tuple)
+    found = []
+    for one in given if several else [given]:
+        pair = (one, one) if isinstance(one, int) else one
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            raise StructureError(
+                "states_at needs the first and the last step of each state, such as {0: (1, 100)}, actual "
+                f"{given!r:.80}"
+            )
+        found.append((pair[0], pair[1]))
+    return found
+
+
+def _need_words(parts: States, name: str) -> None:
+    """Refuse series of measurements."""
+    if parts.words.is_floating_point():
+        raise StructureError(
+            f"{name} is a rule about words, and a series of numbers has none: use states_at, or a rule of your own "
+            "about parts.state and parts.position"
+        )

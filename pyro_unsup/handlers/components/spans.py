@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...distributions.parts import Brackets, Constituents, Pieces, Stretches
+from ...distributions.parts import Brackets, Constituents, Labels, Pieces, Stretches
 from ...distributions.ragged import offsets_of
 from ..component import component
 from .ranges import within
@@ -26,7 +26,7 @@ def fragments(parts: Brackets | Constituents, separators: Any) -> Tensor:
     >>> posterior.marginals[5:9].round(decimals=4)  # of the four spans of two words
     tensor([1., 0., 0., 1.], dtype=torch.float64)
     """
-    wanted = {separators} if isinstance(separators, str | int) else set(separators)
+    wanted = _known(parts, separators)
     tokens = int(parts.lengths.sum())
     alone = torch.zeros(tokens, dtype=torch.bool).index_fill(0, _places_of(parts, wanted), True)
     # A cut before each word that is the first one, a separator, or next to one; and one at the end.
@@ -53,7 +53,7 @@ def ends_in(parts: Brackets | Constituents, tags: Any) -> Tensor:
     >>> pu.EM(model).run(sentences, iterations=0).posterior(sentences).marginals[3:5].round(decimals=3)  # VB DT, DT NN
     tensor([0., 1.], dtype=torch.float64)
     """
-    wanted = {tags} if isinstance(tags, str | int) else set(tags)
+    wanted = _known(parts, tags)
     if isinstance(parts, Constituents):
         return (parts.width > 1) & parts.has("last_word", lambda symbol: symbol in wanted)
     return (parts.width > 1) & parts.has("yields", lambda symbols: bool(symbols) and symbols[-1] in wanted)
@@ -71,7 +71,7 @@ def starts_with(parts: Brackets | Constituents, tags: Any) -> Tensor:
     >>> pu.EM(model).run(sentences, iterations=0).posterior(sentences).marginals[3:5].round(decimals=3)  # VB DT, DT NN
     tensor([0., 1.], dtype=torch.float64)
     """
-    wanted = {tags} if isinstance(tags, str | int) else set(tags)
+    wanted = _known(parts, tags)
     if isinstance(parts, Constituents):
         return (parts.width > 1) & parts.has("first_word", lambda symbol: symbol in wanted)
     return (parts.width > 1) & parts.has("yields", lambda symbols: bool(symbols) and symbols[0] in wanted)
@@ -94,6 +94,18 @@ def width(parts: Brackets | Constituents | Pieces | Stretches, least: int = 1, m
     [2, 5]
     """
     return within(parts.duration if isinstance(parts, Stretches) else parts.width, least, most, "width")
+
+
+def _known(parts: Brackets | Constituents, symbols: Any) -> set[Any]:
+    """The symbols, if the model has one of them. It is told of those that it does not have."""
+    wanted = {symbols} if isinstance(symbols, str | int) else set(symbols)
+    labels = parts.labels.get("word" if isinstance(parts, Constituents) else "yield")
+    if labels is not None:
+        names = labels.names
+        if isinstance(parts, Brackets):
+            names = sorted({symbol for one in names for symbol in one or ()}, key=repr)
+        Labels(names, missed=labels.missed).which(wanted, "tags")
+    return wanted
 
 
 def _places_of(parts: Brackets | Constituents, wanted: set[Any]) -> Tensor:  # (n,)

@@ -27,6 +27,9 @@ from ...results import Fit
 from . import FLOOR, Decoded, check_how, find, traced
 from .symbols import by_number
 
+#: The name of all symbols that training never met. Rules go by names.
+NEW = "(new)"
+
 
 @dataclass(frozen=True)
 class Trees(Decoded):
@@ -65,7 +68,8 @@ def with_unknown(model: CCM) -> CCM:
     """The same model with one more symbol, of which it knows no yield and no context. Its tables are the same."""
     edge, known = model.symbols, model.inventory
     contexts = torch.where(known.contexts == edge, edge + 1, known.contexts)
-    return CCM(edge + 1, Inventory(edge + 1, known.yields, contexts), model.variant, empty_spans=model.empty_spans)
+    names: Any = edge + 1 if isinstance(model.vocab, int) else [*model.vocab, NEW]  # type: ignore[misc]
+    return CCM(names, Inventory(edge + 1, known.yields, contexts), model.variant, empty_spans=model.empty_spans)
 
 
 def _floored(bracketing: Bracketing, cells: Tensor, impossible: Tensor) -> Posterior:

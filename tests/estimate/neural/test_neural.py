@@ -370,3 +370,12 @@ def test_an_m_step_that_draws_nothing_better_is_no_convergence(how: Neural, reas
     fit = pu.EM(tagger(), how).run(SENTENCES, iterations=4, tolerance=1e-3, progress=False)
     assert fit.report.reason == reason
     assert (fit.report.iterations == 4) == (reason == "iteration cap")
+
+
+def test_what_it_says_of_itself_is_whole() -> None:
+    """A fit keeps it in its config."""
+    net = Embeddings(size=12, hidden=(100, 200, 300, 400), start=0.25)
+    fit = pu.EM(pu.models.DMV(tags=2), Neural(net)).run([[0, 1]], iterations=1, **QUIET)
+    assert fit.config["estimate"].startswith(f"Neural({net!r}, weight_decay=")
+    long = Embeddings(hidden=tuple(range(100, 300)))
+    assert " ..., weight_decay=" in repr(Neural(long))
