@@ -83,6 +83,9 @@ class StepwiseEM(Online):
         >>> state = engine.init([[0, 1], [1, 1, 0]])
         >>> engine.examples_of(state).size, engine.order_of(state), engine.update(state, ([[0, 1]],), {}) < 0
         (2, 0, True)
+        >>> later, info = engine.piece_step(state)
+        >>> info.log_likelihood < 0, later.pieces
+        (True, 1)
         >>> fit = engine.run_stream(iter([[[0, 1]], [[1, 1]]]), progress=False)
         >>> sorted(fit.weights)
         ['emission', 'start', 'transition']
