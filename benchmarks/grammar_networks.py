@@ -4,8 +4,7 @@
 vectors of 20 numbers, a hidden layer of 20, dropout 0.1, and at most 50 steps of Adam at 0.01 in an M step. Networks
 are first fitted to the start that tables begin with. *Kept* networks go on from M step to M step; *fresh* ones begin
 anew in each, as theirs do. Forty iterations of EM, as for tables. *By gradient*: 150 steps of L-BFGS on the
-log-likelihood itself, without dropout, which L-BFGS does not allow. A run ends before that where an M step finds
-nothing better than the weights that it has.
+log-likelihood itself, without dropout, which L-BFGS does not allow.
 """
 
 from __future__ import annotations
