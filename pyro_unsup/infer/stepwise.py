@@ -9,9 +9,11 @@ from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from ..array import Array
 from ..errors import FitError
 from ..kernels.threads import plain_torch
 from ..results import Fit
@@ -133,6 +135,13 @@ class StepwiseEM(Online):
             raise FitError(f"update {update}: a step size must lie in [0, 1], actual {eta}")
         return eta
 
+    def _step_sizes(self, first: int, last: int) -> Array:  # (last - first,)
+        """The step sizes of a run of updates."""
+        if self.schedule is not None:
+            return np.array([self.step_size(k) for k in range(first, last)])
+        sizes: Array = (np.arange(first, last) + 2.0) ** -self.power
+        return sizes
+
     def update(self, state: StepwiseState, args: Any, kwargs: Any) -> float:
         """One update from a mini-batch, in place. Returns its log-likelihood before."""
         problem, others = state.problem, bool(state.unconstrained)
@@ -187,14 +196,16 @@ class StepwiseEM(Online):
 
     def m_step(self, state: StepwiseState, found: None = None) -> StepwiseState:
         """One pass over the examples, in an order of its own."""
-        state = state.copy()
+        with plain_torch():
+            state = state.copy()
         examples = self.examples_of(state)
         order = examples.order((self.order_of(state), state.iteration))
         m, total, at = self.batch_size, 0.0, 0
         while at < len(order):
             if state.shortcut is not None and state.updates > 0:
                 counts = state.statistics.tables
-                gain, done = state.shortcut.advance(counts, order[at:], self.step_size, state.updates)
+                with plain_torch():
+                    gain, done = state.shortcut.advance(counts, order[at:], self._step_sizes, state.updates)
                 total, at = total + gain, at + done * m
                 state.updates += done
             if at < len(order):
