@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
 import torch
 from torch import Size, Tensor
 
 from .. import kernels
+from ..array import Array
 from ..errors import StructureError
+from ..kernels.running import Place
 from .cells import SpanCells, crossing, span_lengths, spans_of
 from .dependency import check_sentences
 from .parts import Brackets
+from .ragged import offsets_of
 from .semiring import Sum
-from .structure import Potentials, Structure
+from .stretch import CompiledStretch, is_large
+from .structure import Potentials, Stretch, Structure
 
 
 class Bracketing(Structure):
@@ -203,11 +211,46 @@ class Bracketing(Structure):
         width = self.span_cells.width.clamp(min=2)
         return {"split": {"constituents": -(width - 1).to(self.weights["yields"]).log()}}
 
+    def stepwise(self, value: Tensor, places: Mapping[str, Place], batch_size: int) -> Stretch | None:
+        data = spans_to_learn(self, value, places)
+        if places.keys() != {"yields", "contexts"} or data is None or is_large(len(value), len(self.rows), batch_size):
+            return None
+        return CompiledStretch("bracketing_stepwise", ("yields", "contexts"), data)
+
     def sample(self, sample_shape: object = ()) -> Tensor:
         raise StructureError(
             "a bracketing cannot draw sentences: every span draws its own yield and context, and those of overlapping "
             "spans need not agree on the words. Draw trees for given sentences with posterior(value).sample()"
         )
+
+
+def spans_to_learn(dist: Structure, spans: Tensor, places: Mapping[str, Place]) -> tuple[Any, ...] | None:
+    """What stepwise EM wants to know of spans; None if that does not say it all.
+
+    The cells of each as a distituent, in which row that of its yield is, how far those of a constituent are from there;
+    log-weights of trees; words and first span of each sentence.
+    """
+    if not {"yields", "contexts"} <= places.keys() or "node" in dist.weights:
+        return None
+    of_yields, of_contexts = _beside(places["yields"], spans[:, 0]), _beside(places["contexts"], spans[:, 1])
+    if of_yields is None or of_contexts is None or len(of_contexts[1]):
+        return None
+    (yields, rows, yield_gaps), (contexts, _, context_gaps) = of_yields, of_contexts
+    lengths = dist.rows.lengths
+    tree = dist.weights["tree"].double() if "tree" in dist.weights else torch.zeros(dist.rows.longest + 1).double()
+    cells, edges = np.stack([yields, contexts], 1).astype(np.int32), offsets_of(span_lengths(lengths)).numpy()
+    return cells, rows, (*yield_gaps, *context_gaps), tree.reshape(-1).numpy(), lengths.numpy(), edges
+
+
+def _beside(place: Place, columns: Tensor) -> tuple[Array, Array, tuple[int, int]] | None:  # (spans,)
+    """For each span its cell as a distituent, and the row of that, unless it is the first one for all; and how far the
+    cell and the row of the constituent are from those. None if they are not equally far."""
+    cells, rows = place.cells.reshape(2, -1), place.rows.reshape(2, -1)
+    gaps, row_gaps = cells[1] - cells[0], rows[1] - rows[0]
+    if (cells < 0).any() or (gaps != gaps[0]).any() or (row_gaps != row_gaps[0]).any():
+        return None
+    own = rows[0][columns.numpy()].astype(np.int32) if rows[0].any() else np.empty(0, np.int32)
+    return cells[0][columns.numpy()], own, (int(gaps[0]), int(row_gaps[0]))
 
 
 def _within(spans: Tensor, yields: int, contexts: int) -> bool:  # (spans, 2)

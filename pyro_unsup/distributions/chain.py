@@ -10,13 +10,14 @@ from pyro.distributions import TorchDistribution
 from torch import Tensor
 
 from ..errors import StructureError
-from ..kernels.threads import TOKENS_A_THREAD
+from ..kernels.running import Place
 from .chain_stepwise import ChainStretch
 from .parts import States
 from .semiring import Sum
 from .sequences import Sequences
 from .series import ChainPosterior
-from .structure import Potentials
+from .stretch import CompiledStretch, is_large
+from .structure import Potentials, Stretch
 
 
 class Chain(Sequences):
@@ -235,17 +236,16 @@ class Chain(Sequences):
                 f"states must lie in 0 .. {K - 1}, actual range {int(structure.min())} .. {int(structure.max())}"
             )
 
-    def stepwise(self, value: Tensor, touched: Mapping[str, Tensor | None], batch_size: int) -> ChainStretch | None:
-        dist, words = self.laid_flat(value)
-        lengths = dist.rows.lengths
-        large = len(words) * batch_size >= TOKENS_A_THREAD * len(lengths)  # better done by several threads
-        one_table = all(w.dim() == len(self.table_axes[name]) for name, w in self.weights.items())
-        plain = not (self.second_order or self.by_step or dist.own_words)
-        if large or not one_table or not plain or words.device.type != "cpu":
+    def stepwise(self, value: Tensor, places: Mapping[str, Place], batch_size: int) -> Stretch | None:
+        plain = not (self.by_step or self.own_words) and places.keys() == self.weights.keys()
+        columns = places["emission"].columns if plain else None
+        whole = all(place.whole for name, place in places.items() if name != "emission")
+        if columns is None or not whole or is_large(len(value), len(self.rows), batch_size):
             return None
-        columns = touched["emission"]
-        words = words.long() if columns is None else columns[words.long()]
-        return ChainStretch(words.numpy(), dist.rows.offsets.numpy())
+        words, offsets = columns[value.long().numpy()], self.rows.offsets.numpy()
+        if not self.second_order:
+            return ChainStretch(words, offsets)
+        return CompiledStretch("trigram_stepwise", ("start", "transition", "second", "emission"), (words, offsets))
 
     def posterior(self, value: Tensor) -> ChainPosterior:
         """Everything about the states of ``value``: filtered, predicted and smoothed, with forecasts and residuals."""

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Size, Tensor
 
 from ..errors import StructureError
+from ..kernels.running import Place
 from .cells import ArcCells, by_first, by_last
 from .dependency_priors import harmonic_arcs, uniform_arcs
 from .parts import Arcs
 from .ragged import check_lengths, offsets_of
 from .semiring import Sum
-from .structure import Potentials, Structure
+from .stretch import CompiledStretch, is_large
+from .structure import Potentials, Stretch, Structure
 
 #: Directions, adjacencies and decisions, in the order of the axes of ``stop``.
 LEFT, RIGHT = 0, 1
@@ -202,6 +205,15 @@ class Dependency(Structure):
         lengths, like = self.rows.lengths, self.weights["root"]
         known = {"uniform": uniform_arcs(lengths), "harmonic": harmonic_arcs(lengths, 1.0)}
         return {name: {"arcs": arcs.to(like)} for name, arcs in known.items()}
+
+    def stepwise(self, value: Tensor, places: Mapping[str, Place], batch_size: int) -> Stretch | None:
+        lengths = self.rows.lengths
+        work = float((lengths * lengths * (lengths + 10)).sum()) / 100
+        whole = places.keys() == {"root", "attach", "stop"} and all(place.whole for place in places.values())
+        if not whole or is_large(work, len(lengths), batch_size):
+            return None
+        data = (value.long().contiguous().numpy(), self.rows.offsets.numpy(), self.valence)
+        return CompiledStretch("dependency_stepwise", ("root", "attach", "stop"), data)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Draw tags of the given lengths, from the weights restricted to those lengths."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -9,10 +10,12 @@ from torch import Size, Tensor
 from torch.nn.functional import one_hot
 
 from ..errors import StructureError
+from ..kernels.running import Place
 from .cells import SpanCells
 from .dependency import check_sentences
 from .parts import Constituents
-from .structure import Potentials, Structure
+from .stretch import CompiledStretch, is_large
+from .structure import Potentials, Stretch, Structure
 
 
 class Grammar(Structure):
@@ -92,6 +95,20 @@ class Grammar(Structure):
         width = self.span_cells.width.clamp(min=2)
         split = -(width - 1).to(self.weights["root"]).log()
         return {"split": {"labels": split.unsqueeze(-1).expand(-1, self.sizes["N"] + self.sizes["P"])}}
+
+    def stepwise(self, value: Tensor, places: Mapping[str, Place], batch_size: int) -> Stretch | None:
+        if self.kernel is None or places.keys() != self.weights.keys():
+            return None
+        n, N, P = self.rows.lengths.double(), self.sizes["N"], self.sizes["P"]
+        choices = 1 if "left" in self.weights else N  # that the two parts of a node have together
+        work = (n * n * N * (N + n) * choices + n * N * P * (2 * N + P)) / 1000
+        columns = places["emission"].columns
+        whole = all(place.whole for name, place in places.items() if name != "emission")
+        if columns is None or not whole or is_large(float(work.sum()), len(n), batch_size):
+            return None
+        names = ("root", *self.shared_groups, "emission")
+        data = (columns[value.long().numpy()], self.rows.offsets.numpy())
+        return CompiledStretch(f"{self.kernel.rpartition('.')[2]}_stepwise", names, data)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Draw words of the given lengths, from the weights restricted to those lengths."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -9,11 +10,13 @@ from torch import Size, Tensor
 from torch.nn.functional import pad
 
 from ..errors import StructureError
-from .bracketing import Bracketing
+from ..kernels.running import Place
+from .bracketing import Bracketing, spans_to_learn
 from .cells import span_lengths
 from .dependency import ADJACENT, BEYOND, CONTINUE, LEFT, RIGHT, STOP, Dependency, check_heads, check_sentences
 from .semiring import Sum
-from .structure import Potentials, Structure
+from .stretch import CompiledStretch, is_large
+from .structure import Potentials, Stretch, Structure
 
 #: The side on which heads take their children first.
 ORDERS = ("right", "left")
@@ -171,6 +174,17 @@ class HeadedBracketing(Dependency, Bracketing):  # type: ignore[misc]  # its par
         new, value = super().select(value, examples)
         new.spans = self.rows_of("constituents", self.spans, examples, 0)
         return new, value
+
+    def stepwise(self, value: Tensor, places: Mapping[str, Place], batch_size: int) -> Stretch | None:
+        names, lengths = ("root", "attach", "stop", "yields", "contexts"), self.rows.lengths
+        work = float((lengths * lengths * (lengths * lengths + 50)).sum()) / 100
+        if places.keys() != set(names) or not all(places[name].whole for name in names[:3]):
+            return None
+        spans = spans_to_learn(self, self.spans, places)
+        if spans is None or is_large(work, len(lengths), batch_size):
+            return None
+        words = (value.long().contiguous().numpy(), self.rows.offsets.numpy(), self.order == "left")
+        return CompiledStretch("headed_bracketing_stepwise", names, (words, spans))
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         raise StructureError(

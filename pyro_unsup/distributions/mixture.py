@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -9,10 +10,12 @@ from torch import Size, Tensor
 
 from .. import kernels
 from ..errors import StructureError
+from ..kernels.running import Place
 from .dependency import check_sentences
 from .parts import Clusters
 from .semiring import Sum
-from .structure import Potentials, Structure
+from .stretch import CompiledStretch, is_large
+from .structure import Potentials, Stretch, Structure
 
 
 class Mixture(Structure):
@@ -120,6 +123,15 @@ class Mixture(Structure):
 
     def parts(self, value: Tensor) -> Clusters:
         return Clusters(value, self.rows.lengths, self.sizes["K"])
+
+    def stepwise(self, value: Tensor, places: Mapping[str, Place], batch_size: int) -> Stretch | None:
+        if places.keys() != self.weights.keys() or is_large(len(value), len(self.rows), batch_size):
+            return None
+        columns = places["words"].columns
+        if columns is None or not places["cluster"].whole:
+            return None
+        data = (columns[value[:, 0].numpy()], value[:, 1].long().numpy(), self.rows.offsets.numpy())
+        return CompiledStretch("mixture_stepwise", ("cluster", "words"), data)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Draw documents: ``lengths`` words each, every word in a cell of its own."""

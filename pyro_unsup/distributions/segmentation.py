@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Size, Tensor
 
 from ..errors import StructureError
+from ..kernels.running import Place
 from .dependency import check_sentences
 from .parts import Pieces
 from .ragged import offsets_of
 from .semiring import Sum
-from .structure import Potentials, Structure
+from .stretch import CompiledStretch, is_large
+from .structure import Potentials, Stretch, Structure
 
 
 class Segmentation(Structure):
@@ -124,6 +128,18 @@ class Segmentation(Structure):
 
     def parts(self, value: Tensor) -> Pieces:
         return Pieces(value, self.rows.lengths)
+
+    def stepwise(self, value: Tensor, places: Mapping[str, Place], batch_size: int) -> Stretch | None:
+        if places.keys() != {"segments", "stop"} or is_large(len(value) / 16, len(self.rows), batch_size):
+            return None
+        columns, stop = places["segments"].columns, places["stop"].columns
+        if columns is None or stop is None or stop.tolist() != [0, 1]:
+            return None
+        cells = np.where(value.numpy() < 0, -1, columns[value.numpy()]).astype(np.int32)
+        length = self.weights["length"].double().reshape(-1).numpy()
+        return CompiledStretch(
+            "segmentation_stepwise", ("segments", "stop"), (cells, length, self.rows.offsets.numpy())
+        )
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         raise StructureError(

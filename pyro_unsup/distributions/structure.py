@@ -28,7 +28,7 @@ from torch import Size, Tensor
 from torch.distributions import constraints
 
 from ..errors import StructureError
-from ..kernels.running import RunningCounts
+from ..kernels.running import Place, RunningCounts
 from ..kernels.threads import plain_torch
 from .compiled import compiled_sum, weight_sets
 from .ragged import Rows, broadcast, check_lengths
@@ -156,11 +156,11 @@ class Structure(TorchDistribution):
         """
         return {}
 
-    def stepwise(self, value: Tensor, touched: Mapping[str, Tensor | None], batch_size: int) -> Stretch | None:
+    def stepwise(self, value: Tensor, places: Mapping[str, Place], batch_size: int) -> Stretch | None:
         """Stepwise EM in compiled code, for structures that have it: mini-batches too small for a Python call each.
 
-        :param value: the data, of the event shape.
-        :param touched: by weight, which columns of a whole table it consists of; None for all of them.
+        :param value: the data, lying flat, as the distribution does.
+        :param places: by weight, where it lies in a table; other weights are constant.
         :param batch_size: examples in a mini-batch.
         """
         return None

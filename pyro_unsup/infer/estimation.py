@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..errors import FitError
-from ..estimate import Estimator, FeatureNames, Parametric
+from ..estimate import Estimator, FeatureNames, Normalise, Parametric
 from ..tables import Declaration
 
 #: One for all tables, or by table name.
@@ -113,9 +113,17 @@ class Estimation:
             new |= group.named(group.how.perturbed(group.declarations, group.of(memory), jitter, generator))
         return new
 
+    def has_prior(self, name: str) -> bool:
+        """Whether an estimator may add something to the log-likelihood that depends on this table alone."""
+        return name in self.plain and not isinstance(self.plain[name], Normalise)
+
     def log_prior(self, weights: Mapping[str, Tensor], memory: Mapping[str, Tensor]) -> float:
-        """What all estimators add to the log-likelihood."""
-        own = (float(how.log_prior(self.declarations[name], weights[name])) for name, how in self.plain.items())
+        """What all estimators add to the log-likelihood.
+
+        :param weights: of the tables with a prior (:meth:`has_prior`), at least.
+        """
+        priors = {name: how for name, how in self.plain.items() if self.has_prior(name)}
+        own = (float(how.log_prior(self.declarations[name], weights[name])) for name, how in priors.items())
         return sum(own) + sum(float(group.how.log_prior(group.of(memory))) for group in self.groups)
 
     def names(self) -> dict[str, FeatureNames]:

@@ -21,7 +21,7 @@ with its record, in case that a promise was broken.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -301,7 +301,7 @@ class Replay:
         if plan is not None:  # the weights of that run had nodes of their own in its graph
             with around(), Counting(counting.weights) as counting:
                 trace = poutine.trace(model).get_trace(*data[0], **data[1])
-        run = _run_of(trace, counting.leaves, plan)
+        run = run_of(trace, counting.leaves, plan)
         if run is None or not run[1]:
             return None
         record = Replay(model, data, dict(counting.found), *run, plan, around)
@@ -335,7 +335,7 @@ class Replay:
             given = weights[name]
             whole = isinstance(given, Tensor) and declaration.touched is None
             tables[name] = given if whole else part_of(declaration, given)  # type: ignore[assignment]
-        values = self._values(tables, counted)
+        values = values_of(tables, self.steps, counted)
         total: Tensor | None = None
         counts: Values = {}
         leaves: list[Leaf] = []
@@ -358,18 +358,6 @@ class Replay:
         }
         return float(total), whole_counts, leaves
 
-    def _values(self, tables: Mapping[str, Tensor], counted: bool) -> Values:
-        """Tables, and what is computed from them."""
-        values = {Slot(name): x for name, x in tables.items()}
-        if not self.steps:
-            return values
-        values = {slot: x.detach().requires_grad_(counted) for slot, x in values.items()}
-        with torch.set_grad_enabled(counted):
-            for number, step in enumerate(self.steps):
-                for output, x in enumerate(step.run(values)):
-                    values[Slot(number, output)] = x
-        return values
-
     def _back(self, values: Values, counts: Values) -> None:
         """Turn counts of what was computed into counts of tables."""
         made = {slot: x for slot, x in counts.items() if isinstance(slot.of, int)}
@@ -391,7 +379,7 @@ class Replay:
             trace = poutine.trace(self._model).get_trace(*self.data[0], **self.data[1])
             if not torch.equal(state, torch.random.get_rng_state()):
                 return False
-        again = _run_of(trace, counting.leaves, self.plan)
+        again = run_of(trace, counting.leaves, self.plan)
         touched = {name: declaration.touched for name, declaration in self.found.items()}
         return (
             again is not None
@@ -430,7 +418,7 @@ class Recorder:
             self._refused = self._replay is None
 
 
-def _run_of(
+def run_of(
     trace: Any, leaves: Mapping[str, Tensor], plan: Plan | None = None
 ) -> tuple[list[Step], list[Recorded]] | None:
     """What a run computes from its tables, and the records of all its sites; None if it cannot be recorded."""
@@ -453,6 +441,19 @@ def _run_of(
     if plan is not None and (len(found) != 1 or found[0].emitter is None):
         return None  # the leaves of the plan are those of one site
     return steps.found, found
+
+
+def values_of(tables: Mapping[str, Tensor], steps: Sequence[Step], counted: bool) -> Values:
+    """Tables, and what is computed from them; with a gradient, if counts are wanted."""
+    values = {Slot(name): x for name, x in tables.items()}
+    if not steps:
+        return values
+    values = {slot: x.detach().requires_grad_(counted) for slot, x in values.items()}
+    with torch.set_grad_enabled(counted):
+        for number, step in enumerate(steps):
+            for output, x in enumerate(step.run(values)):
+                values[Slot(number, output)] = x
+    return values
 
 
 def _any_weights(declaration: Declaration) -> Tensor:

@@ -230,11 +230,13 @@ class State:
     @property
     def weights(self) -> dict[str, Tensor]:
         """Log-weights by table, whole tables."""
-        return {name: w.log_weights() if isinstance(w, LazyTable) else w for name, w in self.tables.items()}
+        return {name: _whole(w) for name, w in self.tables.items()}
 
     def log_prior(self) -> float:
         """What the estimators add to the log-likelihood."""
-        return self.problem.estimation.log_prior(self.weights, self.memory)
+        estimation = self.problem.estimation
+        weights = {name: _whole(w) for name, w in self.tables.items() if estimation.has_prior(name)}
+        return estimation.log_prior(weights, self.memory)
 
     def own(self) -> dict[str, Tensor]:
         """What the algorithm itself keeps, to be saved. Copies, where it changes in place."""
@@ -266,3 +268,7 @@ def checked(found: Expectation, iteration: int) -> Expectation:
         )
     found.check(iteration)
     return found
+
+
+def _whole(weights: Tensor | LazyTable) -> Tensor:
+    return weights.log_weights() if isinstance(weights, LazyTable) else weights

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -138,6 +139,13 @@ class StepwiseEM(Online):
             raise FitError(f"update {update}: a step size must lie in [0, 1], actual {eta}")
         return eta
 
+    def _step_sizes(self, first: int, last: int) -> Array:  # (last - first,)
+        """The step sizes of a run of updates."""
+        if self.schedule is not None:
+            return np.array([self.step_size(k) for k in range(first, last)])
+        sizes: Array = (np.arange(first, last) + 2.0) ** -self.power
+        return sizes
+
     def update(self, state: StepwiseState, args: Any, kwargs: Any) -> float:
         """One update from a mini-batch, in place. Returns its log-likelihood before."""
         problem, others = state.problem, bool(state.unconstrained)
@@ -192,7 +200,8 @@ class StepwiseEM(Online):
 
     def m_step(self, state: StepwiseState, found: None = None) -> StepwiseState:
         """One pass over the examples, in an order of its own."""
-        state = state.copy()
+        with plain_torch():
+            state = state.copy()
         examples = self.examples_of(state)
         total = self._learn(state, examples, examples.order((self.order_of(state), state.iteration)))
         return replace(state, log_likelihood=total, iteration=state.iteration + 1)
@@ -210,7 +219,8 @@ class StepwiseEM(Online):
         while at < len(order):
             if state.shortcut is not None and state.updates > 0:
                 counts = state.statistics.tables
-                gain, done = state.shortcut.advance(counts, order[at:], self.step_size, state.updates)
+                with plain_torch():
+                    gain, done = state.shortcut.advance(counts, order[at:], self._step_sizes, state.updates)
                 total, at = total + gain, at + done * m
                 state.updates += done
             if at < len(order):

@@ -15,6 +15,8 @@ from .limits import FAST, leads_on
 
 #: States are padded to a multiple of this many with weight zero, so that no loop over them has a remainder.
 WIDTH = 8
+#: A product of likelihoods becomes a log where it leaves this range.
+LOW, HIGH = 1e-100, 1e100
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
@@ -61,7 +63,7 @@ def stepwise_pass(
             tokens += offsets[order[i] + 1] - offsets[order[i]]
         room = max(room, tokens)
     P = (K + WIDTH - 1) // WIDTH * WIDTH
-    weight = np.zeros((room, P))  # emission weights of each word, the largest 1
+    weight = np.zeros((room, P))  # emission weights of each word, summing to 1
     ahead = np.empty((room, P))  # forward messages, summing to 1
     back = np.empty((room, P))  # backward messages
     pull = np.empty((room, P))  # the same over their norm, times the emission
@@ -107,7 +109,7 @@ def stepwise_pass(
 
         fine = True
         rows = 0
-        likelihood = 0.0
+        likelihood, shared = 0.0, 1.0
         n_first[:] = 0.0
         n_stop[:] = 0.0
         for at in range(begin, end):
@@ -119,23 +121,20 @@ def stepwise_pass(
             rows += T
             for t in range(T):
                 w, r = words[offsets[s] + t], r0 + t
-                top = 0.0
+                whole = 0.0  # a sum takes less time than the largest
                 for k in range(K):
                     weight[r, k] = (emit[w, k] + x_emit) * shrink[k]
-                for k in range(K):
-                    top = max(top, weight[r, k])
-                if not (top > 0.0):
+                    whole += weight[r, k]
+                if not (whole > 0.0):
                     fine = False
                     break
-                over = 1.0 / top
+                over = 1.0 / whole
+                for k in range(K):
+                    weight[r, k] *= over
                 if tempered:
                     for k in range(K):
-                        weight[r, k] = (weight[r, k] * over) ** beta
-                    likelihood += beta * np.log(top)
-                else:
-                    for k in range(K):
-                        weight[r, k] *= over
-                    likelihood += np.log(top)
+                        weight[r, k] = weight[r, k] ** beta
+                    whole = whole**beta
                 if t == 0:
                     for k in range(P):
                         ahead[r, k] = first[k]
@@ -149,7 +148,11 @@ def stepwise_pass(
                     fine = False
                     break
                 norm[r] = total
-                likelihood += np.log(total)
+                more = shared * whole * total  # of products there are fewer logs to take
+                if not (LOW < more < HIGH):
+                    likelihood += np.log(shared) + np.log(whole) + np.log(total)
+                    more = 1.0
+                shared = more
                 over = 1.0 / total
                 for k in range(P):
                     ahead[r, k] *= over
@@ -169,17 +172,19 @@ def stepwise_pass(
                 n_stop[k] += ahead[r, k] * back[r, k]
             for t in range(T - 1, -1, -1):
                 r = r0 + t
-                over = 1.0 / norm[r]
-                top = 0.0
+                over, beyond, below = 1.0 / norm[r], 0.0, 0.0
                 for k in range(P):
                     reach = back[r, k] * over
-                    top = max(top, reach)
+                    beyond += 0.0 if reach <= limit else 1.0
                     pull[r, k] = reach * weight[r, k]
-                if not (top <= limit):
+                if beyond > 0.0:
                     fine = False
                     break
                 if t > 0:
                     product(pull[r], step_back, back[r - 1])
+                    for k in range(K):
+                        below += 1.0 if back[r - 1, k] < least else 0.0
+                if below > 0.0:
                     for k in range(K):
                         if back[r - 1, k] < least and leads_on(step_on[k, :K], weight[r, :K], back[r, :K]):
                             back[r - 1, k] = least
@@ -191,7 +196,7 @@ def stepwise_pass(
         if not fine:
             return batch, scale
 
-        log_z[batch] = likelihood / beta
+        log_z[batch] = (likelihood + np.log(shared)) / beta
         scale = after
         gain = eta / scale
         if rows == 0:

@@ -32,7 +32,8 @@ class LazyTable:
 
     A row that nothing visits keeps its proportions, however much it has forgotten.
 
-    :param extra: pseudo-counts, broadcastable to the layout's shape; structural zeros get none.
+    :param extra: pseudo-counts, broadcastable to the layout's shape; structural zeros get none. ``extra_rows`` are
+        those of a row together.
     :param unit: what a count is worth against pseudo-counts.
 
     >>> import torch
@@ -59,10 +60,11 @@ class LazyTable:
         self.row_sums = layout.row_sum(counts)  # layout.rows
         self.scale = 1.0
         self.extra: Tensor | None = None
+        self.extra_rows = torch.zeros(())
         if link is not torch.log or (extra is not None and bool((extra != 0).any())):
             extra = torch.zeros(()) if extra is None else extra
             self.extra = extra.to(counts.dtype).expand(layout.shape)
-            self._extra_rows = layout.row_sum(self._allowed_extra(None))
+            self.extra_rows = layout.row_sum(self._allowed_extra(None))
         self._ends = None if layout.row_lengths is None else layout.row_lengths.cumsum(0)
 
     def log_weights(self, touched: Tensor | None = None) -> Tensor:  # (n,) -> (*rows, n)
@@ -73,7 +75,7 @@ class LazyTable:
         cells, rows = take(self.unscaled, touched), self.row_sums
         if self.extra is not None:
             worth = self.unit * self.scale
-            cells, rows = cells * worth + self._allowed_extra(touched), rows * worth + self._extra_rows
+            cells, rows = cells * worth + self._allowed_extra(touched), rows * worth + self.extra_rows
         totals = self._spread(rows, touched)
         if not bool((totals > 0).all()):
             raise TableError("a row has no counts: start with counts in every row")

@@ -11,14 +11,16 @@ import torch
 from torch import Generator, Size, Tensor
 
 from ...errors import StructureError
+from ...kernels.running import Place
 from ..parts import Links
 from ..posterior import Posterior
 from ..ragged import Rows
 from ..semiring import Sum
-from ..structure import Potentials, Structure
+from ..stretch import CompiledStretch, is_large
+from ..structure import Potentials, Stretch, Structure
 from .grid import Grid
 from .hmm import AlignmentHMM
-from .model1 import Alignment, check_links
+from .model1 import Alignment, check_links, one_way, where_grids_lie
 
 WAYS = ("forward", "backward")
 Self = TypeVar("Self", bound="Agreement")
@@ -232,6 +234,15 @@ class Agreement(Structure):
             new.extra = {"links": links.index_select(-2, cells.to(links.device))}
         new._batch_shape, new._event_shape = new._weights_batch(), Size([grid.cells])
         return new, value.index_select(0, cells.to(value.device))
+
+    def stepwise(self, value: Tensor, places: Mapping[str, Place], batch_size: int) -> Stretch | None:
+        names = ("forward.translation", "backward.translation")
+        if type(self) is not Agreement or places.keys() != set(names):
+            return None
+        if is_large(2 * self.grid.cells / 16, len(self.grid), batch_size):
+            return None
+        ways = (one_way(one, value, places[name]) for one, name in zip(self._ways, names, strict=True))
+        return CompiledStretch("alignment.agreement_stepwise", names, (where_grids_lie(self.grid), *ways))
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         return self.forward.sample(sample_shape)

@@ -7,14 +7,18 @@ from collections.abc import Mapping
 from copy import copy
 from typing import Any, ClassVar, TypeVar
 
+import numpy as np
 import torch
 from torch import Size, Tensor
 
+from ...array import Array
 from ...errors import StructureError
+from ...kernels.running import Place
 from ..parts import Links
-from ..ragged import Rows
+from ..ragged import Rows, offsets_of
 from ..semiring import Sum
-from ..structure import Potentials, Structure
+from ..stretch import CompiledStretch, is_large
+from ..structure import Potentials, Stretch, Structure
 from .grid import Grid
 
 Self = TypeVar("Self", bound="Alignment")
@@ -225,6 +229,14 @@ class Alignment(Structure):
     def _own_extra(self, x: Tensor, cells: Tensor) -> Tensor:
         return x.index_select(-1, cells.to(x.device)) if x.shape[-1:] == self.event_shape else x
 
+    def stepwise(self, value: Tensor, places: Mapping[str, Place], batch_size: int) -> Stretch | None:
+        if type(self) is not Alignment or places.keys() != {"translation"}:
+            return None
+        if is_large(self.grid.cells / 16, len(self.grid), batch_size):
+            return None
+        data = (where_grids_lie(self.grid), one_way(self, value, places["translation"]))
+        return CompiledStretch("alignment.model1_stepwise", ("translation",), data)
+
     def sample(self, sample_shape: Any = ()) -> Tensor:
         raise StructureError(
             "an alignment cannot draw words: a value says which cells of the table weigh the words of a pair, and a "
@@ -238,3 +250,23 @@ def check_links(extra: Potentials, shape: tuple[int, ...]) -> None:
     own = found[max(len(found) - len(shape), 0) :]
     if any(n not in (1, size) for n, size in zip(reversed(own), reversed(shape), strict=False)):
         raise StructureError(f"there are links of shape {shape}, which do not fit potentials of shape {tuple(found)}")
+
+
+def where_grids_lie(grid: Grid) -> tuple[Array, ...]:
+    """The words of each pair, (B,) both, and where its cells begin if they lie pair by pair, (B + 1,)."""
+    heights, widths = grid.source_lengths, grid.target_lengths
+    return heights.numpy(), widths.numpy(), offsets_of((heights + 1) * (widths + 1)).numpy()
+
+
+def one_way(dist: Alignment, value: Tensor, place: Place) -> tuple[Any, ...]:
+    """The cells of the table that grids use, pair by pair; the rows of these, and where those of each pair begin; how
+    likely a choice is in each pair; and who chooses."""
+    from ...kernels.alignment.stepwise import by_pairs  # numba loads when it is first needed
+
+    grid, index = dist.grid, value.long().clamp(0, len(place.cells) - 1).numpy()  # what is not used may hold anything
+    begins = offsets_of((grid.target_lengths if dist.turned else grid.source_lengths) + 1).numpy()
+    cells, lines = np.empty(len(index), np.int32), np.zeros(begins[-1], np.int64)
+    by_pairs(*grid.trellises.places, dist.turned, place.cells[index], place.rows[index], cells, lines)
+    zeros = torch.zeros(len(grid), dtype=torch.float64)
+    null, word = (dist.weights.get(name, zeros).double().reshape(-1).contiguous().numpy() for name in ("null", "word"))
+    return cells, lines, begins, null, word, dist.turned
