@@ -34,7 +34,7 @@ extensions = [
     "papers",
     "places",
 ]
-exclude_patterns = ["_build", "_ext", "examples", "papers/generated/*.md", "**/.ipynb_checkpoints"]
+exclude_patterns = ["_build", "_ext", "clusters", "examples", "papers/generated/*.md", "**/.ipynb_checkpoints"]
 nitpicky = True  # references must lead somewhere; api.py has the rule for types of other libraries
 
 # Pages: Markdown. The code cells of a page run when the site is built, and their output is what readers see.

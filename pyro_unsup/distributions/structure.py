@@ -159,7 +159,7 @@ class Structure(TorchDistribution):
     def stepwise(self, value: Tensor, places: Mapping[str, Place], batch_size: int) -> Stretch | None:
         """Stepwise EM in compiled code, for structures that have it: mini-batches too small for a Python call each.
 
-        :param value: the data, lying flat, as the distribution does.
+        :param value: (rows, ...) lying flat, as the distribution does.
         :param places: by weight, where it lies in a table; other weights are constant.
         :param batch_size: examples in a mini-batch.
         """

@@ -118,8 +118,8 @@ def test_states_of_series(tmp_path: Path, run: Run) -> None:
     assert shown == ["prefer(states_at(steps=[[1, [[1, 10], [20, 20]]], [0, [[31, None]]]]) x 40)"]
     assert run(*fit, "--constraint", "states-at=1:1-10", "--out", tmp_path / "forbids").exit_code == 0
     for given, said in (
-        ("closed-classes=0:1", "hmm has no rule of this name, because series have no words; there are states-at"),
-        ("word-tags=a:0", "hmm has no rule of this name, because series have no words; there are states-at"),
+        ("closed-classes=0:1", "hmm has no rule of this name, because series have no words; there are"),
+        ("word-tags=a:0", "hmm has no rule of this name, because series have no words; there are"),
         ("states-at=2:1-3", "--prefer states-at: states are numbers, 0 to 1, actual '2'"),
         ("states-at=0", "needs states and their steps, as in states-at=0:1-100,1:300-, actual '0'"),
         ("states-at=0:0-4", "needs bounds, 1 or more, as in states-at=0:2-5, states-at=0:-5 (at most 5)"),

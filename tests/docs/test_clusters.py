@@ -14,7 +14,7 @@ import pytest
 import pyro_unsup as pu
 from pyro_unsup.data import toy, write_tagged
 
-FILES = Path(__file__).parents[2] / "docs" / "examples" / "clusters"
+FILES = Path(__file__).parents[2] / "docs" / "clusters"
 PATIENCE = 240  # seconds
 
 pytestmark = pytest.mark.deep
