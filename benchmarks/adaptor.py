@@ -1,9 +1,10 @@
 """Word segmentation by adaptor grammars: what chains find in a corpus of phonemes, and in Chinese.
 
-    python -m benchmarks.adaptor                                 # the grammars on English phonemes
+    python -m benchmarks.adaptor --only words                    # English phonemes; so collocations, syllables
     python -m benchmarks.adaptor --only function-words --chains 4 --seed 11
     python -m benchmarks.adaptor --only bigram --seed 31         # words, each of which depends on the word before
-    python -m benchmarks.adaptor --only chinese
+    python -m benchmarks.adaptor --only chinese                  # words and collocations
+    python -m benchmarks.adaptor                                 # all of these, one after the other
 
 Of each chain: the score of its last sweep, and that of the vote of the second half of its sweeps. Of all chains: the
 vote over the first three, and over all. No score is used to choose anything; the log joint stands beside each chain.

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 def sample(task: Task, given: Given) -> None:
     """Sample the labels of data, and save them. An interrupt leaves a checkpoint, and nothing else."""
+    if given.sweeps is None:
+        given.sweeps = task.sweeps_for(given)
     target = folder_of(given.out)
     beside = Checkpoint.beside(target)
     SAMPLES.may_write(target, given.overwrite)
@@ -44,10 +46,19 @@ def sample(task: Task, given: Given) -> None:
         say(f"going on from {beside}")
     elif given.resume:
         say(f"{beside} is not there: starting from the beginning")
+    initial = task.initial(model, data, given)
     plan = {name: getattr(given, name) for name in ("sweeps", "burn_in", "thin", "chains", "seed")}
     try:
         with live(given.sweeps) as chains, stopping(chains.stop):
-            found = kernel.run(data, **plan, callbacks=[chains.note], progress=False, checkpoint=beside, resume=resumed)
+            found = kernel.run(
+                data,
+                **plan,
+                initial=initial,
+                callbacks=[chains.note],
+                progress=False,
+                checkpoint=beside,
+                resume=resumed,
+            )
     except BaseException as error:
         kept = any(beside.glob("chain-*/samples.json"))
         # After an error of ours the same would happen again; after any other, what was reached is worth keeping.

@@ -102,8 +102,10 @@ def _sampled_text(task: Task, samples: Samples, given: Given) -> Any:
 
     text = task.read_sampled(samples, given)
     if not same_text(samples, text):
+        known = samples.data
+        many = len(known["source_lengths"]) if "source_lengths" in known else len(known["offsets"]) - 1
         raise InputError(
-            f"is not the text that was sampled, of {len(samples.data['offsets']) - 1:,} examples and "
+            f"is not the text that was sampled, of {many:,} examples and "
             f"{samples.labels.shape[-1]:,} labels, which belong to that one alone", given.file
         )  # fmt: skip
     return text
@@ -114,8 +116,8 @@ def evaluate_samples(task: Task, samples: Samples, given: Given) -> None:
     gold = _sampled_text(task, samples, given)
     found = samples.evaluate(gold, given.how)
     if given.json:
-        size = {"documents": len(gold)} if task.labelled == "documents" else {"tokens": gold.tokens}
-        print_json({**found, **({"lines": len(gold)} if task.examples == "lines" else {}), **size})
+        size = {"documents": len(gold)} if task.labelled == "documents" else {"tokens": task.tokens(gold)}
+        print_json({**found, **({task.examples: len(gold)} if task.examples in ("lines", "pairs") else {}), **size})
         return
     means, deviations = ({name: one[key] for name, one in found.items()} for key in ("mean", "deviation"))
     chains, beside = len(samples.last), task.baselines(gold)

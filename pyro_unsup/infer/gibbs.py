@@ -24,7 +24,7 @@ from ..results.sample_tables import draw_tables
 from ..results.sample_trees import Trees, structure_of
 from ..results.samples import Samples
 from ..results.table_posterior import to_site
-from .gibbs_chain import GibbsChain, How, own_numbers, state_of
+from .gibbs_chain import GibbsChain, How, a_model, own_numbers, state_of
 from .gibbs_checks import is_whole, numbers
 from .gibbs_identity import digest
 from .hyperparameters import Gamma, Hyperparameters, Hyperprior, Learn, hyperprior
@@ -142,7 +142,7 @@ class CollapsedGibbs(MCMCKernel):
         learns = getattr(model.gibbs_state(), "learns", (self._learn,))
         if self._learn not in learns:
             raise FitError(
-                f"the concentrations of a {type(model).__name__} are sampled how hyper = "
+                f"the concentrations of {a_model(model)} are sampled how hyper = "
                 f"{' or '.join(map(repr, learns))}, actual {self._learn!r:.80}: its labels are no rows of a table"
             )
         if own_numbers(model) is None:
@@ -266,13 +266,18 @@ class CollapsedGibbs(MCMCKernel):
         0.5
         """
         t = self._temperature
+        temperature = (getattr(t, "__qualname__", None) or repr(t)) if callable(t) else float(t)
+        if own_numbers(self._program) is not None:  # which have priors and moves of their own
+            start = (np.full(1, getattr(self._program, name)) for name in ("concentration", "discount"))
+            told = {"hyper": self._learn, "how": self._how, "temperature": temperature}
+            return {**self._own_hyperparameters(*start).record, **told}
         return {
             "alpha": None if self._alpha is None else self._alpha.tolist(),
             "beta": None if self._beta is None else self._beta.tolist(),
             "hyper": self._learn,
             "hyperprior": repr(self._prior),
             "how": self._how,
-            "temperature": (getattr(t, "__qualname__", None) or repr(t)) if callable(t) else float(t),
+            "temperature": temperature,
             "width": self._width,
             "hyper_steps": self._hyper_steps,
             **({} if self._fertility is None else {"fertility": float(self._fertility)}),

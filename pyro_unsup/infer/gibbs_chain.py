@@ -19,7 +19,7 @@ from .schedules import Temperature, at_sweep
 
 #: How labels are drawn.
 How = Literal["pointwise", "blocked", "uncollapsed"]
-#: So many sweeps in which nothing at all is accepted are worth a warning.
+#: So many cold sweeps in which nothing at all is accepted are worth a warning.
 IDLE = 10
 
 
@@ -72,23 +72,36 @@ def state_of(model: Any, how: str | None, fertility: float | None = None) -> tup
     if not isinstance(model, Collapsible):
         raise FitError(
             "collapsed Gibbs sampling needs a model that can integrate its tables out (one with gibbs_state(), without "
-            f"handlers around it), actual {model!r:.80}: sample the tables of other models with pyro.infer.NUTS"
+            f"handlers around it), actual {model!r:.80}: sample other models with pu.BlockedGibbs"
         )
     found: Any = model.gibbs_state()
     how = found.ways[0] if how is None else how
     if how not in found.ways:
         ways = " or ".join(map(repr, found.ways))
         raise FitError(
-            f"the labels of a {type(model).__name__} are drawn how = {ways}, actual {how!r:.80}: no other way is "
+            f"the labels of {a_model(model)} are drawn how = {ways}, actual {how!r:.80}: no other way is "
             "worked out for it"
         )
     if fertility is None:
         return partial(found, model), how
     if not getattr(found, "fertile", False):
-        raise FitError(f"fertility is how many links a word has, of which a {type(model).__name__} knows nothing")
+        raise FitError(f"fertility is how many links a word has, of which {a_model(model)} knows nothing")
     if not is_positive(fertility):
         raise FitError(f"fertility must be a number, positive and finite, actual {fertility!r:.80}")
     return partial(found, model, fertility=float(fertility)), how
+
+
+def a_model(model: Any) -> str:
+    """What the model is, with its article.
+
+    >>> import pyro_unsup as pu
+    >>> from pyro_unsup.infer.gibbs_chain import a_model
+    >>> a_model(pu.models.DMV(2)), a_model(pu.models.Adaptor(3))
+    ('a DMV', 'an Adaptor')
+    """
+    name = type(model).__name__
+    article = "an" if name.startswith(("A", "E", "I", "O", "HMM")) else "a"
+    return f"{article} {name}"
 
 
 def own_numbers(model: Any) -> Callable[[Array, Array, Any], Any] | None:
@@ -159,11 +172,13 @@ class GibbsChain:
         rate = self.state.sweep(self.how, self.hyper.alpha, self.hyper.beta, 1 / temperature, self.rng)
         rates, self.log_joint = self.hyper.step(self.state, self.rng)
         self.sweep += 1
-        self._idle = 0 if rate > 0 else self._idle + 1
+        # At temperature 1 and above, chance does that in small data.
+        self._idle = 0 if rate > 0 or temperature >= 1 else self._idle + 1
         if self._idle == IDLE:
+            other = ", or use how='pointwise'" if "pointwise" in self.state.ways else ""
             warnings.warn(
-                f"chain {self.chain}, temperature {temperature:g}: no proposal of the last {IDLE} sweeps was accepted. "
-                "Weights vanish at low temperatures; there use how='pointwise'",
+                f"chain {self.chain}, temperature {temperature:g}: no proposal of the last {IDLE} sweeps was accepted, "
+                f"as happens at low temperatures. Take a higher one, or stop cooling earlier{other}",
                 stacklevel=2,
             )
         if math.isnan(self.log_joint):

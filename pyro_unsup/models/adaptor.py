@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 #: The chart of a sentence grows with the square of its length.
 LONGEST = 400
+_WITH_VOWELS = [name for name, one in PRESETS.items() if one.vowels]
 #: How a chain begins.
 Start = Literal["batch", "incremental"]
 
@@ -157,7 +160,7 @@ class Adaptor(Model):
                 what = (
                     "needs vowels=, the symbols that make a syllable"
                     if preset.vowels
-                    else "has no vowels: leave them out"
+                    else f"has no vowels: take {' or '.join(map(repr, _WITH_VOWELS))}, or leave vowels out"
                 )
                 raise StructureError(f"the grammar {levels!r} {what}")
             levels, parts, words = preset.levels, preset.parts, preset.words
@@ -165,9 +168,18 @@ class Adaptor(Model):
         elif vowels is not None:
             raise StructureError("vowels are for a grammar by name: use classes={'vowel': ..., 'consonant': ...}")
         if vowels is not None:
+            vowels = self._told["vowels"] = self._known("vowels", vowels)
+            if not len(vowels):
+                raise StructureError("vowels has no symbol of the vocabulary: give those that make a syllable in it")
             every = list(range(vocab)) if isinstance(vocab, int) else list(vocab)  # type: ignore[call-overload]
             known |= {"vowel": vowels, "consonant": [one for one in every if one not in set(vowels)]}
-        members = {name: self._members(name, symbols) for name, symbols in known.items()}
+            if not known["consonant"]:
+                raise StructureError("vowels has all symbols of the vocabulary: leave some of them for consonants")
+        if classes is not None:
+            for name, symbols in classes.items():
+                known[name] = self._known(f"the class {name!r}", symbols)
+            self._told["classes"] = {name: known[name] for name in classes}
+        members = {name: self._members(symbols) for name, symbols in known.items()}
         members.setdefault(SYMBOL, np.ones(self.symbols, bool))
         self.nested = Nested(dict(levels), dict(parts or {}), members, tuple(words or ("word",)))
         self.compiled, self.adapted = self.nested.compiled(), self.nested.adapted
@@ -179,9 +191,9 @@ class Adaptor(Model):
             discount = 0.5 if order == 1 else 0.0
         if max_length is not None and (type(max_length) is not int or max_length < 1):
             raise StructureError(f"max_length must be a whole number, 1 or more, or None; actual {max_length!r:.80}")
-        if not 0 <= discount < 1:
+        if not (_is_number(discount) and 0 <= discount < 1):
             raise StructureError(f"discount must lie from 0 to below 1, actual {discount!r:.80}")
-        if not 0 < concentration < float("inf"):
+        if not (_is_number(concentration) and 0 < concentration < float("inf")):
             raise StructureError(f"concentration must be positive and finite, actual {concentration!r:.80}")
         if start not in ("batch", "incremental", None):
             raise StructureError(f"start must be 'batch' or 'incremental', actual {start!r:.80}")
@@ -198,12 +210,46 @@ class Adaptor(Model):
                 "Take levels='words', or order=1"
             )
 
-    def _members(self, name: str, symbols: Sequence[Any]) -> Any:  # (symbols,)
+    def _known(self, name: str, symbols: Sequence[Any]) -> Sequence[Any]:
+        """Those of the symbols that the vocabulary has, with a warning if it has not all."""
+        every = set(range(self.vocab) if isinstance(self.vocab, int) else self.vocab)  # type: ignore[call-overload]
+        others = list(dict.fromkeys(one for one in symbols if one not in every))
+        if not others:
+            return symbols
+        warnings.warn(f"{name} has symbols that are not in the vocabulary: {_listed(others)}", stacklevel=3)
+        return [one for one in symbols if one in every]
+
+    def _members(self, symbols: Sequence[Any]) -> Any:  # (symbols,)
         names = range(self.vocab) if isinstance(self.vocab, int) else self.vocab
         number = {one: k for k, one in enumerate(names)}  # type: ignore[arg-type, var-annotated]
         found = np.zeros(self.symbols, bool)
-        found[[number[one] for one in symbols if one in number]] = True
+        found[[number[one] for one in symbols]] = True
         return found
+
+    def unfit(self, symbols: Sequence[int]) -> str:
+        """Why a sentence has no analysis, most likely, and what to change.
+
+        :param symbols: of the sentence, by number.
+        """
+        vowels = self._told["vowels"]
+        if vowels is not None and not self.nested.classes["vowel"][list(symbols)].any():
+            return (
+                f"every word of the grammar {self._told['levels']!r} needs a vowel, and it has none: add the symbols "
+                "that make a syllable to the vowels, or leave the line out"
+            )
+        if self.max_length is not None:
+            return f"a unit has at most {self.max_length} symbols, which may be too few: take a larger max_length"
+        return (
+            "it may have symbols that no class has, or be too long. Let a level have an alternative that any symbols "
+            "fit, such as 'symbol+'"
+        )
+
+    def spelled(self, symbols: Sequence[int]) -> str:
+        """A sentence as it is written, cut short."""
+        if isinstance(self.vocab, int):
+            return " ".join(map(str, symbols))[:60]
+        names = list(self.vocab)  # type: ignore[call-overload]
+        return "".join(str(names[k]) for k in symbols)[:60]
 
     def declarations(self) -> dict[str, Declaration]:
         """None: lexicons have no fixed size, and are integrated out."""
@@ -260,6 +306,14 @@ class Adaptor(Model):
         levels = self._told["levels"]
         told = repr(levels) if isinstance(levels, str) else " > ".join(self.nested.levels)
         return f"Adaptor(vocab={self.symbols}, {told}{', order=2' if self.order == 2 else ''})"
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, Real) and not isinstance(x, bool | np.bool_)
+
+
+def _listed(names: Sequence[Any]) -> str:
+    return ", ".join(map(repr, names[:10])) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
 
 
 def _plain(value: Any) -> Any:

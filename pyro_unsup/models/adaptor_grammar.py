@@ -48,7 +48,7 @@ def read_pattern(name: str, pattern: str) -> list[list[Item]]:
         if match["bad"]:
             raise StructureError(
                 f"the pattern of {name!r}, {pattern!r:.80}, has {match['bad']!r} at character "
-                f"{match.start('bad') + 1}. Write names with ?, + or {0, 2} behind them, and | between alternatives"
+                f"{match.start('bad') + 1}. Write names with ?, + or {{0,2}} behind them, and | between alternatives"
             )
         if match["or"]:
             found.append([])
@@ -115,8 +115,10 @@ class Nested:
                 raise StructureError(f"the class {name!r} has no symbol of the vocabulary")
         for name in self.words:
             if name not in self.levels and name not in self.parts:
+                known = list(self.levels)[-1]
                 raise StructureError(
-                    f"words should name levels or parts, actual {name!r:.40}; say which units are words"
+                    f"words should name levels or parts, and none is called {name!r:.40}: say which units are words, "
+                    f"such as words=[{known!r}]"
                 )
 
     def _add(self, name: str) -> int:

@@ -33,6 +33,7 @@ _FUNCTIONS = {f"functions{k}": f"function{k}+" for k in (1, 2, 3)}
 class Preset:
     """A grammar: its levels, which are remembered, its other parts, which units are words, and how chains begin.
 
+    :param sweeps: how many the command line makes: as many as the quality of the benchmark takes.
     :param start: ``"batch"``: all sentences at once, as if nothing were known; ``"incremental"``: one by one. Which is
         better was found on English phonemes: with function words ``"batch"``, without them ``"incremental"``.
     """
@@ -41,6 +42,7 @@ class Preset:
     parts: dict[str, str] = field(default_factory=dict)
     words: tuple[str, ...] = ("word",)
     start: Literal["batch", "incremental"] = "incremental"
+    sweeps: int = 500
 
     @property
     def vowels(self) -> bool:
@@ -65,5 +67,6 @@ PRESETS = {
         {**_FUNCTIONS, **_SYLLABLES},
         ("word", "function1", "function2", "function3"),
         "batch",
+        700,
     ),
 }

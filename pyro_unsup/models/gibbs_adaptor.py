@@ -58,6 +58,20 @@ class PitmanYor:
         """Every start has some density."""
 
     @property
+    def learns_discounts(self) -> bool:
+        """Whether discounts are sampled: one of 0 is a Dirichlet process, and stays one."""
+        return self.learn != "fixed" and bool((self.beta > 0).any())
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """Where the numbers start, and their priors if they are sampled, in plain values."""
+        prior = f"Gamma(shape={self.prior.shape:g}, rate={self.prior.rate:g}) of concentrations"
+        if self.learns_discounts:
+            prior += f", Beta({self.prior.beta[0]:g}, {self.prior.beta[1]:g}) of discounts"
+        alpha, beta = (float(x[0]) for x in (self.alpha, self.beta))
+        return {"alpha": alpha, "beta": beta, "hyperprior": None if self.learn == "fixed" else prior}
+
+    @property
     def sampled(self) -> dict[str, Array]:
         """The numbers that are learned."""
         return {} if self.learn == "fixed" else {"concentration": self.alpha, "discount": self.beta}
@@ -67,9 +81,8 @@ class PitmanYor:
         if self.learn == "fixed":
             return {}, self.log_joint(state)
         self.alpha, self.beta = self.alpha.copy(), self.beta.copy()
-        learned = bool((self.beta > 0).any())  # a discount of 0 is a Dirichlet process, and stays one
-        state.draw_numbers(self.alpha, self.beta, self.prior.numbers, learned, rng)
-        return {"alpha": 1.0, "beta": 1.0}, self.log_joint(state)
+        state.draw_numbers(self.alpha, self.beta, self.prior.numbers, self.learns_discounts, rng)
+        return {"alpha": 1.0, **({"beta": 1.0} if self.learns_discounts else {})}, self.log_joint(state)
 
     def log_joint(self, state: AdaptorState) -> float:
         """Of analyses and data, given the present numbers, and of those that are learned."""
@@ -201,9 +214,11 @@ class AdaptorState:
         return accepted
 
     def _no_analysis(self, sentence: int) -> FitError:
+        """Of a sentence by its number, from 1."""
+        symbols = self.words[self.offsets[sentence - 1] : self.offsets[sentence]].tolist()
         return FitError(
-            f"sentence {sentence} has no analysis under the grammar: it may have symbols that no class has, or "
-            "be too long. Let a level have an alternative that any symbols fit, such as 'symbol+'"
+            f"sentence {sentence}, {self.model.spelled(symbols)!r}, has no analysis under the grammar: "
+            f"{self.model.unfit(symbols)}"
         )
 
     def _over_tables(self, alpha: Array, beta: Array, rng: np.random.Generator) -> Array:

@@ -127,7 +127,9 @@ def posterior(
     :param tables: drawn given the labels, (chains, draws, ...), with what their dimensions are called.
     """
     found: dict[str, Any] = numbers_of_trees(samples)
-    if samples.structure in (None, LABELLED_SPANS):
+    if samples.levels:
+        found["token_counts"] = samples.token_counts
+    elif samples.structure in (None, LABELLED_SPANS):
         counts = samples.token_counts
         found |= {
             "cluster_sizes": -np.sort(-counts, -1),
@@ -136,14 +138,15 @@ def posterior(
         }
     # Not "label", which ArviZ 1.x has a column of its own for.
     own = {"token_counts": ["tag"], "cluster_sizes": ["rank"]} if "token_counts" in found else {}
+    names = {"tag": samples.names} if "token_counts" in found else {}
     if samples.levels:
         found |= samples.level_numbers
-        own |= {name: ["level"] for name in samples.level_numbers}
+        own = {"token_counts": ["ends"], **{name: ["level"] for name in samples.level_numbers}}
+        names = {"ends": ["no", "yes"]}
         coords = {"level": list(samples.levels), **(coords or {})}
     elif samples.learned != "fixed":
         found |= {"alpha": samples.alpha, "beta": samples.beta}
         own |= {"beta": ["tag"]} if np.ndim(samples.beta) == 3 else {}
-    names = {"tag": samples.names} if "token_counts" in found else {}
     return dataset({**found, **(tables or {})}, {**own, **(dims or {})}, {**names, **(coords or {})})
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from ..data import Documents
-from ..errors import StructureError
+from ..data import Bitext, Corpus, Documents
+from ..errors import InputError, StructureError
 from ..models import Aligner, Segmenter
 
 if TYPE_CHECKING:
@@ -42,11 +42,18 @@ def same_text(samples: Samples, text: Any) -> bool:
 
 
 def _same_pairs(samples: Samples, text: Any) -> bool:
+    model = samples.model
     try:
-        state = samples.model.gibbs_state()(samples.model, text)
-    except StructureError:  # words that the model never met
+        if isinstance(text, Bitext):
+            text = Bitext(_numbered(text.source, model.source), _numbered(text.target, model.target))
+        state = model.gibbs_state()(model, text)
+    except (InputError, StructureError):  # words that the model never met
         return False
     return _equal(samples, **state.data)
+
+
+def _numbered(text: Corpus, vocab: Any) -> Corpus:
+    return text if isinstance(vocab, int) or list(vocab) == list(text.vocab) else text.with_vocab(vocab)
 
 
 def _equal(samples: Samples, **found: Any) -> bool:

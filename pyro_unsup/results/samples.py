@@ -131,6 +131,8 @@ class Samples:
     def rates(self) -> dict[str, Array]:  # (chains,) each
         """Mean share of accepted proposals after the burn-in: of labels, and of concentrations if learned."""
         names = ["labels"] if self.learned == "fixed" else ["labels", "alpha", "beta"]
+        if self.levels and not self.draws["beta"].any():  # discounts of 0 are not sampled
+            names = [name for name in names if name != "beta"]
         first = int(self.config.get("burn_in", 0))
         return {name: self.path[f"rate_{name}"][:, first:].mean(1) for name in names}
 
@@ -155,6 +157,18 @@ class Samples:
         ('heads', (5,))
         """
         return structure_of(self.model)
+
+    @property
+    def of_links(self) -> bool:
+        """Whether labels are the places that the words of an aligner chose.
+
+        >>> import pyro_unsup as pu
+        >>> model = pu.models.Aligner.of(([[0, 1]], [[0]]), agreement=None, source=2, target=1)
+        >>> samples = pu.CollapsedGibbs(model).run(([[0, 1]], [[0]]), sweeps=10, chains=2, progress=False)
+        >>> samples.of_links, samples.agreement().shape
+        (True, (2, 2))
+        """
+        return "source_lengths" in self.data
 
     @property
     def _tags(self) -> Any:
@@ -289,7 +303,8 @@ class Samples:
 
     def agreement(self, how: Which = "last") -> Array:  # (chains, chains)
         """Of trees, the share that every two chains have in common: of heads; or of the constituents of the first,
-        words and sentences left out, those that the second has. 1 if they agree.
+        words and sentences left out, those that the second has. Of links, the share of words that chose the same.
+        1 if they agree.
 
         :param how: of which trees, as :meth:`predict` has it.
 
@@ -298,10 +313,13 @@ class Samples:
         >>> samples.agreement("vote").shape
         (2, 2)
         """
-        if self.structure is None:
+        if self.structure is None and not self.of_links:
             raise UnsupError(f"chains are compared by their trees, and a {type(self.model).__name__} has none: use "
                              "samples.variation_between_chains()")  # fmt: skip
-        trees, each = trees_of(self), [self.predict(how, chain) for chain in range(len(self.last))]
+        each = [self.predict(how, chain) for chain in range(len(self.last))]
+        if self.of_links:
+            return np.array([[float((one == other).mean()) for other in each] for one in each])
+        trees = trees_of(self)
         return np.array([[trees.in_common(one, other) for other in each] for one in each])
 
     def _without_trees(self, what: str) -> None:
@@ -396,7 +414,8 @@ class Samples:
 
         Plots of traces, ranks, autocorrelation and energy come from there. What never moves (``labels_used``, perhaps)
         has no ranks: leave it out by ``var_names``. The labels stay here, as integers; the dimension ``tag`` has their
-        names. :func:`pyro_unsup.to_arviz` has more: tables, the likelihood of every example, predictions, data.
+        names. Of an adaptor grammar, ``token_counts`` says after how many symbols a word ``ends``: no or yes.
+        :func:`pyro_unsup.to_arviz` has more: tables, the likelihood of every example, predictions, data.
 
         >>> import pyro_unsup as pu
         >>> sampler = pu.CollapsedGibbs(pu.models.Tagger(tags=2, vocab=3))

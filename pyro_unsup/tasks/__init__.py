@@ -40,7 +40,7 @@ def names(command: str = "fit") -> list[str]:
 
     >>> import pyro_unsup as pu
     >>> pu.tasks.names("sample")
-    ['tagger', 'ccm', 'dmv', 'dmv-ccm', 'pcfg', 'clusterer', 'segmenter', 'adaptor']
+    ['tagger', 'ccm', 'dmv', 'dmv-ccm', 'pcfg', 'clusterer', 'segmenter', 'aligner', 'adaptor']
     """
     found = registry.names("tasks")
     own = [name for name in ORDER if name in found]

@@ -14,7 +14,7 @@ from .segmenter import OPTIONS as SEGMENTER
 from .segmenter import SegmenterTask, separators_of
 from .shared_options import PRIOR
 from .shown import Shown, Table, commonest, listed
-from .texts import check_memory, top_option
+from .texts import check_memory, say, top_option
 from .values import Command
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ class AdaptorTask(SegmenterTask):
         "its own, which grows with the text."
     )
     streams, own_sampler, sweeps = False, True, 500
+    sweeps_shown = "500, with --grammar function-words 700"
     when_worse = "Try --grammar function-words with --vowels, or more --sweeps"
     commands = {  # noqa: RUF012
         "sample": Command(
@@ -121,6 +122,16 @@ class AdaptorTask(SegmenterTask):
             raise UnsupError(f"--symbols {given.symbols} means nothing with --symbol-separator; give one of them")
         if given.level is None and (given.part or given.symbol_class or given.words):
             raise UnsupError("--part, --class and --words belong to a grammar of your own: give its levels by --level")
+        if given.level is not None and given.words is None:
+            names = [*_pairs("level", given.level), *_pairs("part", given.part)]
+            if "word" not in names:
+                last = list(_pairs("level", given.level))[-1]
+                raise UnsupError(f"no --level or --part is called word: say which units are words, --words {last}")
+        if given.level is None and given.vowels is not None and given.grammar not in WITH_VOWELS:
+            raise UnsupError(
+                "--vowels is for grammars with syllables: give --grammar syllables or --grammar function-words too, or "
+                "leave --vowels out"
+            )
         if given.level is not None and given.vowels is not None:
             raise UnsupError("--vowels is for grammars by name; with --level give --class vowel=...")
         if given.discount is not None and not given.discount < 1:
@@ -150,13 +161,20 @@ class AdaptorTask(SegmenterTask):
         check_memory(2 * longest * data.tokens, what, "give --max-length")
         numbers = {name: getattr(given, name) for name in ("max_length", "discount", "concentration", "start", "order")}
         if given.level is None:
-            vowels = None if given.vowels is None else _symbols(given.vowels, given)
+            vowels = None if given.vowels is None else _in_text("vowels", given.vowels, data, given)
             grammar = given.grammar or ("words" if given.order == 2 else "collocations")
             return pu.models.Adaptor(data.vocab, grammar, vowels=vowels, **numbers)
-        classes = {name: _symbols(x, given) for name, x in _pairs("class", given.symbol_class).items()}
+        pairs = _pairs("class", given.symbol_class)
+        classes = {name: _in_text(f"class {name}", x, data, given) for name, x in pairs.items()}
         words = None if given.words is None else [one.strip() for one in given.words.split(",")]
         levels, parts = _pairs("level", given.level), _pairs("part", given.part)
         return pu.models.Adaptor(data.vocab, levels, parts, classes, words, **numbers)
+
+    def sweeps_for(self, given: Given) -> int:
+        from ..models.adaptor_presets import PRESETS  # help need not wait for the models
+
+        preset = PRESETS.get(given.grammar) if given.level is None else None
+        return self.sweeps if preset is None else preset.sweeps
 
     def sampler(self, model: Adaptor, given: Given) -> Any:
         return pu.CollapsedGibbs(model, hyper="fixed" if given.fixed else "separate")
@@ -184,6 +202,19 @@ def _symbols(given: str, options: Given) -> list[str]:
         return [one for one in given.split(options.symbol_separator) if one]
     found = given.lower() if options.lowercase else given
     return list(found) if options.symbols == "characters" else pu.graphemes.graphemes(found)
+
+
+def _in_text(option: str, listed: str, data: Segmented, options: Given) -> list[str]:
+    """The symbols that an option lists, as far as the text has them. Says which it has not."""
+    symbols, known = _symbols(listed, options), set(data.vocab)
+    others = [one for one in dict.fromkeys(symbols) if one not in known]
+    found = [one for one in symbols if one in known]
+    if not found:
+        there = " ".join(sorted(known)[:60])
+        raise UnsupError(f"--{option}: the text has none of {listed!r:.80}; its symbols are {there}")
+    if others:
+        say(f"warning: --{option}: the text has no {', '.join(others[:20])}{', ...' if len(others) > 20 else ''}")
+    return found
 
 
 def _pairs(option: str, given: list[str] | None) -> dict[str, str]:

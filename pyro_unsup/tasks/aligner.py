@@ -13,10 +13,12 @@ import numpy as np
 import pyro_unsup as pu
 
 from ..errors import UnsupError
-from . import frames, summaries
+from . import frames, sampled_trees, summaries
 from .option import MODEL, TEXT, TRAINING, Given, choice, flag, number, real, spelt, text, under
 from .pictures_links import grids, link_errors, link_scores
-from .shown import Likely, Shown, Table, likeliest, listed
+from .sampled_links import check_sampled, chosen_by_both, linked, links_of_model_1, shares_of
+from .shared_options import CHAINS, PRIOR
+from .shown import Likely, Shown, Table, commonest, likeliest, listed
 from .task import Task
 from .texts import LOWERCASE, MIN_COUNT, saved_model, say, top_option
 from .values import Baseline, Command, Plan, Recipe, Score, Stream
@@ -25,14 +27,17 @@ if TYPE_CHECKING:
     from ..data import Bitext
     from ..infer import Initial
     from ..models import Aligner, HMMAligner
-    from ..results import Fit
+    from ..results import Fit, Samples
 
 #: Iterations of Model 1, and then of the HMM, unless told otherwise (Liang, Taskar & Klein 2006).
 ITERATIONS = 5
 #: Iterations of the taggers that learn classes of words.
 TAGGER_ITERATIONS = 20
+#: Sweeps of Model 1 before those by jumps, and concentrations of jumps and of translations (Östling & Tiedemann 2016).
+SWEEPS, JUMPS, TRANSLATIONS = 20, 0.5, 0.001
 FILE = "`source ||| target` a line, or the source sentences. - is standard input."
 FILE2 = text("target", "FILE2", "The target sentences, if FILE has none.", positional=True, identity=False)
+SAME = "The same pairs, or their source sentences. - is standard input."
 FORMS = ("lowercase", "strip_accents", "numbers", "prefix")
 BY_POSTERIOR = ("threshold", "competitive")
 DECODING = (
@@ -57,17 +62,45 @@ DECODING = (
         shown="mean",
     ),
 )
+FORMAT = choice(
+    "output_format",
+    ("pharaoh", "naacl"),
+    "pharaoh: `0-0 1-2`, a pair a line, from 0; naacl: `1 1 1 S`, a link a line, from 1.",
+    "pharaoh",
+)
+GOLD = text("gold", "FILE", "The gold links, NAACL (.wa) or Pharaoh; see `predict`.", required=True)
+MODELS = choice(
+    "model",
+    ("model1", "hmm"),
+    "model1: every word chooses alone (IBM Model 1). hmm: near the choice of the word before it; it "
+    "starts from Model 1 (--first).",
+    "model1",
+)
+NULL = real(
+    "null",
+    "The probability that a word has no translation.",
+    metavar="PROBABILITY",
+    shown="as that of each other word",
+)
+LEARN_NULL = flag("learn_null", "With --model hmm, learn the probability that a word has no translation.")
+FORMED = under(
+    TEXT,
+    MIN_COUNT,
+    LOWERCASE,
+    flag("strip_accents", "Leave accents out: é is e.", remember=True),
+    flag("numbers", "Take every digit for a 0, so that numbers of the same length are one word.", remember=True),
+    number(
+        "prefix",
+        "Take only the first characters of each word, so many; for languages with endings, 5 or 6 is good.",
+        shown="whole words",
+        remember=True,
+    ),
+)
 OPTIONS = (
     FILE2,
     *under(
         MODEL,
-        choice(
-            "model",
-            ("model1", "hmm"),
-            "model1: every word chooses alone (IBM Model 1). hmm: near the choice of the word before it; it "
-            "starts from Model 1 (--first).",
-            "model1",
-        ),
+        MODELS,
         choice(
             "agreement",
             ("product", "2008", "none"),
@@ -80,13 +113,8 @@ OPTIONS = (
             "With --agreement none or 2008: in every pair of sentences, both directions expect every link equally "
             "often (posterior regularisation).",
         ),
-        real(
-            "null",
-            "The probability that a word has no translation.",
-            metavar="PROBABILITY",
-            shown="as that of each other word",
-        ),
-        flag("learn_null", "With --model hmm, learn the probability that a word has no translation."),
+        NULL,
+        LEARN_NULL,
         number(
             "jump_classes",
             "With --model hmm, jumps depend on the class of the word that they leave. So many classes of words are "
@@ -102,19 +130,38 @@ OPTIONS = (
     number(
         "first", "With --model hmm, iterations of Model 1 to start from.", low=0, shown=str(ITERATIONS), panel=TRAINING
     ),
+    *FORMED,
+)
+SAMPLED = (
+    FILE2,
     *under(
-        TEXT,
-        MIN_COUNT,
-        LOWERCASE,
-        flag("strip_accents", "Leave accents out: é is e.", remember=True),
-        flag("numbers", "Take every digit for a 0, so that numbers of the same length are one word.", remember=True),
-        number(
-            "prefix",
-            "Take only the first characters of each word, so many; for languages with endings, 5 or 6 is good.",
-            shown="whole words",
-            remember=True,
+        MODEL,
+        MODELS,
+        NULL,
+        LEARN_NULL,
+        real(
+            "fertility",
+            "Words differ in how many links they have: the concentration of these numbers. 0.5 is common.",
+            low=None,
+            shown="none",
         ),
     ),
+    *under(
+        PRIOR,
+        real("alpha", "With --model hmm, concentration of jumps.", low=None, shown=f"{JUMPS:g}"),
+        real("beta", "Concentration of translations.", TRANSLATIONS, None),
+        choice("hyper", ("fixed", "shared"), "fixed: as they are given; shared: both are sampled.", "fixed"),
+        choice("hyperprior", ("gamma", "log-uniform"), "The prior of concentrations that are sampled.", shown="gamma"),
+    ),
+    number(
+        "first",
+        "With --model hmm, sweeps of Model 1, whose last links all chains start from.",
+        low=0,
+        shown=str(SWEEPS),
+        panel=CHAINS,
+    ),
+    flag("anneal", "Cool from temperature 2 to 0.08, to find good links.", panel=CHAINS),
+    *FORMED,
 )
 
 
@@ -130,7 +177,8 @@ class AlignerTask(Task):
     colours = "Dots are links. The darker a cell, the likelier the link (mean of both directions)."
     colours_gold = "Framed cells are gold: strong frames are sure links, grey ones possible links."
     statistics = summaries.by_name(summaries.types, summaries.repeats)
-    unit, examples = "words", "pairs"
+    unit, examples, labelled = "words", "pairs", "words"
+    own_sampler, sweeps = True, 100
     all_unknown = "are the languages in the right order, and with the same case of letters?"
     decoder = "pyro_unsup.tasks.decoding.aligner:decode"
     of_places = True
@@ -165,12 +213,7 @@ class AlignerTask(Task):
             FILE,
             (
                 FILE2,
-                choice(
-                    "output_format",
-                    ("pharaoh", "naacl"),
-                    "pharaoh: `0-0 1-2`, a pair a line, from 0; naacl: `1 1 1 S`, a link a line, from 1.",
-                    "pharaoh",
-                ),
+                FORMAT,
                 flag(
                     "probabilities",
                     "Write the probability of each link beside it, the mean of both directions: `0-0:0.9700`.",
@@ -183,9 +226,38 @@ class AlignerTask(Task):
             FILE,
             (
                 FILE2,
-                text("gold", "FILE", "The gold links, NAACL (.wa) or Pharaoh; see `predict`.", required=True),
+                GOLD,
                 *DECODING,
             ),
+        ),
+        "sample": Command(
+            "Sample which words translate which, in both directions (collapsed Gibbs sampling).\n\nThe directions do "
+            "not learn from each other. With --model hmm and --fertility 0.5, a model much like that of eflomal.",
+            FILE,
+            SAMPLED,
+        ),
+        "predict_samples": Command(
+            "Write sampled links: those that the words of both directions chose.",
+            SAME,
+            (
+                FILE2,
+                FORMAT,
+                flag(
+                    "probabilities",
+                    "Write the share of all draws that have a link beside it, the mean of both directions: "
+                    "`0-0:0.9700`.",
+                ),
+            ),
+        ),
+        "evaluate_samples": Command(
+            "Score sampled links that both directions chose against gold links: mean and deviation over chains.",
+            SAME,
+            (FILE2, GOLD),
+        ),
+        "show_samples": Command(
+            "Show samples: how the chains agree, and what the first words are most often linked to in all draws.",
+            "",
+            (top_option("words", "source words", 20), top_option("top", "translations of each word", 4)),
         ),
         "show": Command(
             "Show an aligner: how its training ended, and the likeliest translations of its first words.",
@@ -197,6 +269,10 @@ class AlignerTask(Task):
     def check(self, given: Given) -> None:
         if given.null is not None and not given.null < 1:
             raise UnsupError(f"--null must be a probability below 1, actual {given.null}")
+        if hasattr(given, "sweeps"):
+            check_hmm(given)
+            check_sampled(given)
+            return
         if given.vocab_from is not None and given.target is not None:
             raise UnsupError("a stream has both languages, `source ||| target` a line; leave FILE2 out")
         if given.gradient and given.agreement == "product":
@@ -208,16 +284,10 @@ class AlignerTask(Task):
         others = [name for name in ("viterbi", "constraint", "vocab_from") if getattr(given, name)]
         if given.symmetric and others:
             raise UnsupError(f"--symmetric and {spelt(others[0])} do not go together; leave one of them out")
-        if given.model == "hmm":
-            if given.learn_null and given.null is not None:
-                raise UnsupError(f"--null {given.null:g} and --learn-null contradict each other; give one of them")
-            if given.vocab_from is not None:
-                raise UnsupError("--model hmm starts from Model 1 of the same text, and a stream is read once; leave "
-                                 "--vocab-from out")  # fmt: skip
-            return
-        for name in ("learn_null", "first", "jump_classes", "jump_memory"):
-            if getattr(given, name) not in (None, False):
-                raise UnsupError(f"{spelt(name)} belongs to --model hmm; add that, or leave it out")
+        check_hmm(given)
+        if given.model == "hmm" and given.vocab_from is not None:
+            raise UnsupError("--model hmm starts from Model 1 of the same text, and a stream is read once; leave "
+                             "--vocab-from out")  # fmt: skip
 
     def handled(self, model: Any, given: Given) -> Any:
         return pu.regularise(model, pu.components.symmetric()) if given.symmetric else model
@@ -237,6 +307,49 @@ class AlignerTask(Task):
             return model
         kinds = {"classes": _classes(data, given.jump_classes), "order": 2 if given.jump_memory else 1}
         return pu.models.HMMAligner.like(model, **kinds, **({"null": "learn"} if given.learn_null else {}))
+
+    def prepare(self, file: str, given: Given, sampled: bool = False) -> tuple[Any, Any, str]:
+        if not sampled:
+            return super().prepare(file, given)
+        data = self.read(file, given)
+        model = pu.models.Aligner.of(data, None, given.null)
+        if given.model == "hmm":
+            model = pu.models.HMMAligner.like(model, **({"null": "learn"} if given.learn_null else {}))
+        return data, model, self.size(data)
+
+    def sampler(self, model: Any, given: Given) -> Any:
+        jumps = JUMPS if given.model == "hmm" and given.alpha is None else given.alpha
+        return sampled_trees.sampler(model, Given(**{**vars(given), "alpha": jumps}))
+
+    def initial(self, model: Any, data: Bitext, given: Given) -> Any:
+        sweeps = SWEEPS if given.first is None else given.first
+        if given.model == "model1" or not sweeps:
+            return None
+        say(f"starting from {sweeps:,} sweeps of Model 1")
+        return links_of_model_1(model, data, sweeps, given.beta, given.seed)
+
+    def read_sampled(self, samples: Samples, given: Given) -> Bitext:
+        from ..data.forms import Forms
+
+        return pu.data.read_bitext(
+            given.file, given.target, links=getattr(given, "gold", None), **vars(Forms.of(samples.config))
+        )
+
+    def write_labels(self, samples: Samples, data: Bitext, labels: Any, given: Given) -> None:
+        found, chosen = chosen_by_both(data, labels)
+        sure = shares_of(samples)[chosen] if given.probabilities else None
+        pu.data.write_links(found, given.out, "wa" if given.output_format == "naacl" else "pharaoh", sure)
+
+    def show_samples(self, samples: Samples, words: int = 20, top: int = 4) -> Shown:
+        model, many = samples.model, linked(samples)
+        offsets, met = model.lexicon.offsets.tolist(), model.lexicon.met.tolist()
+        rows = []
+        for k in range(min(words, model.source_words)):
+            own = slice(offsets[k], offsets[k + 1])
+            if many[own].any():
+                rows.append((model.source[k], commonest(many[own], [model.target[word] for word in met[own]], top)))
+        made = [{"word": word, "links": listed(row, "word", "share")} for word, row in rows]
+        return Shown({"linked": made}, [Table("word", "most often linked to", rows)])
 
     def stream(self, given: Given) -> Stream:
         from .batches import batches
@@ -315,13 +428,7 @@ class AlignerTask(Task):
 
     def score_labels(self, samples: Any, gold: Bitext, labels: Any) -> dict[str, float]:
         """``aer``, ``precision`` and ``recall`` of the links that both directions chose."""
-        from ..models.gibbs_links import link_shares
-
-        lengths = gold.source.lengths, gold.target.lengths
-        one, other = link_shares(np.asarray(labels)[None], lengths)
-        chosen = pu.evaluate.symmetrise(one > 0, other > 0, *lengths)
-        links = pu.data.Links(len(gold), pu.evaluate.link_rows(chosen, *lengths))  # type: ignore[arg-type]
-        return pu.evaluate.alignment_report(_links(gold), links)
+        return pu.evaluate.alignment_report(_links(gold), chosen_by_both(gold, labels)[0])
 
     def baselines(self, gold: Bitext) -> dict[str, dict[str, float]]:
         lengths = zip(gold.source.lengths.tolist(), gold.target.lengths.tolist(), strict=True)
@@ -369,6 +476,15 @@ class AlignerTask(Task):
     def plot(self, fit: Fit, data: Bitext, pair: int = 0, **options: Any) -> Any:
         """The links of one pair of sentences."""
         return pu.plot.alignment_grid(data, self.decode(fit, data), pair, **options)
+
+
+def check_hmm(given: Given) -> None:
+    """Refuse options of the hidden Markov model without it, and such as contradict each other."""
+    if given.model == "hmm" and given.learn_null and given.null is not None:
+        raise UnsupError(f"--null {given.null:g} and --learn-null contradict each other; give one of them")
+    for name in ("learn_null", "first", "jump_classes", "jump_memory", "alpha"):
+        if given.model != "hmm" and getattr(given, name, None) not in (None, False):
+            raise UnsupError(f"{spelt(name)} belongs to --model hmm; add that, or leave it out")
 
 
 def after_model_1(model: HMMAligner, text: Any, iterations: int) -> Initial:

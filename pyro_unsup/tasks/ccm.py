@@ -158,8 +158,9 @@ class CCMTask(GrammarTask):
         prior = (given.constituents, given.distituents)
         return pu.models.CCM.of(data, variant=given.variant, prior=prior, empty_spans=given.empty_spans)
 
-    def write_labels(self, samples: Any, data: Corpus, labels: Any, given: Given) -> None:
-        pu.data.write_brackets(data, sampled_trees.brackets(samples, data, labels).brackets, given.out, space="_")
+    def write_trees(self, samples: Any, data: Corpus, labels: Any, given: Given) -> None:
+        rows = sampled_trees.brackets(samples, data, labels).brackets
+        pu.data.write_brackets(given.spoken, rows, given.out, space="_")
 
     def score_labels(self, samples: Any, gold: Corpus, labels: Any) -> dict[str, float]:
         return bracketed(gold, sampled_trees.brackets(samples, gold, labels))

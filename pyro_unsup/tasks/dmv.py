@@ -28,6 +28,7 @@ from .grammar import (
     UNPARSED,
     GrammarTask,
     Unparsed,
+    column_of,
     templates_of,
 )
 from .option import ALGORITHM, TEXT, TRAINING, Given, choice, flag, number
@@ -112,8 +113,8 @@ class HeadsTask(GrammarTask):
     def mistakes(self, fit: Fit, gold: Corpus, decoded: Any) -> Sequence[Any]:
         return head_errors(gold, decoded)
 
-    def write_labels(self, samples: Any, data: Corpus, labels: Any, given: Given) -> None:
-        pu.data.write_conllu(data, labels, given.out)
+    def write_trees(self, samples: Any, data: Corpus, labels: Any, given: Given) -> None:
+        pu.data.write_conllu(given.spoken, labels, given.out, column_of(samples, given))  # type: ignore[arg-type]
 
     def score_labels(self, samples: Any, gold: Corpus, labels: Any) -> dict[str, float]:
         if gold.heads is None:

@@ -155,11 +155,12 @@ class DMVCCMTask(HeadsTask):
         }
         return pu.models.DMVCCM.of(data, prior=prior, order=given.order)
 
-    def write_labels(self, samples: Any, data: Corpus, labels: Any, given: Given) -> None:
+    def write_trees(self, samples: Any, data: Corpus, labels: Any, given: Given) -> None:
         if given.brackets:
-            pu.data.write_brackets(data, sampled_trees.headed(samples, data, labels).brackets, given.out, space="_")
+            rows = sampled_trees.headed(samples, data, labels).brackets
+            pu.data.write_brackets(given.spoken, rows, given.out, space="_")
         else:
-            super().write_labels(samples, data, labels, given)
+            super().write_trees(samples, data, labels, given)
 
     def score_labels(self, samples: Any, gold: Corpus, labels: Any) -> dict[str, float]:
         return _scores(gold, sampled_trees.headed(samples, gold, labels))

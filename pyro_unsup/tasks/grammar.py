@@ -143,14 +143,26 @@ class GrammarTask(Task):
     def sampler(self, model: Any, given: Given) -> Any:
         return sampled_trees.sampler(model, given)
 
-    def remembered_text(self, samples: Any, file: str, format: str, column: str) -> Corpus:
-        """The sentences of a file that were sampled, prepared as they were then."""
-        dropped = dropped_by(samples)
-        whole = self.read_tags(file, format, column, dropped)
-        return short(whole, setting(samples, "max_length", int, MAX_LENGTH), dropped, file)[0]
-
     def read_sampled(self, samples: Any, given: Given) -> Corpus:
-        return self.remembered_text(samples, given.file, given.format, column_of(samples, given))
+        """The sentences of a file that were sampled, prepared as they were then: tags. Their words are kept in
+        ``given``, and how many sentences were left out."""
+        dropped, most = dropped_by(samples), setting(samples, "max_length", int, MAX_LENGTH)
+        whole = self.read_tags(given.file, given.format, column_of(samples, given), dropped)
+        found, given.left_out = short(whole, most, dropped, given.file)
+        given.spoken = short(whole, most, dropped, given.file, keep_words=True)[0]
+        if whole.tags is None:
+            given.spoken = replace(given.spoken, tags=None, tagset=None)
+        return found
+
+    def write_labels(self, samples: Any, data: Corpus, labels: Any, given: Given) -> None:
+        """Write the words of the sentences that were sampled, and say how many there are not."""
+        self.write_trees(samples, data, labels, given)
+        if given.left_out:
+            say(f"written: {len(data):,} sentences{given.left_out}")
+
+    def write_trees(self, samples: Any, data: Corpus, labels: Any, given: Given) -> None:
+        """Write sampled trees; their words are ``given.spoken``."""
+        super().write_labels(samples, data, labels, given)
 
     def show_samples(self, samples: Any, top: int = 10) -> Shown:
         return self.show(sampled_trees.mean_tables(samples), top)

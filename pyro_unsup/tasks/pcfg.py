@@ -167,9 +167,11 @@ class PCFGTask(GrammarTask):
     def sampled_model(self, data: Corpus, given: Given) -> TreeGrammar:
         return pu.models.PCFG.of(data, given.nonterminals, given.preterminals)
 
-    def write_labels(self, samples: Any, data: Corpus, labels: Any, given: Given) -> None:
-        found = sampled_trees.brackets(samples, data, labels)
-        pu.data.write_brackets(data, found.brackets, given.out, label=found.labels, space="_")
+    def write_trees(self, samples: Any, data: Corpus, labels: Any, given: Given) -> None:
+        found, text = sampled_trees.brackets(samples, data, labels), given.spoken
+        if text.tags is None:  # the labels of single words are their tags
+            text = with_preterminals(text, sampled_trees.labelled_spans(samples, data, labels))
+        pu.data.write_brackets(text, found.brackets, given.out, label=found.labels, space="_")
 
     def score_labels(self, samples: Any, gold: Corpus, labels: Any) -> dict[str, float]:
         found = sampled_trees.brackets(samples, gold, labels)

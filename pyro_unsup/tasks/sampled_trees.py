@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 SAME = "The same text. - is standard input."
 PREDICT = (
-    "Only the sentences that were sampled, without punctuation; words are their tags. By default the trees with the "
-    "most expected right parts in the mean over all draws."
+    "Only the sentences that were sampled, without punctuation. By default the trees with the most expected right "
+    "parts in the mean over all draws."
 )
 #: Concentrations of constituents and of distituents, and of all other tables.
 CONSTITUENTS, DISTITUENTS, OTHERS = 0.5, 2.0, 0.1
@@ -54,8 +54,8 @@ ANNEAL = under(CHAINS, flag("anneal", "Cool from temperature 2 to 0.08, to find 
 def check(given: Given) -> None:
     """Refuse concentrations that are none."""
     for name in ("alpha", "beta", "constituents", "distituents", "arcs"):
-        value = getattr(given, name, 1.0)
-        if not 0 < value < math.inf:
+        value = getattr(given, name, None)
+        if value is not None and not 0 < value < math.inf:
             raise UnsupError(f"--{name} must be positive and finite, actual {value:g}")
     if getattr(given, "hyperprior", None) is not None and given.hyper == "fixed":
         raise UnsupError("--hyperprior is of concentrations that are sampled: give --hyper shared too")
@@ -65,7 +65,7 @@ def sampler(model: Any, given: Given) -> Any:
     """The sampler that the options describe."""
     prior: Any = (getattr(given, "hyperprior", None) or "gamma").replace("-", "_")
     learned: dict[str, Any] = {
-        name: getattr(given, name) for name in ("alpha", "beta", "hyper") if hasattr(given, name)
+        name: getattr(given, name) for name in ("alpha", "beta", "hyper", "fertility") if hasattr(given, name)
     }
     temperature = pu.schedules.Cooling() if given.anneal else 1.0
     return pu.CollapsedGibbs(model, hyperprior=prior, temperature=temperature, **learned)
@@ -91,6 +91,17 @@ def brackets(samples: Samples, gold: Corpus, labels: Any) -> Any:
     names = getattr(samples.model, "labels", None)
     found = [] if names is None else [names[k] for k in labels[labels >= 0].tolist()]
     return SimpleNamespace(brackets=rows, labels=found, lengths=torch.from_numpy(np.asarray(gold.lengths)))
+
+
+def labelled_spans(samples: Samples, gold: Corpus, labels: Any) -> Any:
+    """All spans with their labels, by number, as a fit's decoding has them."""
+    import torch  # loads when it is first needed
+
+    from ..distributions.cells import spans_of
+    from ..results.sample_trees import Trees
+
+    spans = tuple(x.numpy() for x in spans_of(Trees(samples.model, gold.lengths).lengths))
+    return SimpleNamespace(spans=spans, names=samples.model.labels, structure=torch.from_numpy(np.asarray(labels)))
 
 
 def headed(samples: Samples, gold: Corpus, heads: Any) -> Any:

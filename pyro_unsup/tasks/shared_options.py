@@ -316,7 +316,12 @@ def sampling(task: Task) -> tuple[Option, ...]:
     )
     chains = under(
         CHAINS,
-        number("sweeps", "Sweeps over the text, for each chain.", task.sweeps),
+        number(
+            "sweeps",
+            "Sweeps over the text, for each chain.",
+            None if task.sweeps_shown else task.sweeps,
+            shown=task.sweeps_shown,
+        ),
         number("burn_in", "Sweeps to leave out first.", low=0, shown="half of them"),
         number("thin", "Of the other sweeps, keep every NUMBER-th.", 1),
         number("chains", "How many chains to run.", 1, identity=False),  # each is on its own

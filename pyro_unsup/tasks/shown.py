@@ -119,8 +119,8 @@ def of_samples(samples: Samples, unit: str, shown: Shown) -> Shown:
     :param unit: what has labels, in the plural.
     """
     chains, draws, units = samples.labels.shape
-    diagnostics, trees = samples.diagnostics(), samples.structure is not None
-    what = "trees" if trees else "labels"
+    diagnostics, trees = samples.diagnostics(), samples.structure is not None or samples.of_links
+    what = "links" if samples.of_links else "trees" if trees else "labels"
     between = samples.agreement() if trees else samples.variation_between_chains()
     facts = [
         ("model", repr(samples.model)),
@@ -132,7 +132,7 @@ def of_samples(samples: Samples, unit: str, shown: Shown) -> Shown:
         apart = [between[i, j] for i in range(chains) for j in range(i)]
         said = f"VI {min(apart):.3f} to {max(apart):.3f} bits: 0 if all label alike"
         if trees:
-            said = f"{100 * min(apart):.0f} to {100 * max(apart):.0f} % of their last trees in common"
+            said = f"{100 * min(apart):.0f} to {100 * max(apart):.0f} % of their last {what} in common"
         facts.append(("between chains", said))
     else:
         facts.append(("between chains", "one chain cannot tell whether it has converged: sample with --chains 4"))

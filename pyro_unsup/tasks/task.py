@@ -53,9 +53,11 @@ class Task(Reported):
     examples: ClassVar[str] = "sentences"
     #: Of a task that can be sampled, what has labels.
     labelled: ClassVar[str] = "tokens"
-    #: Whether :meth:`sampler` makes the sampler, from options of this task's own; and how many sweeps it makes.
+    #: Whether :meth:`sampler` makes the sampler, from options of this task's own; and how many sweeps it makes. In
+    #: words, where the options decide it.
     own_sampler: ClassVar[bool] = False
     sweeps: ClassVar[int] = 1000
+    sweeps_shown: ClassVar[str | None] = None
     #: What happens to unknown tokens, and why all may be unknown.
     unknown: ClassVar[str] = "their neighbours decided"
     all_unknown: ClassVar[str] = "is it the right text, and in the same language?"
@@ -342,6 +344,14 @@ class Task(Reported):
     def sampler(self, model: Any, given: Given) -> Any:
         """The sampler that the options of ``sample`` describe, of a task with ``own_sampler``."""
         raise UnsupError(f"the task {self.name} has no sampler of its own: give it a method sampler(model, given)")
+
+    def initial(self, model: Any, data: Any, given: Given) -> Any:
+        """The labels that all chains start from; None if the sampler has its own way to start."""
+        return None
+
+    def sweeps_for(self, given: Given) -> int:
+        """How many sweeps are made, if the options do not say it."""
+        return self.sweeps
 
     def write_labels(self, samples: Any, data: Any, labels: Any, given: Given) -> None:
         """Write the text that was sampled, with one sampled labelling, to the file ``given.out``."""

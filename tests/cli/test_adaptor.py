@@ -72,8 +72,11 @@ def test_each_word_depends_on_the_word_before(run: Run, text: Path, tmp_path: Pa
         (("--grammar", "syllables"), "--grammar syllables needs --vowels"),
         (("--words", "word"), "belong to a grammar of your own"),
         (("--level", "word=symbol+", "--vowels", "a"), "--class vowel="),
+        (("--vowels", "aeiou"), "give --grammar syllables or --grammar function-words too, or leave --vowels out"),
+        (("--grammar", "syllables", "--vowels", "XYZ"), "--vowels: the text has none of 'XYZ'; its symbols are a c d"),
+        (("--level", "w=symbol+"), "say which units are words, --words w"),
         (("--level", "word"), "--level should be NAME=..."),
-        (("--level", "word=symbol*"), "has '*' at character 7"),
+        (("--level", "word=symbol*"), "has '*' at character 7. Write names with ?, + or {0,2} behind them"),
         (("--discount", 1), "--discount must be below 1"),
         (("--concentration", 0), "--concentration must be positive"),
         (("--order", 2, "--grammar", "collocations"), "give --grammar words, or leave --order out"),
@@ -85,6 +88,41 @@ def test_refused(run: Run, text: Path, tmp_path: Path, options: Any, match: str)
     assert done.exit_code == 2
     assert match in " ".join(done.stderr.split())
     assert not (tmp_path / "s").exists()
+
+
+def test_vowels_that_are_not_in_the_text_are_named(run: Run, text: Path, tmp_path: Path) -> None:
+    options = ("--grammar", "syllables", "--sweeps", 4, "--out", tmp_path / "s")
+    done = run("sample", "adaptor", text, *options, "--vowels", "XaeoY")
+    assert done.exit_code == 0, done.stderr
+    assert "warning: --vowels: the text has no X, Y\n" in done.stderr
+    done = run("sample", "adaptor", text, *options, "--vowels", "XaY", "--overwrite")
+    assert done.exit_code == 2
+    said = " ".join(done.stderr.split())
+    assert "no X, Y" in said
+    assert "has no analysis under the grammar: every word of the grammar 'syllables' needs a vowel" in said
+    assert "add the symbols that make a syllable to the vowels" in said
+
+
+def test_what_samples_say_of_their_prior(run: Run, text: Path, tmp_path: Path) -> None:
+    fixed, bigram = tmp_path / "f", tmp_path / "b"
+    own = ("--grammar", "words", "--discount", 0, "--fixed")
+    words(run("sample", "adaptor", text, *own, "--sweeps", 4, "--out", fixed))
+    config = json.loads(words(run("show", fixed, "--json")))["config"]
+    assert (config["alpha"], config["beta"], config["hyperprior"]) == (1.0, 0.0, None)
+    done = run("sample", "adaptor", text, "--order", 2, "--sweeps", 4, "--out", bigram)
+    assert "accepted: labels" in done.stderr
+    assert "alpha 100 %" in done.stderr
+    assert "beta" not in done.stderr
+    assert (
+        "Gamma(shape=0.01, rate=0.01) of concentrations"
+        in json.loads(words(run("show", bigram, "--json")))["config"]["hyperprior"]
+    )
+
+
+def test_a_grammar_says_its_sweeps(run: Run, text: Path, tmp_path: Path) -> None:
+    out = tmp_path / "s"
+    words(run("sample", "adaptor", text, "--grammar", "function-words", "--vowels", "aeo", "--out", out))
+    assert json.loads(words(run("show", out, "--json")))["config"]["sweeps"] == 700
 
 
 def test_another_text_is_refused(run: Run, text: Path, tmp_path: Path) -> None:

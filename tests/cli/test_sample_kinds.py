@@ -1,4 +1,4 @@
-"""Sampling clusters of documents and words of lines on the command line."""
+"""Sampling clusters of documents, words of lines and links of words on the command line."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ import numpy as np
 import pytest
 
 import pyro_unsup as pu
-from pyro_unsup.data import read_documents, read_segmented
+from pyro_unsup.data import Links, read_bitext, read_documents, read_links, read_segmented
 
 from .conftest import Run
 
 RUN: tuple[Any, ...] = ("--sweeps", 12, "--chains", 2, "--seed", 5, "--alpha", 0.5, "--beta", 0.1)
 LINES = ["the dog saw the cat", "a cat saw a dog", "the cat ran", "a dog ran", "the dog saw a cat"] * 4
+
+WORDS = {"the": "das", "house": "Haus", "book": "Buch", "a": "ein", "sees": "sieht", "man": "Kind"}
+SAID = ["the house", "a house", "the book", "a book", "the man sees a house", "a man sees the book", "the man"]
+PAIRS = [(line, " ".join(WORDS[word] for word in line.split())) for line in SAID * 3]
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +30,12 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 for i, k in enumerate(["abc", "def"] * 15))
     )  # fmt: skip
     (folder / "lines.txt").write_text("".join(f"{line}\n" for line in LINES))
+    (folder / "pairs.txt").write_text("".join(f"{source} ||| {target}\n" for source, target in PAIRS))
+    (folder / "source.txt").write_text("".join(f"{source}\n" for source, _ in PAIRS))
+    (folder / "target.txt").write_text("".join(f"{target}\n" for _, target in PAIRS))
+    (folder / "links.txt").write_text(
+        "".join(" ".join(f"{k}-{k}" for k in range(len(s.split()))) + "\n" for s, _ in PAIRS)
+    )
     return folder
 
 
@@ -126,3 +136,98 @@ def test_resumed(tmp_path: Path, texts: Path, run: Run, cuts: Path, monkeypatch:
     assert "is of a run with --max-length 5, not 4" in result.stderr
     assert run(*sample, "--out", tmp_path / "s", "--resume").exit_code == 0
     np.testing.assert_array_equal(pu.Samples.load(tmp_path / "s").labels, pu.Samples.load(cuts).labels)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [("model1", ()), ("model1", ("--fertility", 0.5, "--null", 0.2)), ("hmm", ("--fertility", 0.5, "--learn-null"))],
+)
+def test_links_are_what_the_library_gives(texts: Path, run: Run, tmp_path: Path, kind: str, options: Any) -> None:
+    out, file = tmp_path / "s", texts / "pairs.txt"
+    told = ("--sweeps", 20, "--chains", 2, "--seed", 5, "--model", kind, *options)
+    result = run("sample", "aligner", file, *told, "--lowercase", "--prefix", 4, "--out", out)
+    assert result.exit_code == 0, result.stderr
+    assert "2 chains of 20 sweeps" in result.stderr
+    text = read_bitext(file, lowercase=True, prefix=4)
+    fertility, start = (0.5 if "--fertility" in options else None), None
+    model = pu.models.Aligner.of(text, None, 0.2 if "--null" in options else None)
+    if kind == "hmm":
+        assert "starting from 20 sweeps of Model 1" in result.stderr
+        first = pu.CollapsedGibbs(model, beta=0.001)
+        start = first.run(text, sweeps=20, burn_in=19, seed=5, progress=False).last[0]
+        model = pu.models.HMMAligner.like(model, null="learn")
+    kernel = pu.CollapsedGibbs(model, 0.5 if kind == "hmm" else None, 0.001, fertility=fertility)
+    expected = kernel.run(text, sweeps=20, chains=2, seed=5, initial=start, progress=False)
+    found = pu.Samples.load(out)
+    np.testing.assert_array_equal(found.labels, expected.labels)
+    gold = read_bitext(file, links=texts / "links.txt", lowercase=True, prefix=4)
+    score = ("evaluate", out, file, "--gold", texts / "links.txt")
+    for how in ("last", "vote"):
+        shown = json.loads(run(*score, "--how", how, "--json").stdout)
+        assert (shown.pop("pairs"), shown.pop("tokens")) == (len(text), text.source.tokens + text.target.tokens)
+        assert shown == expected.evaluate(gold, how)  # type: ignore[arg-type]
+    assert shown["aer"]["together"] < 0.3
+    page = " ".join(run(*score, "--how", "vote").stdout.split())
+    assert "vote of 2 chains" in page
+    assert "diagonal" in page
+
+
+@pytest.fixture(scope="module")
+def links(texts: Path, run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("links") / "s"
+    told = ("--sweeps", 20, "--chains", 2, "--beta", 0.1, "--lowercase")
+    result = run("sample", "aligner", texts / "pairs.txt", *told, "--out", out)
+    assert result.exit_code == 0, result.stderr
+    return out
+
+
+def test_links_written_and_shown(texts: Path, run: Run, tmp_path: Path, links: Path) -> None:
+    samples, pairs = pu.Samples.load(links), read_bitext(texts / "pairs.txt", lowercase=True)
+    assert run("predict", links, texts / "pairs.txt", "--out", tmp_path / "links").exit_code == 0
+    voted = samples.predict("vote")
+    target = int(pairs.target.tokens)
+    wanted = []
+    for k in range(len(pairs)):  # what both directions chose
+        forward = voted[:target][pairs.target.offsets[k] : pairs.target.offsets[k + 1]]
+        backward = voted[target:][pairs.source.offsets[k] : pairs.source.offsets[k + 1]]
+        wanted += [[k, i - 1, j] for j, i in enumerate(forward) if i and backward[i - 1] == j + 1]
+    assert read_links(tmp_path / "links", pairs) == Links(len(pairs), sorted(wanted))
+    files = (texts / "source.txt", texts / "target.txt")
+    plain = run("predict", links, *files).stdout
+    assert plain == (tmp_path / "links").read_text()
+    sure = [one.split(":") for one in run("predict", links, *files, "--probabilities").stdout.split()]
+    assert [one for one, _ in sure] == plain.split()
+    assert all(0 < float(p) <= 1 for _, p in sure)
+    rows = [line.split() for line in run("predict", links, *files, "--output-format", "naacl").stdout.splitlines()]
+    assert [f"{int(i) - 1}-{int(j) - 1}" for _, i, j, _ in rows] == plain.split()
+    shown = json.loads(run("show", links, "--words", 3, "--top", 1, "--json").stdout)
+    assert [one["word"] for one in shown["linked"]] == ["the", "house", "a"]
+    assert shown["linked"][1]["links"][0]["word"] == "haus"
+    assert 0.5 < shown["linked"][1]["links"][0]["share"] <= 1
+    assert shown["agreement_of_chains"][0][0] == 1
+    page = " ".join(run("show", links).stdout.split())
+    assert "most often linked to" in page
+    assert "% of their last links in common" in page
+    help = " ".join(run("predict", links, "--help").stdout.split())
+    assert "those that the words of both directions chose" in help
+
+
+def test_links_that_are_refused(texts: Path, run: Run, tmp_path: Path, links: Path) -> None:
+    for options, match in (
+        (("--learn-null",), "--learn-null belongs to --model hmm"),
+        (("--first", 3), "--first belongs to --model hmm"),
+        (("--alpha", 1), "--alpha belongs to --model hmm"),
+        (("--null", 1), "--null must be a probability below 1"),
+        (("--fertility", 0), "--fertility must be positive and finite"),
+        (("--beta", 0), "--beta must be positive and finite"),
+        (("--model", "hmm", "--null", 0.2, "--learn-null"), "contradict each other"),
+    ):
+        result = run("sample", "aligner", texts / "pairs.txt", *options, "--out", tmp_path / "s")
+        assert result.exit_code == 2
+        assert match in " ".join(result.stderr.split())
+    other = tmp_path / "other.txt"
+    for changed in ("the house ||| das Buch\n", "the dog ||| der Hund\n"):
+        other.write_text(changed)
+        result = run("predict", links, other)
+        assert result.exit_code == 2
+        assert f"is not the text that was sampled, of {len(PAIRS)} examples and " in result.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,7 @@ def test_brackets_of_heads(texts: Path, run: Run, tmp_path: Path) -> None:
     assert {"f1", "recall"} <= shown.keys()
     assert "directed" not in shown
     lines = run("predict", tmp_path / "s", texts / "trees.mrg", "--brackets").stdout.splitlines()
+    assert "(DT the) (NN dog)" in lines[0].replace("(X ", "")
     assert len(lines) == 20
     assert all(line.count("(") == line.count(")") > 0 for line in lines)
 
@@ -136,3 +138,29 @@ def test_what_is_refused(task: str, options: Any, message: str, texts: Path, run
     assert result.exit_code != 0
     assert message in " ".join(result.stderr.replace("\u2502", " ").split())
     assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize("task", ["pcfg", "ccm", "dmv"])
+def test_words_are_written_as_by_a_fit(task: str, texts: Path, run: Run, tmp_path: Path) -> None:
+    file, small = texts / "trees.mrg", () if task != "pcfg" else ("--nonterminals", 2, "--preterminals", 3)
+    told = ("--sweeps", 4, "--max-length", 4, *small, "--out", tmp_path / "s")
+    assert run("sample", task, file, *told).exit_code == 0
+    done = run("predict", tmp_path / "s", file, "--out", tmp_path / "written")
+    assert done.exit_code == 0, done.stderr
+    assert "written: 12 sentences (8 of 20 are longer than 4 and left out)" in done.stderr
+    again = (read_conllu if task == "dmv" else read_brackets)(tmp_path / "written")
+    whole = read_brackets(file).drop_tags(".").filter(max_length=4)
+    assert [again.sentence(i) for i in range(12)] == [whole.sentence(i) for i in range(12)]
+    assert [again.sentence_tags(i) for i in range(12)] == [whole.sentence_tags(i) for i in range(12)]
+
+
+def test_words_without_tags_get_the_names_of_preterminals(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "tags.txt").write_text("DT NN VBD\nNN VBD\nUH\n" * 3)
+    told = ("--sweeps", 4, "--nonterminals", 2, "--preterminals", 2, "--out", tmp_path / "s")
+    assert run("sample", "pcfg", tmp_path / "tags.txt", *told).exit_code == 0
+    lines = run("predict", tmp_path / "s", tmp_path / "tags.txt").stdout.splitlines()
+    names = pu.Samples.load(tmp_path / "s").model.labels[2:]
+    found = [re.findall(r"\((\S+) ([^()\s]+)\)", line) for line in lines]
+    assert [[word for _, word in row] for row in found] == [["DT", "NN", "VBD"], ["NN", "VBD"], ["UH"]] * 3
+    assert {tag for row in found for tag, _ in row if len(row) > 1} <= set(names)
+    assert found[2][0][0] == "_"

@@ -190,6 +190,9 @@ def test_results_for_arviz() -> None:
     found = pu.to_arviz(samples)
     assert found.posterior["discount"].dims == ("chain", "draw", "level")
     assert found.posterior["level"].values.tolist() == ["word", "group"]
+    assert {"tag", "rank"}.isdisjoint(found.posterior.dims)
+    ends = found.posterior["token_counts"].sel(ends="yes").values
+    np.testing.assert_array_equal(ends, samples.labels.sum(-1))
     assert {"discount_word", "concentration_group", "log_joint"} <= samples.diagnostics().keys()
     with pytest.raises(UnsupError, match="no group log_likelihood: choose from posterior"):
         pu.to_arviz(samples, LINES, groups=["log_likelihood"])
@@ -208,7 +211,7 @@ def test_results_for_arviz() -> None:
         ({"alpha": -1.0}, "alpha, the concentration of each level"),
         ({"beta": 1.0}, "beta, the discount of each level, must lie from 0 to below 1"),
         ({"hyperprior": "log_uniform"}, "priors of its own"),
-        ({"how": "pointwise"}, "are drawn how = 'blocked'"),
+        ({"how": "pointwise"}, "the labels of an Adaptor are drawn how = 'blocked'"),
     ],
 )
 def test_settings_that_are_refused(told: dict[str, Any], match: str) -> None:
@@ -224,11 +227,28 @@ def test_what_cannot_be_sampled_is_refused() -> None:
         pu.CollapsedGibbs(model).run(LINES, sweeps=4, progress=False, initial=np.ones(39))
     with pytest.raises(UnsupError, match="at most 400 symbols"):
         pu.CollapsedGibbs(model).run(["see" * 200], sweeps=4, progress=False)
+    short = Adaptor(VOCAB, {"word": "symbol symbol"}, max_length=1)
+    with pytest.raises(FitError, match=r"sentence 1, 'see', has no .* at most 1 symbols, .* take a larger max_length"):
+        pu.CollapsedGibbs(short).run(["see"], sweeps=4, progress=False)
     vowels = Adaptor(VOCAB, "syllables", vowels="ae")
-    with pytest.raises(FitError, match="sentence 2 has no analysis"):
+    said = "sentence 2, 'ths', has no analysis .* the grammar 'syllables' needs a vowel, and it has none: add"
+    with pytest.raises(FitError, match=said):
         pu.CollapsedGibbs(vowels).run(["see", "ths"], sweeps=4, progress=False)
     with pytest.raises(UnsupError, match="lexicons without end"):
         pu.EM(model).run(LINES)
+
+
+def test_the_record_says_which_priors_there_were() -> None:
+    gamma, beta = "Gamma(shape=0.01, rate=0.01) of concentrations", "Beta(1, 1) of discounts"
+    settings = pu.CollapsedGibbs(Adaptor(VOCAB, "words", concentration=2.0)).settings()
+    assert settings == {"alpha": 2.0, "beta": 0.5, "hyper": "separate", "hyperprior": f"{gamma}, {beta}",
+                        "how": "blocked", "temperature": 1.0}  # fmt: skip
+    fixed = pu.CollapsedGibbs(Adaptor(VOCAB, "words"), alpha=3.0, beta=0.0, hyper="fixed").settings()
+    assert (fixed["alpha"], fixed["beta"], fixed["hyperprior"]) == (3.0, 0.0, None)
+    bigram = pu.CollapsedGibbs(Adaptor(VOCAB, "words", order=2))
+    samples = bigram.run(LINES, sweeps=4, progress=False)
+    assert (samples.config["beta"], samples.config["hyperprior"]) == (0.0, gamma)
+    assert samples.rates.keys() == {"labels", "alpha"}  # discounts of 0 are not sampled
 
 
 def test_a_fixed_prior_has_no_rates_of_its_own() -> None:

@@ -268,7 +268,7 @@ def test_other_words_of_symbols() -> None:
     short = pu.CollapsedGibbs(Adaptor(VOCAB, "words", max_length=2, order=2)).run(LINES, sweeps=20, progress=False)
     assert np.diff(np.flatnonzero(short.predict("last")), prepend=-1).max() <= 2
     some = Adaptor(VOCAB, {"word": "letter+"}, classes={"letter": "acdegho"}, order=2)
-    with pytest.raises(FitError, match="sentence 1 has no analysis"):
+    with pytest.raises(FitError, match="sentence 1, 'see', has no analysis"):
         pu.CollapsedGibbs(some).run(["see", "dog"], sweeps=2, progress=False)
 
 

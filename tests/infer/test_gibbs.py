@@ -20,7 +20,7 @@ from pyro_unsup.errors import FitError, InputError, StructureError
 from pyro_unsup.infer.gibbs import CollapsedGibbs
 from pyro_unsup.infer.hyperparameters import LogUniform
 from pyro_unsup.infer.schedules import Cooling
-from pyro_unsup.models import Clusterer, Segmenter, Tagger
+from pyro_unsup.models import Clusterer, Segmenter, SimplePCFG, Tagger
 from pyro_unsup.models.gibbs_tags import TagState
 
 SENTENCES = [[0, 1, 2, 1], [3, 2], [0, 0, 3, 1, 2], [1]]
@@ -244,6 +244,8 @@ def test_errors() -> None:
         kernel("parallel")
     with pytest.raises(FitError, match="hyper must be 'fixed', 'shared' or 'separate'"):
         kernel(hyper="all")
+    with pytest.raises(FitError, match=r"SimplePCFG.*sample other models with pu\.BlockedGibbs"):
+        CollapsedGibbs(SimplePCFG(2, 2, 4))
     with pytest.raises(FitError, match="needs a model that can integrate its tables out"):
         CollapsedGibbs(lambda x: x).run(SENTENCES, **RUN)
     with pytest.raises(FitError, match="burn_in below that"):
@@ -310,8 +312,45 @@ def test_the_warning_of_a_flat_prior_points_to_its_user() -> None:
 
 def test_a_sampler_that_accepts_nothing_says_so() -> None:
     cold = kernel("blocked", temperature=1e-4)
-    with pytest.warns(UserWarning, match="temperature 0.0001: no proposal of the last 10 sweeps was accepted"):
+    with pytest.warns(UserWarning, match=r"temperature 0.0001: no proposal of the last 10 sweeps.*how='pointwise'"):
         cold.run(SENTENCES, **{**RUN, "chains": 1})
+
+
+class Refusing:
+    """Labels of which every proposal is refused, and that cannot be drawn one by one."""
+
+    ways, labels = ("blocked",), np.zeros(2, np.int32)
+
+    def draw_start(self, rng: Any) -> None: ...
+
+    def sweep(self, *told: Any) -> float:
+        return 0.0
+
+
+class Known:
+    alpha = beta = np.ones(1)
+
+    def log_joint(self, state: Any) -> float:
+        return -1.0
+
+    def step(self, state: Any, rng: Any) -> tuple[dict[str, float], float]:
+        return {}, -1.0
+
+
+def test_refused_proposals_are_no_sign_of_anything_unless_it_is_cold() -> None:
+    """Trees of small data are refused for ten sweeps by chance, and they have no other way to move."""
+    from pyro_unsup.infer.gibbs_chain import GibbsChain
+
+    state: Any = Refusing()
+    warm, cold = (GibbsChain(state, Known(), "blocked", at, 20, 0) for at in (1.0, 0.1))  # type: ignore[arg-type]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(20):
+            warm.step()
+    for _ in range(9):
+        cold.step()
+    with pytest.warns(UserWarning, match="Take a higher one, or stop cooling earlier$"):
+        cold.step()
 
 
 def test_huge_and_tiny_concentrations() -> None:

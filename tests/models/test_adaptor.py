@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from typing import Any
 
 import numpy as np
@@ -108,11 +109,13 @@ def test_words_that_depend_on_the_word_before_are_built_again() -> None:
     [
         ({"levels": "letters"}, "one of words, collocations, syllables, function-words; actual 'letters'"),
         ({"levels": "syllables"}, "'syllables' needs vowels="),
-        ({"levels": "words", "vowels": "a"}, "'words' has no vowels"),
+        ({"levels": "words", "vowels": "a"}, "'words' has no vowels: take 'syllables' or 'function-words', or leave"),
+        ({"levels": "syllables", "vowels": "xyz"}, "vowels has no symbol of the vocabulary"),
+        ({"levels": "syllables", "vowels": "abc"}, "leave some of them for consonants"),
         ({"levels": "words", "parts": {"x": "symbol"}}, "has its own parts and words"),
         ({"levels": {"word": "symbol+"}, "vowels": "a"}, "use classes="),
         ({"levels": {}}, "at least one level"),
-        ({"levels": {"word": "symbol*"}}, r"has '\*' at character 7. Write names with \?, \+ or"),
+        ({"levels": {"word": "symbol*"}}, r"has '\*' at character 7. Write names with \?, \+ or \{0,2\} behind"),
         ({"levels": {"word": "symbol |"}}, "an alternative with nothing in it"),
         ({"levels": {"word": "symbol?"}}, "allows a unit with nothing in it"),
         ({"levels": {"word": "symbol{2,1}"}}, "can never be there"),
@@ -124,13 +127,17 @@ def test_words_that_depend_on_the_word_before_are_built_again() -> None:
         ({"levels": {"a b": "symbol+"}}, "called by letters, digits and _"),
         ({"levels": {"sentence": "symbol+"}}, "and not 'sentence'"),
         ({"levels": {"word": "vowel+"}, "classes": {"vowel": "xyz"}}, "the class 'vowel' has no symbol"),
-        ({"levels": {"unit": "symbol+"}}, "words should name levels or parts, actual 'word'"),
+        ({"levels": {"unit": "symbol+"}}, r"none is called 'word': say .* such as words=\['unit'\]"),
         ({"levels": {"group": "word+ symbol?", "word": "symbol+"}}, "under 'group' some symbols lie in 0 or 1"),
         ({"levels": {"group": "word+", "word": "symbol+"}, "words": ["group", "word"]}, "some symbols lie in 2"),
         ({"levels": {"word": " ".join(["symbol?"] * 8 + ["symbol{1,60}"])}}, "at most 64 are allowed"),
         ({"levels": "words", "max_length": 0}, "max_length must be a whole number"),
         ({"levels": "words", "discount": 1.0}, "discount must lie from 0 to below 1"),
+        ({"levels": "words", "discount": "a"}, "discount must lie from 0 to below 1, actual 'a'"),
         ({"levels": "words", "concentration": 0.0}, "concentration must be positive"),
+        ({"levels": "words", "concentration": "a"}, "concentration must be positive and finite, actual 'a'"),
+        ({"levels": "words", "max_length": "a"}, "max_length must be a whole number, 1 or more, or None; actual 'a'"),
+        ({"levels": "words", "order": "a"}, "order must be 1, or 2: each word depends on that before; actual 'a'"),
         ({"levels": "words", "start": "cold"}, "start must be 'batch' or 'incremental'"),
         ({"levels": "words", "order": 3}, "order must be 1, or 2: each word depends on that before; actual 3"),
         ({"levels": "words", "order": True}, "order must be 1, or 2"),
@@ -138,16 +145,37 @@ def test_words_that_depend_on_the_word_before_are_built_again() -> None:
         ({"levels": {"word": "symbol symbol+"}, "order": 2}, "one level of words that are spelled symbol by symbol"),
     ],
 )
+@pytest.mark.filterwarnings("ignore:.*not in the vocabulary")
 def test_refused(told: dict[str, Any], match: str) -> None:
     with pytest.raises(StructureError, match=match):
         Adaptor(list("abc"), **told)
 
 
+@pytest.mark.parametrize(
+    ("told", "name"),
+    [
+        ({"levels": "syllables", "vowels": "axey"}, "vowels"),
+        ({"levels": {"word": "vowel+ | symbol"}, "classes": {"vowel": "axey"}}, "the class 'vowel'"),
+    ],
+)
+def test_symbols_that_are_not_in_the_vocabulary_are_named(told: dict[str, Any], name: str) -> None:
+    with pytest.warns(UserWarning, match=f"{name} has symbols that are not in the vocabulary: 'x', 'y'$") as said:
+        model = Adaptor(list("abcde"), **told)
+    assert said[0].filename == __file__
+    assert model.nested.classes["vowel"].tolist() == [True, False, False, False, True]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # once is enough
+        assert rebuilt(model).settings() == model.settings()
+
+
 def test_the_command_knows_the_grammars() -> None:
-    from pyro_unsup.tasks.adaptor import NAMES, WITH_VOWELS
+    from pyro_unsup.tasks.adaptor import NAMES, WITH_VOWELS, AdaptorTask
 
     assert tuple(PRESETS) == NAMES
     assert tuple(name for name, one in PRESETS.items() if one.vowels) == WITH_VOWELS
+    usual, most = AdaptorTask.sweeps, PRESETS["function-words"].sweeps
+    assert {preset.sweeps for name, preset in PRESETS.items() if name != "function-words"} == {usual}
+    assert AdaptorTask.sweeps_shown == f"{usual}, with --grammar function-words {most}"
 
 
 def test_long_lines_of_many_symbols() -> None:
