@@ -50,18 +50,18 @@ def one_pass(folder: Path, checkpoint: Path) -> dict[str, Any]:
     """One pass, and what it took."""
     tiny = next(pieces(22_000))
     small = pu.StepwiseEM(pu.models.Tagger(2, tiny.vocab), batch_size=BATCH)
-    small.run_stream(pu.data.Pieces(tiny, tokens=10_000), cut=True, progress=False)  # loads everything
+    small.run_stream(pu.data.Portions(tiny, tokens=10_000), cut=True, progress=False)  # loads everything
     before = peak()
     corpus = pu.data.Corpus.open(folder)
     began = time.perf_counter()
     engine = pu.StepwiseEM(pu.models.Tagger(TAGS, corpus.vocab), pu.AddLambda(0.1), batch_size=BATCH)
-    parts = pu.data.Pieces(corpus, tokens=PIECE, seed=0)
+    parts = pu.data.Portions(corpus, tokens=PIECE, seed=0)
     fit = engine.run_stream(parts, cut=True, checkpoint=checkpoint)
     seconds = time.perf_counter() - began
     first, last = fit.rows[0]["objective"], fit.rows[-1]["objective"]
     return {
         "tokens": corpus.tokens,
-        "pieces": len(parts),
+        "portions": len(parts),
         "updates": fit.config["updates"],
         "seconds": round(seconds, 1),
         "million_tokens_a_second": round(corpus.tokens / seconds / 1e6, 2),

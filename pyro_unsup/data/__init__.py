@@ -24,7 +24,7 @@ from pyro_unsup.data.lines import read_lines
 from pyro_unsup.data.links import Links, read_links, write_links
 from pyro_unsup.data.opening import Limits
 from pyro_unsup.data.packing import pack_lines
-from pyro_unsup.data.pieces import Pieces
+from pyro_unsup.data.portions import Portions
 from pyro_unsup.data.segmented import Segmented, read_segmented, write_segmented
 from pyro_unsup.data.spans import bracket_rows
 from pyro_unsup.data.streams import blocks
@@ -42,7 +42,7 @@ __all__ = [
     "Documents",
     "Limits",
     "Links",
-    "Pieces",
+    "Portions",
     "Segmented",
     "TagDictionary",
     "Vocab",

@@ -28,7 +28,7 @@ from .shares import Data
 from .shortcut import Shortcut
 from .state import Problem, State
 from .statistics import expect_batch, refuse
-from .streaming import follow, pieces_of
+from .streaming import follow, portions_of
 
 
 class StepwiseEM(Online):
@@ -84,8 +84,8 @@ class StepwiseEM(Online):
         >>> state = engine.init([[0, 1], [1, 1, 0]])
         >>> engine.examples_of(state).size, engine.order_of(state), engine.update(state, ([[0, 1]],), {}) < 0
         (2, 0, True)
-        >>> later, info = engine.piece_step(state)
-        >>> info.log_likelihood < 0, later.pieces
+        >>> later, info = engine.portion_step(state)
+        >>> info.log_likelihood < 0, later.portions
         (True, 1)
         >>> fit = engine.run_stream(iter([[[0, 1]], [[1, 1]]]), progress=False)
         >>> sorted(fit.weights)
@@ -206,11 +206,11 @@ class StepwiseEM(Online):
         total = self._learn(state, examples, examples.order((self.order_of(state), state.iteration)))
         return replace(state, log_likelihood=total, iteration=state.iteration + 1)
 
-    def piece_step(self, state: StepwiseState) -> tuple[StepwiseState, Info]:
-        """Mini-batches from the data of a state, which are a piece of all data, in an order of their own."""
+    def portion_step(self, state: StepwiseState) -> tuple[StepwiseState, Info]:
+        """Mini-batches from the data of a state, which are a portion of all data, in an order of their own."""
         examples = self.examples_of(state)
-        found = self._learn(state, examples, examples.order((self.order_of(state), state.pieces)))
-        state.log_likelihood, state.pieces = found, state.pieces + 1
+        found = self._learn(state, examples, examples.order((self.order_of(state), state.portions)))
+        state.log_likelihood, state.portions = found, state.portions + 1
         return state, Info(state.updates - 1, found, found)
 
     def _learn(self, state: StepwiseState, examples: Examples, order: Array) -> float:
@@ -267,10 +267,10 @@ class StepwiseEM(Online):
         :param callbacks: called with every row; a true answer ends the run.
         :param progress: show how far it is.
         :param checkpoint: a folder in which to keep the fit as it is so far, written every few seconds and at the end.
-        :param resume: a fit to go on from; the batches are then those that it has not seen. Of :class:`.Pieces`, give
+        :param resume: a fit to go on from; the batches are then those that it has not seen. Of :class:`.Portions`, give
             all: those that it has seen are left out.
-        :param cut: each batch is a large piece of the data, and is cut into mini-batches of ``batch_size``, in an order
-            of their own. So data on disk are learned from in one pass: ``run_stream(Pieces(corpus), cut=True)``.
+        :param cut: each batch is a large portion of the data, and is cut into mini-batches of ``batch_size``, in an order
+            of their own. So data on disk are learned from in one pass: ``run_stream(Portions(corpus), cut=True)``.
         """
         return follow(self, batches, seed, callbacks, progress, checkpoint, resume, cut)
 
@@ -288,12 +288,12 @@ class StepwiseEM(Online):
 
     def load_state(self, state: StepwiseState, fit: Fit) -> StepwiseState:
         kept = fit.state
-        odd = next((x for x in ("updates", "found", "pieces") if x in kept and kept[x].numel() != 1), None)
-        if odd is not None or any(x in kept and not int(kept[x]) >= 0 for x in ("updates", "pieces")):
+        odd = next((x for x in ("updates", "found", "portions") if x in kept and kept[x].numel() != 1), None)
+        if odd is not None or any(x in kept and not int(kept[x]) >= 0 for x in ("updates", "portions")):
             raise FitError(f"the fit to go on from holds no number of updates: '{odd or 'updates'}' makes no sense")
         loaded: StepwiseState = self._with_counts(super().load_state(state, fit))
         loaded.updates = int(kept["updates"]) if "updates" in kept else 0
-        loaded.pieces = pieces_of(fit)
+        loaded.portions = portions_of(fit)
         loaded.log_likelihood = float(kept["found"]) if "found" in kept else None
         if loaded.updates > 0:
             loaded.statistics.restore(kept)
@@ -313,20 +313,20 @@ class StepwiseState(OnlineState):
     :param log_likelihood: accumulated in the last pass, or that of the last mini-batch; None before the first.
     :param shortcut: compiled mini-batches, if the model has them.
     :param seen: what parameters other than tables are estimated from.
-    :param pieces: of a stream of pieces, how many were learned from.
-    :param in_all: examples in all pieces, if that is known.
+    :param portions: of a stream of portions, how many were learned from.
+    :param in_all: examples in all portions, if that is known.
     """
 
     updates: int = 0
     log_likelihood: float | None = None
     shortcut: Shortcut | None = None
     seen: Seen = field(default_factory=Seen)
-    pieces: int = 0
+    portions: int = 0
     in_all: int | None = None
 
     def own(self) -> dict[str, Tensor]:
         found = {} if self.log_likelihood is None else {"found": torch.tensor(self.log_likelihood, dtype=torch.float64)}
-        found |= {"pieces": torch.tensor(self.pieces)} if self.pieces else {}
+        found |= {"portions": torch.tensor(self.portions)} if self.portions else {}
         return {**super().own(), "updates": torch.tensor(self.updates), **found, **self.seen.tensors()}
 
 

@@ -33,7 +33,7 @@ def follow(
 ) -> Fit:
     """Learn from every mini-batch once, as it comes. None is kept. The history gets rows more and more rarely.
 
-    :param cut: whether the batches are pieces of the data, each to be cut into mini-batches.
+    :param cut: whether the batches are portions of the data, each to be cut into mini-batches.
     """
     rows: list[Info] = [] if resume is None else [Info.of(row) for row in resume.rows]
     began = time.perf_counter() - (rows[-1].seconds if rows else 0.0)
@@ -52,13 +52,13 @@ def follow(
         return info
 
     checkpoints = Checkpoints(checkpoint, fit_of)
-    step = engine.piece_step if cut else engine.batch_step
+    step = engine.portion_step if cut else engine.batch_step
     # Pseudo-counts are weighed against all data if it is known how many there are, else against a mini-batch.
     in_all = getattr(batches, "examples", engine.batch_size)
-    done = 0 if resume is None else pieces_of(resume)
+    done = 0 if resume is None else portions_of(resume)
     if done and hasattr(batches, "after"):
         batches = batches.after(done)
-    with progress_bar(batches, progress, unit="piece" if cut else "batch") as bar, checkpoints.guarding():
+    with progress_bar(batches, progress, unit="portion" if cut else "batch") as bar, checkpoints.guarding():
         for batch in bar:
             data: Data = ((batch,), {})
             if state is not None:
@@ -97,7 +97,7 @@ def follow(
     return fit_of(state, rows)(reason)
 
 
-def pieces_of(fit: Fit) -> int:
-    """How many pieces a fit has learned from."""
-    kept = fit.state.get("pieces")
+def portions_of(fit: Fit) -> int:
+    """How many portions a fit has learned from."""
+    kept = fit.state.get("portions")
     return 0 if kept is None or kept.numel() != 1 else int(kept)

@@ -1,4 +1,4 @@
-"""Data in pieces that fit in memory, in an order of their own."""
+"""Data in portions that fit in memory, in an order of their own."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ class _Selectable(Protocol):
     def select(self, indices: npt.ArrayLike) -> Any: ...
 
 
-class Pieces:
-    """A corpus or documents, some sentences after the other: what does not fit in memory, piece by piece.
+class Portions:
+    """A corpus or documents, some sentences after the other: what does not fit in memory, portion by portion.
 
-    ``StepwiseEM(model).run_stream(Pieces(corpus), cut=True)`` learns from all of it in one pass. The number of pieces
-    is known, so the progress bar tells how long it will take, and a run that is resumed goes on at its piece.
+    ``StepwiseEM(model).run_stream(Portions(corpus), cut=True)`` learns from all of it in one pass. The number of portions
+    is known, so the progress bar tells how long it will take, and a run that is resumed goes on at its portion.
 
     :param data: a corpus that was opened from a folder (:meth:`.Corpus.open`), or in memory.
-    :param tokens: of a piece, about.
-    :param seed: of the order of the pieces; None for that of the data.
+    :param tokens: of a portion, about.
+    :param seed: of the order of the portions; None for that of the data.
 
-        >>> from pyro_unsup.data import Pieces, toy
+        >>> from pyro_unsup.data import Portions, toy
         >>> corpus = toy.sentences(50, seed=1)
-        >>> pieces = Pieces(corpus, tokens=100)
-        >>> len(pieces), sum(len(piece) for piece in pieces), pieces.examples
+        >>> portions = Portions(corpus, tokens=100)
+        >>> len(portions), sum(len(portion) for portion in portions), portions.examples
         (4, 50, 50)
-        >>> len(pieces.after(2)), next(iter(pieces.after(2))) == list(pieces)[2]
+        >>> len(portions.after(2)), next(iter(portions.after(2))) == list(portions)[2]
         (2, True)
     """
 
@@ -44,7 +44,7 @@ class Pieces:
         if not len(data):
             raise InputError("there is nothing in the data, expected at least one example")
         self.data = data
-        self.examples = len(data)  #: in all pieces
+        self.examples = len(data)  #: in all portions
         many = max(1, round(int(data.offsets[-1]) / tokens))
         targets = int(data.offsets[-1]) * np.arange(1, many) // many
         self._bounds = np.unique([0, *np.searchsorted(data.offsets, targets), len(data)])
@@ -59,10 +59,10 @@ class Pieces:
             yield self.data.select(np.arange(self._bounds[k], self._bounds[k + 1]))
 
     def after(self, number: int) -> Self:
-        """The pieces that come after the first so many."""
+        """The portions that come after the first so many."""
         rest = copy(self)
         rest._order = self._order[number:]
         return rest
 
     def __repr__(self) -> str:
-        return f"Pieces({self.data!r}, {len(self):,} pieces)"
+        return f"Portions({self.data!r}, {len(self):,} portions)"
