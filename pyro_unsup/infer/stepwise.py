@@ -269,8 +269,8 @@ class StepwiseEM(Online):
         :param checkpoint: a folder in which to keep the fit as it is so far, written every few seconds and at the end.
         :param resume: a fit to go on from; the batches are then those that it has not seen. Of :class:`.Portions`, give
             all: those that it has seen are left out.
-        :param cut: each batch is a large portion of the data, and is cut into mini-batches of ``batch_size``, in an order
-            of their own. So data on disk are learned from in one pass: ``run_stream(Portions(corpus), cut=True)``.
+        :param cut: each batch is a large portion of the data, and is cut into mini-batches of ``batch_size``, in an
+            order of their own. So data on disk are learned from in one pass: ``run_stream(Portions(corpus), cut=True)``.
         """
         return follow(self, batches, seed, callbacks, progress, checkpoint, resume, cut)
 
