@@ -23,7 +23,7 @@ class Portions:
     """A corpus or documents, some sentences after the other: what does not fit in memory, portion by portion.
 
     ``StepwiseEM(model).run_stream(Portions(corpus), cut=True)`` learns from all of it in one pass. The number of
-    portions is known, so the progress bar tells how long it will take, and a run that is resumed goes on at its portion.
+    portions is known, so the progress bar tells how long it will take, and a resumed run goes on at its portion.
 
     :param data: a corpus that was opened from a folder (:meth:`.Corpus.open`), or in memory.
     :param tokens: of a portion, about.

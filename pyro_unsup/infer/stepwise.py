@@ -270,7 +270,8 @@ class StepwiseEM(Online):
         :param resume: a fit to go on from; the batches are then those that it has not seen. Of :class:`.Portions`, give
             all: those that it has seen are left out.
         :param cut: each batch is a large portion of the data, and is cut into mini-batches of ``batch_size``, in an
-            order of their own. So data on disk are learned from in one pass: ``run_stream(Portions(corpus), cut=True)``.
+            order of their own. So data on disk are learned from in one pass:
+            ``run_stream(Portions(corpus), cut=True)``.
         """
         return follow(self, batches, seed, callbacks, progress, checkpoint, resume, cut)
 
