@@ -6,80 +6,100 @@ Tag c after b and before d, of word w, all counts without this token, has the pr
            * (n(c, d) + [b = c = d] + alpha) / (n'(c) + [b = c] + m alpha)
 
 where n' counts contexts. See :mod:`.gibbs_trigram` for how tags and pads lie.
+
+A word that may have any tag is weighed by vector instructions. For that, all counts of one conditional lie side by side,
+with the token itself still among them. Then the few tags that its own bigrams weigh are weighed again without it: the tag
+that it has, and those of its neighbours, where two of the three are the same.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
-from .gibbs_trigram import choose
+from .gibbs_choice import choose
 
 Array = Any
 
 
+class Counts(NamedTuple):
+    """How often everything occurs, in the order in which kernels take it.
+
+    :param n_cell: (cells,) int32, a word with a tag.
+    :param n_tag: (K,) int32.
+    :param n2: (K + 1, K + 1) int32, a tag before another.
+    :param turned: (K + 1, K + 1) the same, the second tag first.
+    :param n1: (K + 1,) int32, a tag as the context of a counted bigram.
+    """
+
+    n_cell: Array
+    n_tag: Array
+    n2: Array
+    turned: Array
+    n1: Array
+
+
+class Prior(NamedTuple):
+    """Concentrations, in the order in which kernels take them.
+
+    :param alpha: (2,) of transitions and of starts.
+    :param mass: (2,) times the number of outcomes.
+    :param beta: (K,)
+    :param beta_mass: (K,) times the number of words that the tag may have.
+    :param stop: whether the end of a sentence is an outcome.
+    """
+
+    alpha: Array
+    mass: Array
+    beta: Array
+    beta_mass: Array
+    stop: bool
+
+
+def counts_of(n2: Array, n1: Array, n_cell: Array, n_tag: Array) -> Counts:
+    """The counts as a sweep wants them: transitions both ways round."""
+    return Counts(n_cell, n_tag, n2, np.ascontiguousarray(n2.T), n1)
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
-def onward(b: int, c: int, d: int, n2: Array, n1: Array, alpha: Array, mass: Array) -> float:
-    """The factor of the bigram that has this token as its context. The context b is still in ``n1``."""
-    p: float = (n2[c, d] + (1 if b == c and c == d else 0) + alpha[0]) / (n1[c] + mass[0])
+def repeats(b: int, c: int, d: int) -> tuple[int, int]:
+    """The bigram of this very token that comes before in the product: as a bigram, and as a context."""
+    return 1 if b == c and c == d else 0, 1 if b == c else 0
+
+
+@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+def weight(
+    c: int,
+    b: int,
+    old: int,
+    d: int,
+    second: int,  # whether the bigram (c, d) counts
+    of_word: int,  # counts of the word with c, of c, of (b, c), of (c, d), of the context c
+    of_tag: int,
+    here: int,
+    ahead: int,
+    context: int,
+    beta: float,
+    beta_mass: float,
+    first: float,  # alpha of (b, c), and of (c, d) with its mass
+    alpha: float,
+    mass: float,
+) -> float:
+    """The formula above, for a token that has the tag ``old`` and is still in all counts."""
+    mine = 1 if c == old else 0
+    here -= mine + (second if old == b and d == c else 0)
+    p: float = (of_word - mine + beta) / (of_tag - mine + beta_mass) * (here + first)
+    if second:
+        again, again_context = repeats(b, c, d)
+        ahead += again - mine - (1 if b == c and old == d else 0)
+        context += again_context - mine - (1 if b == c else 0)
+        p *= (ahead + alpha) / (context + mass)
     return p
 
 
-# LLVM thinks it too long to inline, and a call costs as much again; no denominator is ever zero.
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def lift(
-    i: int,  # where the token is
-    begin: int,  # its cells, and which of them it has
-    size: int,
-    cell: int,
-    tags: Array,
-    tag_of: Array,
-    n_cell: Array,
-    n_tag: Array,
-    n2: Array,
-    n1: Array,
-    alpha: Array,
-    mass: Array,
-    beta: Array,
-    beta_mass: Array,
-    stop: bool,
-    weights: Array,  # out: of its possible tags, not normalised
-) -> None:
-    """Take a token out of the counts, but for its context b, and weigh the tags that it may have."""
-    K = len(n1) - 1
-    b, d = tags[i - 1], tags[i + 1]
-    second = d != K or stop
-    old = tag_of[cell]
-    n_cell[cell] -= 1
-    n_tag[old] -= 1
-    n2[b, old] -= 1
-    if second:
-        n2[old, d] -= 1
-        n1[old] -= 1
-    here, x, m = alpha[1 if b == K else 0], alpha[0], mass[0]
-    if not second:
-        for j in range(size):
-            c = tag_of[begin + j]
-            weights[j] = (n_cell[begin + j] + beta[c]) * (n2[b, c] + here) / (n_tag[c] + beta_mass[c])
-        return
-    for j in range(size):  # without the indicator, and with one division
-        c = tag_of[begin + j]
-        weights[j] = (
-            (n_cell[begin + j] + beta[c])
-            * (n2[b, c] + here)
-            * (n2[c, d] + x)
-            / ((n_tag[c] + beta_mass[c]) * (n1[c] + m))
-        )
-    if b == d:
-        for j in range(size):
-            c = tag_of[begin + j]
-            if c == b:
-                p = (n_cell[begin + j] + beta[c]) * (n2[b, c] + here) / (n_tag[c] + beta_mass[c])
-                weights[j] = p * onward(b, c, d, n2, n1, alpha, mass)
-
-
+# Arrays stay in this function: numba counts references to those that a call gets, and that takes longer than the sums.
 @njit(cache=True, nogil=True, error_model="numpy")
 def sweep(
     tags: Array,  # (padded,) int32
@@ -88,31 +108,63 @@ def sweep(
     cells: Array,  # (n,) int32, which of the cells each has now
     at: Array,  # (V + 1,) range of each word in the next two
     tag_of: Array,  # (cells,) int32
-    n_cell: Array,  # (cells,) int32, how often the word has the tag
-    n_tag: Array,  # (K,) int32
-    n2: Array,  # (K + 1, K + 1) int32
-    n1: Array,  # (K + 1,) int32, how often a tag is the context of a counted bigram
-    alpha: Array,  # (2,) of transitions and of starts
-    mass: Array,  # (2,) times the number of outcomes
-    beta: Array,  # (K,)
-    beta_mass: Array,  # (K,) times the number of words that the tag may have
+    n_cell: Array,  # counts as those of Counts
+    n_tag: Array,
+    n2: Array,
+    turned: Array,
+    n1: Array,
+    alpha: Array,  # concentrations as those of Prior
+    mass: Array,
+    beta: Array,
+    beta_mass: Array,
     stop: bool,
     power: float,  # one over the temperature
     uniforms: Array,  # (n,)
+    weights: Array,  # (K,) room; in the end the running sums of those of the last token
 ) -> None:
     """Draw a new tag for each of these tokens, in order."""
-    K = len(n1) - 1
-    weights = np.empty(K)
+    K, x, m = len(n_tag), alpha[0], mass[0]
+    share, again = np.empty(K), np.empty(3, np.int64)
+    for c in range(K):
+        share[c] = 1 / ((n_tag[c] + beta_mass[c]) * (n1[c] + m))
     for t in range(len(places)):
-        i, w = places[t], words[t]
+        i, w, cell = places[t], words[t], cells[t]
         begin, size = at[w], at[w + 1] - at[w]
-        lift(i, begin, size, cells[t], tags, tag_of, n_cell, n_tag, n2, n1, alpha, mass, beta, beta_mass, stop, weights)
-        cell = begin + choose(weights, size, power, uniforms[t])
-        b, c, d = tags[i - 1], tag_of[cell], tags[i + 1]
-        cells[t], tags[i] = cell, c
-        n_cell[cell] += 1
-        n_tag[c] += 1
-        n2[b, c] += 1
-        if d != K or stop:
-            n2[c, d] += 1
-            n1[c] += 1
+        b, old, d = tags[i - 1], tag_of[cell], tags[i + 1]
+        second, first = 1 if d < K or stop else 0, alpha[1 if b == K else 0]
+        quick, some = size == K and second == 1, size
+        if quick:
+            of_word, here, ahead = n_cell[begin : begin + K], n2[b], turned[d]
+            for c in range(K):
+                weights[c] = (of_word[c] + beta[c]) * (here[c] + first) * (ahead[c] + x) * share[c]
+            again[0], some = old, 1
+            if old == b and d < K:
+                again[some] = d
+                some += 1
+            if b < K and (old == d or b == d):
+                again[some] = b
+                some += 1
+        for k in range(some):
+            j = again[k] if quick else k
+            c = tag_of[begin + j]
+            weights[j] = weight(
+                c, b, old, d, second, n_cell[begin + j], n_tag[c], n2[b, c], turned[d, c], n1[c],
+                beta[c], beta_mass[c], first, x, m,
+            )  # fmt: skip
+        new = begin + choose(weights, size, power, uniforms[t])
+        if new == cell:
+            continue
+        for sign in (-1, 1):
+            if sign == 1:
+                cell = new
+            c = tag_of[cell]
+            n_cell[cell] += sign
+            n_tag[c] += sign
+            n2[b, c] += sign
+            turned[c, b] += sign
+            if second:
+                n2[c, d] += sign
+                turned[d, c] += sign
+                n1[c] += sign
+            share[c] = 1 / ((n_tag[c] + beta_mass[c]) * (n1[c] + m))
+        cells[t], tags[i] = new, tag_of[new]

@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 
 from .gibbs_joint import rising
-from .gibbs_trigram import choose
+from .gibbs_choice import choose
 
 Array = Any
 

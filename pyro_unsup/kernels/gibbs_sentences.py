@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from .gibbs_trigram import choose
+from .gibbs_choice import choose
 
 Array = Any
 

@@ -12,111 +12,108 @@ the next one is drawn. They want c = a or c = b, with a = b or b = d, so that mo
 
 Tags lie end to end with two pads, numbered K, before each sentence and after the last. A trigram whose last tag is a
 pad counts where ending is an event, and does not where the boundary is but a context.
+
+A word that may have any tag is weighed as in :mod:`.gibbs_bigram`: by vector instructions first, with the token itself
+still in the counts; then those tags again that its own trigrams weigh.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
+from .gibbs_choice import choose
+
 Array = Any
 
 
-@njit(cache=True, nogil=True)
-def onward(
-    a: int, b: int, c: int, d: int, e: int, second: bool, third: bool, n3: Array, n2: Array, alpha: Array, mass: Array
-) -> float:
-    """The factors of the two trigrams that have this token as a context. The context (a, b) is still in ``n2``.
+class Counts(NamedTuple):
+    """How often everything occurs, in the order in which kernels take it. Trigrams lie in three ways, each with another
+    of the three tags last.
 
-    So [a = b = c] and [a = c, b = d], where (a, b) comes again, need not be added.
+    :param n_cell: (cells,) int32, a word with a tag.
+    :param n_tag: (K,) int32.
+    :param n3: (K + 1, K + 1, K + 1) int32.
+    :param middle: the same, [first, last, middle].
+    :param first: the same, [middle, last, first].
+    :param n2: (K + 1, K + 1) int32, two tags as the context of a counted trigram.
+    :param turned: the same, the second tag first.
     """
-    p = 1.0
+
+    n_cell: Array
+    n_tag: Array
+    n3: Array
+    middle: Array
+    first: Array
+    n2: Array
+    turned: Array
+
+
+def counts_of(n3: Array, n2: Array, n_cell: Array, n_tag: Array) -> Counts:
+    """The counts as a sweep wants them."""
+    middle, first = np.ascontiguousarray(n3.transpose(0, 2, 1)), np.ascontiguousarray(n3.transpose(1, 2, 0))
+    return Counts(n_cell, n_tag, n3, middle, first, n2, np.ascontiguousarray(n2.T))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def repeats(a: int, b: int, c: int, d: int, e: int) -> tuple[int, int, int, int]:
+    """The trigrams of this very token that come before in the product: of the second trigram and its context, and of
+    the third and its context."""
+    same = 1 if b == c and c == d else 0
+    second, context = (same if a == b else 0), (1 if a == b and b == c else 0)
+    third = (1 if a == c and c == e and b == d else 0) + (same if d == e else 0)
+    return second, context, third, (1 if a == c and b == d else 0) + same
+
+
+@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+def weight(
+    a: int,
+    b: int,
+    c: int,
+    d: int,
+    e: int,
+    old: int,
+    second: int,  # whether the trigrams (b, c, d) and (c, d, e) count
+    third: int,
+    of_word: int,  # counts of the word with c, of c, of the three trigrams, of the contexts (b, c) and (c, d)
+    of_tag: int,
+    here: int,
+    middle: int,
+    last: int,
+    context: int,
+    next_context: int,
+    beta: float,
+    beta_mass: float,
+    first: float,  # alpha of the three trigrams, and masses of the last two
+    alpha: float,
+    next_alpha: float,
+    mass: float,
+    next_mass: float,
+) -> float:
+    """The formula above, for a token that has the tag ``old`` and is still in all counts."""
+    mine = 1 if c == old else 0
+    here -= mine + (second if b == a and old == b and d == c else 0) + (third if old == a and d == b and e == c else 0)
+    p: float = (of_word - mine + beta) / (of_tag - mine + beta_mass) * (here + first)
     if second:
-        first = 1 if b == len(n2) - 1 else 0  # out of the first position of a sentence
-        repeat = 1 if a == b and b == c and c == d else 0
-        p = (n3[b, c, d] + repeat + alpha[first]) / (n2[b, c] + mass[first])
-    if third:
-        again = (1 if a == c and c == e and b == d else 0) + (1 if b == c and c == d and d == e else 0)
-        p *= (n3[c, d, e] + again + alpha[0]) / (n2[c, d] + (1 if b == c and c == d else 0) + mass[0])
+        again, again_context, again_third, context_third = repeats(a, b, c, d, e)
+        middle += again - mine
+        middle -= (1 if a == b and b == c and old == d else 0) + (third if old == b and d == c and e == d else 0)
+        context += again_context - mine
+        context -= (1 if a == b and b == c else 0) + (third if old == b and d == c else 0)
+        p *= (middle + alpha) / (context + mass)
+        if third:
+            last += again_third - mine
+            last -= (1 if a == c and b == d and old == e else 0) + (1 if b == c and old == d and d == e else 0)
+            next_context += context_third - mine
+            next_context -= (1 if a == c and b == d else 0) + (1 if b == c and old == d else 0)
+            p *= (last + next_alpha) / (next_context + next_mass)
     return p
 
 
-@njit(cache=True, nogil=True)
-def choose(weights: Array, size: int, power: float, uniform: float) -> int:
-    """Draw one of the first ``size`` places, by weights to a power. The weights are overwritten."""
-    if power != 1.0:
-        top = 0.0
-        for j in range(size):
-            top = max(top, weights[j])
-        for j in range(size):
-            weights[j] = (weights[j] / top) ** power
-    total = 0.0
-    for j in range(size):
-        total += weights[j]
-        weights[j] = total
-    threshold = uniform * total
-    for j in range(size - 1):
-        if threshold < weights[j]:
-            return j
-    return size - 1
-
-
-@njit(cache=True, nogil=True, inline="always")  # LLVM thinks it too long to inline, and a call costs as much again
-def lift(
-    i: int,  # where the token is
-    begin: int,  # its cells, and which of them it has
-    size: int,
-    cell: int,
-    tags: Array,
-    tag_of: Array,
-    n_cell: Array,
-    n_tag: Array,
-    n3: Array,
-    n2: Array,
-    alpha: Array,
-    mass: Array,
-    beta: Array,
-    beta_mass: Array,
-    stop: bool,
-    weights: Array,  # out: of its possible tags, not normalised
-) -> None:
-    """Take a token out of the counts, but for its context (a, b), and weigh the tags that it may have."""
-    K = len(n2) - 1
-    a, b, d, e = tags[i - 2], tags[i - 1], tags[i + 1], tags[i + 2]
-    second = d != K or stop
-    third = d != K and (e != K or stop)
-    old = tag_of[cell]
-    n_cell[cell] -= 1
-    n_tag[old] -= 1
-    n3[a, b, old] -= 1
-    if second:
-        n3[b, old, d] -= 1
-        n2[b, old] -= 1
-    if third:
-        n3[old, d, e] -= 1
-        n2[old, d] -= 1
-    here = alpha[(1 if a == K else 0) + (1 if b == K else 0)]
-    if second and third and b != K and a != b and b != d:  # the usual case: no indicator, and no pad but perhaps a
-        x, m = alpha[0], mass[0]
-        for j in range(size):
-            c = tag_of[begin + j]
-            weights[j] = (
-                (n_cell[begin + j] + beta[c])
-                * (n3[a, b, c] + here)
-                * (n3[b, c, d] + x)
-                * (n3[c, d, e] + x)
-                / ((n_tag[c] + beta_mass[c]) * (n2[b, c] + m) * (n2[c, d] + m))
-            )
-    else:
-        for j in range(size):
-            c = tag_of[begin + j]
-            p = (n_cell[begin + j] + beta[c]) * (n3[a, b, c] + here) / (n_tag[c] + beta_mass[c])
-            weights[j] = p * onward(a, b, c, d, e, second, third, n3, n2, alpha, mass)
-
-
-@njit(cache=True, nogil=True)
+# Arrays stay in this function: see gibbs_bigram.
+@njit(cache=True, nogil=True, error_model="numpy")
 def sweep(
     tags: Array,  # (padded,) int32
     places: Array,  # (n,) where the tokens with a choice are
@@ -124,10 +121,13 @@ def sweep(
     cells: Array,  # (n,) int32, which of the cells each has now
     at: Array,  # (V + 1,) range of each word in the next two
     tag_of: Array,  # (cells,) int32
-    n_cell: Array,  # (cells,) int32, how often the word has the tag
-    n_tag: Array,  # (K,) int32
-    n3: Array,  # (K + 1, K + 1, K + 1) int32
-    n2: Array,  # (K + 1, K + 1) int32, how often two tags are the context of a counted trigram
+    n_cell: Array,  # counts as those of Counts
+    n_tag: Array,
+    n3: Array,
+    middle: Array,
+    first: Array,
+    n2: Array,
+    turned: Array,
     alpha: Array,  # (3,) of transitions, out of the first position, and of starts
     mass: Array,  # (3,) times the number of outcomes
     beta: Array,  # (K,)
@@ -135,23 +135,65 @@ def sweep(
     stop: bool,
     power: float,  # one over the temperature
     uniforms: Array,  # (n,)
+    weights: Array,  # (K,) room; in the end the running sums of those of the last token
 ) -> None:
     """Draw a new tag for each of these tokens, in order."""
-    K = len(n2) - 1
-    weights = np.empty(K)
+    K, x, y = len(n_tag), alpha[0], mass[0]
+    again = np.empty(5, np.int64)
     for t in range(len(places)):
-        i, w = places[t], words[t]
+        i, w, cell = places[t], words[t], cells[t]
         begin, size = at[w], at[w + 1] - at[w]
-        lift(i, begin, size, cells[t], tags, tag_of, n_cell, n_tag, n3, n2, alpha, mass, beta, beta_mass, stop, weights)
-        cell = begin + choose(weights, size, power, uniforms[t])
-        a, b, c, d, e = tags[i - 2], tags[i - 1], tag_of[cell], tags[i + 1], tags[i + 2]
-        cells[t], tags[i] = cell, c
-        n_cell[cell] += 1
-        n_tag[c] += 1
-        n3[a, b, c] += 1
-        if d != K or stop:
-            n3[b, c, d] += 1
-            n2[b, c] += 1
-        if d != K and (e != K or stop):
-            n3[c, d, e] += 1
-            n2[c, d] += 1
+        a, b, old, d, e = tags[i - 2], tags[i - 1], tag_of[cell], tags[i + 1], tags[i + 2]
+        second, third = 1 if d < K or stop else 0, 1 if d < K and (e < K or stop) else 0
+        start = 1 if b == K else 0  # out of the first position of a sentence
+        own, onward, m = alpha[start + (1 if a == K else 0)], alpha[start], mass[start]
+        quick, some = size == K and third == 1, size
+        if quick:
+            of_word, here, two, three = n_cell[begin : begin + K], n3[a, b], middle[b, d], first[d, e]
+            context, reverse = n2[b], turned[d]
+            for c in range(K):
+                weights[c] = (
+                    (of_word[c] + beta[c])
+                    * (here[c] + own)
+                    * (two[c] + onward)
+                    * (three[c] + x)
+                    / ((n_tag[c] + beta_mass[c]) * (context[c] + m) * (reverse[c] + y))
+                )
+            again[0], some = old, 1
+            if a == b or b == d or old == a or old == b or old == d or old == e:
+                for c in (a, b, d, e):
+                    if c < K:
+                        again[some] = c
+                        some += 1
+        for k in range(some):
+            j = again[k] if quick else k
+            c = tag_of[begin + j]
+            weights[j] = weight(
+                a, b, c, d, e, old, second, third, n_cell[begin + j], n_tag[c], n3[a, b, c], middle[b, d, c],
+                first[d, e, c], n2[b, c], turned[d, c], beta[c], beta_mass[c], own, onward, x, m, y,
+            )  # fmt: skip
+        new = begin + choose(weights, size, power, uniforms[t])
+        if new == cell:
+            continue
+        for sign in (-1, 1):
+            if sign == 1:
+                cell = new
+            c = tag_of[cell]
+            n_cell[cell] += sign
+            n_tag[c] += sign
+            n3[a, b, c] += sign
+            middle[a, c, b] += sign
+            first[b, c, a] += sign
+            if second:
+                n3[b, c, d] += sign
+                middle[b, d, c] += sign
+                first[c, d, b] += sign
+                n2[b, c] += sign
+                turned[c, b] += sign
+            if third:
+                n3[c, d, e] += sign
+                middle[c, e, d] += sign
+                first[d, e, c] += sign
+                n2[c, d] += sign
+                turned[d, c] += sign
+        cells[t], tags[i] = new, tag_of[new]

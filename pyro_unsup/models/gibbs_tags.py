@@ -111,6 +111,7 @@ class TagState:
         self.totals = self.n.sum(1, dtype=np.int32)
         self.n_cell = np.bincount(cells, minlength=len(self.tag_of)).astype(np.int32)
         self.n_tag = np.bincount(tags, minlength=self.K).astype(np.int32)
+        self._laid_out: Any = None  # the same counts as the kernel wants them, once it was called
 
     def table_counts(self) -> dict[str, Array]:
         """How often the tags use every cell of the model's tables."""
@@ -161,13 +162,16 @@ class TagState:
     ) -> float:
         from ..kernels import gibbs_bigram, gibbs_trigram
 
-        S = self.K + 1
+        S, kernel = self.K + 1, gibbs_bigram if self.order == 1 else gibbs_trigram
+        if self._laid_out is None:
+            shape = (S,) * self.order
+            self._laid_out = kernel.counts_of(
+                self.n.reshape(*shape, S), self.totals.reshape(shape), self.n_cell, self.n_tag
+            )
         cells = self.cells[self.open].astype(np.int32)
         tokens = (self.padded, self._open_places, self._open_words, cells, self.at, self.tag_of)
-        steps = (self.n, self.totals) if self.order == 1 else (self.n.reshape(S, S, S), self.totals.reshape(S, S))
-        prior = (alpha, mass, beta, beta_mass, self.stop)
-        sweep = gibbs_bigram.sweep if self.order == 1 else gibbs_trigram.sweep
-        sweep(*tokens, self.n_cell, self.n_tag, *steps, *prior, power, rng.random(len(cells)))
+        prior = gibbs_bigram.Prior(alpha, mass, beta, beta_mass, self.stop)
+        kernel.sweep(*tokens, *self._laid_out, *prior, power, rng.random(len(cells)), np.empty(self.K))
         self.cells[self.open] = cells
         return 1.0
 
@@ -181,6 +185,7 @@ class TagState:
         prior = (alpha, mass, beta, beta_mass, self.order == 2, self.stop)
         uniforms, decisions = rng.random(len(self.words)), rng.random(len(self.offsets) - 1)
         proposed, accepted = sweep(*tokens, *counts, *prior, power, uniforms, decisions)
+        self._laid_out = None
         self.padded[self.places] = self.tag_of[self.cells]
         return accepted / proposed if proposed else 1.0
 

@@ -48,16 +48,18 @@ def random_problem(rng: np.random.Generator, order: int, stop: bool) -> tuple[Ta
 
 
 def weights_of(state: TagState, token: int, alpha: Any, beta: Any) -> Any:
-    """What the kernel gives each tag of a token that it has taken out."""
+    """What the kernel gives each tag that a token may have."""
     S, w = state.K + 1, state.words[token]
-    counts = (state.n, state.totals) if state.order == 1 else (state.n.reshape(S, S, S), state.totals.reshape(S, S))
-    found = np.empty(state.K)
-    size = state.at[w + 1] - state.at[w]
-    (gibbs_bigram if state.order == 1 else gibbs_trigram).lift(
-        state.places[token], state.at[w], size, state.cells[token], state.padded, state.tag_of, state.n_cell,
-        state.n_tag, *counts, alpha, alpha * state.outcomes, beta, beta * state.types, state.stop, found,
-    )  # fmt: skip
-    return found[:size] / found[:size].sum()
+    kernel: Any = gibbs_bigram if state.order == 1 else gibbs_trigram
+    shape = (S,) * state.order
+    n = kernel.counts_of(state.n.reshape(*shape, S), state.totals.reshape(shape), state.n_cell, state.n_tag)
+    prior = gibbs_bigram.Prior(alpha, alpha * state.outcomes, beta, beta * state.types, state.stop)
+    place, begin, end = state.places[token], state.at[w], state.at[w + 1]
+    cells, found = np.array([state.cells[token]], np.int32), np.empty(state.K)
+    one = (np.array([place]), np.array([w]), cells, state.at, state.tag_of)
+    kernel.sweep(state.padded, *one, *n, *prior, 1.0, np.zeros(1), found)
+    sums = found[: end - begin]
+    return np.diff(sums, prepend=0.0) / sums[-1]
 
 
 @BOTH
@@ -185,22 +187,16 @@ def without_indicators(order: int) -> Any:
     module = gibbs_bigram if order == 1 else gibbs_trigram
 
     @njit
-    def bigram(b, c, d, n2, n1, alpha, mass):  # type: ignore[no-untyped-def]
-        return (n2[c, d] + alpha[0]) / (n1[c] - (b == c) + mass[0])
+    def bigram(b, c, d):  # type: ignore[no-untyped-def]
+        return 0, 0
 
     @njit
-    def trigram(a, b, c, d, e, second, third, n3, n2, alpha, mass):  # type: ignore[no-untyped-def]
-        p = 1.0
-        if second:
-            first = 1 if b == len(n2) - 1 else 0
-            p = (n3[b, c, d] + alpha[first]) / (n2[b, c] - (a == b and b == c) + mass[first])
-        if third:
-            p *= (n3[c, d, e] + alpha[0]) / (n2[c, d] - (a == c and b == d) + mass[0])
-        return p
+    def trigram(a, b, c, d, e):  # type: ignore[no-untyped-def]
+        return 0, 0, 0, 0
 
-    names = {**vars(module), "onward": bigram if order == 1 else trigram}
-    names["lift"] = njit(inline="always")(types.FunctionType(code(module.lift), names))
-    return njit(types.FunctionType(code(module.sweep), names))
+    names = {**vars(module), "repeats": bigram if order == 1 else trigram}
+    names["weight"] = njit(error_model="numpy")(types.FunctionType(code(module.weight), names))
+    return njit(error_model="numpy")(types.FunctionType(code(module.sweep), names))
 
 
 @BOTH

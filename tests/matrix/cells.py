@@ -44,7 +44,7 @@ NO_PARTS = Refusal(
 )
 NO_SAMPLER = Refusal(
     pu.FitError,
-    r"Gibbs sampling needs a model that can integrate its tables out .*: sample .* with pyro\.infer\.NUTS",
+    r"Gibbs sampling needs a model that can integrate its tables out .*: sample other models with pu\.BlockedGibbs",
     "needs a sampler that was written for the model. `BlockedGibbs` draws structure and tables of any model",
 )
 ONE_BY_ONE = Refusal(
