@@ -7,9 +7,9 @@ Tag c after b and before d, of word w, all counts without this token, has the pr
 
 where n' counts contexts. See :mod:`.gibbs_trigram` for how tags and pads lie.
 
-A word that may have any tag is weighed by vector instructions. For that, all counts of one conditional lie side by side,
-with the token itself still among them. Then the few tags that its own bigrams weigh are weighed again without it: the tag
-that it has, and those of its neighbours, where two of the three are the same.
+A word that may have any tag is weighed by vector instructions. For that, all counts of one conditional lie side by
+side, with the token itself still among them. Then the few tags that its own bigrams weigh are weighed again without it:
+the tag that it has, and those of its neighbours, where two of the three are the same.
 """
 
 from __future__ import annotations

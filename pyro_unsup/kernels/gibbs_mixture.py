@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from .gibbs_joint import rising
 from .gibbs_choice import choose
+from .gibbs_joint import rising
 
 Array = Any
 

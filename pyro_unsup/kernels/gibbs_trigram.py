@@ -160,7 +160,7 @@ def sweep(
                     / ((n_tag[c] + beta_mass[c]) * (context[c] + m) * (reverse[c] + y))
                 )
             again[0], some = old, 1
-            if a == b or b == d or old == a or old == b or old == d or old == e:
+            if a == b or b == d or old in (a, b, d, e):
                 for c in (a, b, d, e):
                     if c < K:
                         again[some] = c
