@@ -319,12 +319,13 @@ def count(
             for adjacency in range(2):
                 for decision in range(2):
                     n_stop[kinds[c], side, adjacency, decision] += scale * decided[c, side, adjacency, decision]
+                    if len(decisions) > 0:
+                        decisions[at + c, side, adjacency, decision] = decided[c, side, adjacency, decision]
     if len(marginals) > 0:
         for v in range(len(arc)):
             for c in range(n):
                 for h in range(n + 1):
                     marginals[cell + c * (n + 1) + h, v] = min(arc[v, c, h], 1.0)
-        decisions[at : at + n] = decided[:n]
 
 
 scaled_pass, log_pass = _both(REAL), _both(LOG)

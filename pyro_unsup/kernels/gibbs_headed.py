@@ -21,7 +21,7 @@ from .gibbs_urns import Urns, lift, put_back, settle, weigh
 from .headed_bracketing import spans_of_heads
 from .headed_bracketing_pass import inside, spread, trace, turn
 from .limits import LIMIT
-from .ring import LOG, REAL, compiled, longest_of
+from .ring import LOG, REAL, compiled, copy, longest_of
 
 Array = Any
 MOST = LIMIT[np.dtype(np.float64)]
@@ -135,5 +135,5 @@ def sweep(
         after = new[: cells_of_trees(mine, at, found[:n], left_first, places, columns, room, new)]
         if settle(before, after, urns, decisions[s]):
             accepted += 1
-            heads[lo:hi] = found[:n]
+            copy(found[:n], heads[lo:hi])
     return proposed, accepted

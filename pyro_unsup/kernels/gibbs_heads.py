@@ -15,7 +15,7 @@ from numba import njit
 from .dependency_pass import fill_arcs, inside, trace
 from .gibbs_urns import Urns, lift, put_back, settle, weigh
 from .limits import LIMIT
-from .ring import LOG, REAL, compiled, longest_of
+from .ring import LOG, REAL, compiled, copy, longest_of
 
 Array = Any
 MOST = LIMIT[np.dtype(np.float64)]
@@ -183,7 +183,7 @@ def sweep(
         after = new[: cells_of_heads(mine, found[:n], places, room, new)]
         if settle(before, after, urns, decisions[s]):
             accepted += 1
-            heads[lo:hi] = found[:n]
+            copy(found[:n], heads[lo:hi])
     return proposed, accepted
 
 

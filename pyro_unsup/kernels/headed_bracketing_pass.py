@@ -48,9 +48,18 @@ def turn(arc: Array, ends: Array, ratio: Array, n: int) -> None:
     :param ends: (n, 2, 2, 2) by head, direction, adjacency, decision.
     :param ratio: (n, n + 1) by fenceposts.
     """
-    arc[:n, 0] = arc[:n, 0][::-1].copy()
-    arc[:n, 1 : n + 1] = arc[:n, 1 : n + 1][::-1, ::-1].copy()
-    ends[:n] = ends[:n][::-1, ::-1].copy()
+    for c in range((n + 1) // 2):  # cell by cell, as arrays that are assigned take numba a second more to compile
+        other = n - 1 - c
+        if c < other:
+            arc[c, 0], arc[other, 0] = arc[other, 0], arc[c, 0]
+        for h in range(n if c < other else n // 2):
+            arc[c, 1 + h], arc[other, n - h] = arc[other, n - h], arc[c, 1 + h]
+        for side in range(2 if c < other else 1):
+            for a in range(2):
+                for b in range(2):
+                    x = ends[c, side, a, b]
+                    ends[c, side, a, b] = ends[other, 1 - side, a, b]
+                    ends[other, 1 - side, a, b] = x
     for i in range(n):
         for j in range(i + 1, n + 1):
             if i + j < n:
@@ -81,7 +90,10 @@ def put(
     for c in range(n):
         for h in range(n + 1):
             arcs[c * (n + 1) + h] = min(arc[c, h], 1.0)
-    decisions[:] = decided[:n]
+        for side in range(2):
+            for adjacency in range(2):
+                for decision in range(2):
+                    decisions[c, side, adjacency, decision] = decided[c, side, adjacency, decision]
     m = 0
     for w in range(1, n + 1):
         for i in range(n - w + 1):
@@ -125,7 +137,10 @@ def prepare(
         spread(logs, n, ratio)
     shift += fill_arcs(mode, root, attach, extra, words, corners[b], cells[0], arc.reshape(1, n, n + 1))
     for c in range(n):
-        stop[c] = ends[kinds[c]]
+        for side in range(2):
+            for adjacency in range(2):
+                for decision in range(2):
+                    stop[c, side, adjacency, decision] = ends[kinds[c], side, adjacency, decision]
     if mirror:
         turn(arc, stop, ratio, n)
     return shift, forced
@@ -439,7 +454,8 @@ def trace(
             todo[size, 0], todo[size, 1], todo[size, 2] = a, z, c
             size += 1
     if mirror:
-        heads[:] = heads[::-1].copy()
+        for c in range(n // 2):
+            heads[c], heads[n - 1 - c] = heads[n - 1 - c], heads[c]
         for c in range(n):
             if heads[c] > 0:
                 heads[c] = n + 1 - heads[c]

@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from ..array import Array
+from .ring import copy
 from .room import room
 from .threads import in_parts
 
@@ -37,9 +38,9 @@ def meetings(
                     size += 1
         while n + size > len(found):
             more = np.empty(2 * len(found), np.int32)
-            more[:n] = found[:n]
+            copy(found[:n], more)
             found = more
-        found[n : n + size] = np.sort(mine[:size])
+        copy(np.sort(mine[:size]), found[n : n + size])
         sizes[e] = size
         n += size
     return sizes, found[:n].copy()

@@ -32,6 +32,7 @@ from .ring import (
     as_log,
     as_real,
     compiled,
+    copy,
     inlined,
     inverse,
     longest_of,
@@ -248,7 +249,7 @@ def weigh_words(mode: int, emit: Array, types: Array, word: Array) -> float:  # 
             exp_below(row, highest, word[i])
             shift += highest
         else:
-            word[i] = row
+            copy(row, word[i])
     return shift
 
 
@@ -258,11 +259,12 @@ def weigh_labels(
 ) -> float:  # (N,), (spans - n, N) -> (spans - n, N), (N,)
     """Weights of the labels of wider spans; gives the log of what they were divided by, in real numbers."""
     last = len(labels) - 1
-    top[:] = root
+    copy(root, top)
     if last >= 0:
         top += labels[last]
     if mode != REAL:
-        label[: len(labels)] = labels
+        for m in range(len(labels)):
+            copy(labels[m], label[m])
         return 0.0
     highest = top.max()
     shift = highest

@@ -77,7 +77,8 @@ def grow(
                 node = size - 1
                 if 2 * size == len(keys):
                     more = np.empty((2 * len(pairs), 2), np.int64)
-                    more[:size] = pairs[:size]
+                    for k in range(size):
+                        more[k, 0], more[k, 1] = pairs[k, 0], pairs[k, 1]
                     pairs = more
                     keys, nodes, _ = table_of(pairs, size, symbols)
                     shift = _shift(keys)

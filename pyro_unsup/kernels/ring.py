@@ -34,6 +34,13 @@ NOTHING = (-np.inf, 0.0)
 
 
 @compiled
+def copy(source: Array, target: Array) -> None:  # (n,), (n,)
+    """Copy a vector. For ``target[:] = source`` numba compiles a second of code that words an error."""
+    for k in range(len(source)):
+        target[k] = source[k]
+
+
+@compiled
 def zero(mode: int) -> float:
     """The weight of what is impossible."""
     return 0.0 if mode == REAL else -np.inf

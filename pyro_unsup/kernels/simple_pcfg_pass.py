@@ -28,6 +28,7 @@ from .ring import (
     as_log,
     as_real,
     compiled,
+    copy,
     inlined,
     inverse,
     longest_of,
@@ -120,7 +121,7 @@ def outside(
         if w < n:
             products(mode, around_sides[n + first : n + first + S], wide, around[first : first + S])
         for i in range(S):
-            above[:] = around[first + i]
+            copy(around[first + i], above)
             weigh_row(mode, first + i, label, top, w == n, above)
             for k in range(1, w):
                 left, right = n + span_at(n, i, k), n + span_at(n, i + k, w - k)
