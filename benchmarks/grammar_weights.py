@@ -1,15 +1,19 @@
 """What becomes of trees when rules fade or are those of other heads, and which weight held-out likelihood chooses.
 
     python -m benchmarks.grammar_weights                        # all of it, some minutes
-    python -m benchmarks.grammar_weights --only fade --starts 8  # or other-heads, weight
+    python -m benchmarks.grammar_weights --only fade --starts 8  # or other-heads, weight, share
 
 The treebanks, rules and scores of ``python -m benchmarks.grammar``, sentences of at most ten words. Rules fade by the
 strengths 1, 0.5, 0.25 and 0, each to a relative change of 1e-3 or of 1e-5, from the harmonic start and from those with
-noise. The other tables are from the harmonic start alone. For the weight, a fifth of the sentences to learn from, drawn
-at random, is held out.
+noise. The other tables are from the harmonic start alone. Shares of arcs that obey are given as parts of the largest
+one that trees can reach, which the error tells. For the weight, a fifth of the sentences to learn from, drawn at
+random, is held out.
 """
 
 from __future__ import annotations
+
+import re
+from typing import Any
 
 import numpy as np
 from tqdm.auto import tqdm
@@ -22,6 +26,8 @@ from .common import arguments, markdown, spread
 from .treebanks import LONGEST, SCALE, STARTS, TREEBANKS, by_tables, right, sentences
 
 KEYS, HELD_OUT = ("ewt", "fr", "zh", "wsj"), 5
+#: Of the largest share that trees can reach.
+SHARES = (0.8, 0.9, 0.96, 0.98)
 
 
 def faded(data: str, starts: int) -> None:
@@ -102,14 +108,45 @@ def chosen_weight(data: str) -> None:
     markdown(["", *weights, "chosen"], chosen)
 
 
+def shares(data: str) -> None:
+    """Shares of arcs that obey, in place of a weight: on the text learned from / on the test part."""
+    rows = []
+    for key in tqdm(TREEBANKS, unit="treebank", desc="shares"):
+        bank = TREEBANKS[key]
+        text, test = (sentences(data, name, LONGEST) for name in (bank.train, bank.test))
+        model, rule = DMV.of(text, valence=bank.valence), pu.components.universal()
+        largest = largest_share(model, rule, text)
+        row: list[object] = [bank.name, f"{largest:.3f}"]
+        for part in SHARES:
+            ruled = pu.regularise(model, pu.components.at_least(rule, part * largest), 0.0)
+            engine = pu.EM(ruled, pu.AddLambda(1.0), model.harmonic_start(text))
+            fit = engine.run(text, iterations=40, tolerance=0, progress=False)
+            (weight,) = fit.model.handler.learned()
+            row.append(f"{right(fit, text):.1f} / {right(fit, test):.1f} (x {weight:.1f})")
+        kept = by_tables(bank, text, True, 0)
+        rows.append([*row, f"{right(kept, text):.1f} / {right(kept, test):.1f}"])
+    markdown(["", "largest share", *(f"{part:g} of it" for part in SHARES), "a weight of 2"], rows)
+
+
+def largest_share(model: DMV, rule: Any, text: pu.data.Corpus) -> float:
+    """Of arcs that obey, as the error tells that refuses a share of all."""
+    try:
+        pu.EM(pu.regularise(model, pu.components.at_least(rule, 1.0), 0.0)).run(text, iterations=0, progress=False)
+    except pu.StructureError as error:
+        return float(re.findall(r"is (0\.\d+): ask", str(error))[0])
+    return 1.0
+
+
 def main() -> None:
-    asked = arguments(__doc__, ("fade", "other-heads", "weight"), data="", only="", starts=STARTS)
+    asked = arguments(__doc__, ("fade", "other-heads", "weight", "share"), data="", only="", starts=STARTS)
     if asked.only in ("", "fade"):
         faded(asked.data, asked.starts)
     if asked.only in ("", "other-heads"):
         other_heads(asked.data)
     if asked.only in ("", "weight"):
         chosen_weight(asked.data)
+    if asked.only in ("", "share"):
+        shares(asked.data)
 
 
 if __name__ == "__main__":

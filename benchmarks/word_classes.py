@@ -93,6 +93,7 @@ def one_set(name: str, corpus: pu.data.Corpus, seeds: range, test: pu.data.Corpu
         f"{name}: consensus",
         starts=f"{seeds.start} to {seeds.stop - 1}",
         agreement=round(agreed.agreement, 3),
+        agreement_one_state_a_word=round(by_word.agreement, 3),
         many_to_one=percent(agreed.evaluate(corpus)),
         one_state_a_word=percent(found),
         one_to_one=percent(found, "one_to_one"),

@@ -66,7 +66,8 @@ def preferences_of(texts: Sequence[str], task: Task, model: Any = None) -> list[
         for alternative in re.split(r"\s\|\s", text):
             pieces = [piece.strip() for piece in re.split(r"(?<!\\)&", alternative)]
             if not all(pieces):
-                raise UnsupError(f"--prefer {printable(text)!r:.80}: a rule is missing beside & or |")
+                missing = "there is no rule" if not text.strip() else "a rule is missing beside & or |"
+                raise UnsupError(f"--prefer {printable(text)!r:.80}: {missing}")
             of_arcs |= any(_of_arcs(one, task) for one in pieces)
             each = [_rule(one, task, model) for one in pieces]
             made.append(components.both(*each) if len(each) > 1 else each[0])
@@ -107,7 +108,7 @@ def _rule(text: str, task: Task, model: Any) -> Component:
 def _arc_rule(text: str, model: Any) -> Named:
     """A rule for arcs: HEADS->CHILDREN, with :left or :right behind it if that is where the child is; ->ROOTS,
     universal or universal=HEADS."""
-    head, arrow, child = text.partition("->")
+    head, arrow, child = (piece.strip() for piece in text.partition("->"))
     direction = None
     if head and (asked := re.search(r"(?<!\\):(left|right)$", child)):
         child, direction = child[: asked.start()], asked[1]
@@ -118,11 +119,13 @@ def _arc_rule(text: str, model: Any) -> Named:
             raise UnsupError(f"--prefer universal={printable(heads or '')}: heads are {' or '.join(universal.RULES)}")
         if model is None:
             return components.universal(heads=heads)
-        known = universal.tag_set(list(vocab) if not isinstance(vocab, int) else [])
-        chosen = heads or universal.HEADS[known]
+        tags = list(vocab) if not isinstance(vocab, int) else []
+        known = universal.tag_set(tags)
+        chosen, many = heads or universal.HEADS[known], len(universal.known(tags, known))
         if heads is None:
             other = "function" if chosen == "content" else "content"
-            say(f"universal rules for the tags of {known}, with {chosen} words as heads; the others: universal={other}")
+            say(f"universal rules for the tags of {known} ({many} of {len(tags)} tags are in them), with {chosen} words "
+                f"as heads; the others: universal={other}")  # fmt: skip
         return components.universal(known, chosen)  # by name, so that `show` tells which
     try:
         children = [plain(one) for one in split(child, ",")]

@@ -13,6 +13,7 @@ from ..errors import DivergenceError, FitError, InputError, SplitError, UnsupErr
 from ..infer.init import from_weights
 from ..infer.processes import LostProcess, by_first
 from ..results import Reason, load
+from ..results.fit import SHARES
 from ..results.storage import may_write
 from ..tasks.option import Given
 from ..tasks.shared_options import BATCH_SIZE
@@ -175,6 +176,9 @@ def _remarks(task: Task, found: Fit, data: Any, capped: bool, given: Given) -> I
         first, *others = (f"{printable(text.partition('=')[0])} in {number:,}" for text, number in each)
         counts = ", ".join([f"{first} of {len(data):,} examples", *others])
         yield f"constraints were ignored where they cannot be satisfied: {counts}"
+    if task.parts is not None and given.prefer_share is not None and not all(found.config.get(SHARES, [1.0])):
+        yield f"warning: the share of {given.prefer_share:g} is reached without a rule, whose weight is 0: a larger " \
+              "--prefer-share has an effect"  # fmt: skip
 
 
 def _advice(error: FitError, task: Task, given: Given) -> str | None:

@@ -160,11 +160,11 @@ def known_number(text: str, many: int, what: str) -> int:
 
 
 def split(text: str, mark: str) -> list[str]:
-    """What is between marks that have no backslash before them.
+    """What is between marks that have no backslash before them, without white space around it.
 
     :raises ValueError: if that is nothing.
     """
-    found = re.split(rf"(?<!\\){re.escape(mark)}", text)
+    found = [one.strip() or one for one in re.split(rf"(?<!\\){re.escape(mark)}", text)]  # a symbol may be a space
     if not all(found):
         raise ValueError
     return found

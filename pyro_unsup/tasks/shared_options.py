@@ -274,7 +274,12 @@ def beliefs(task: Task) -> tuple[Option, ...]:
                 f"What hidden structure is likely to be; may be repeated. Nothing is forbidden. {task.preferences}",
                 many=True,
             ),
-            real("prefer_weight", "With --prefer: what obeys a rule is e^WEIGHT times as likely.", shown="2"),
+            real(
+                "prefer_weight",
+                "With --prefer: what obeys a rule is e^WEIGHT times as likely; below 0, less likely.",
+                low=None,
+                shown="2",
+            ),
             real(
                 "prefer_share",
                 "With --prefer: find the weight with which this share of all parts obeys. What structures can reach "

@@ -302,6 +302,9 @@ def test_preferences(tmp_path: Path, grammar: Path, run: Run) -> None:
         ("VERB->NUON", "--prefer VERB->NUON: the text that is learned from has no NUON, but such as"),
         ("VERB->", "--prefer 'VERB->': a rule for arcs is written TAG,TAG->TAG,TAG, with :left or :right behind it"),
         ("universal=x", "--prefer universal=x: heads are content or function"),
+        ("", "--prefer '': there is no rule"),
+        ("VERB->NOUN & ", "a rule is missing beside & or |"),
+        ("VERB->NOUN|PRON", "the text that is learned from has no NOUN|PRON"),
         (
             "arcs",
             "--prefer arcs: dmv has no rule of this name; there are all-right, distance, left-chain, noun-sequence",
@@ -315,6 +318,42 @@ def test_preferences_that_are_refused(tmp_path: Path, grammar: Path, rule: str, 
     assert result.exit_code != 0
     assert said in " ".join(result.stderr.split())
     assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("spaced", ["VERB -> NOUN, PRON", " VERB->NOUN ,PRON", "VERB->NOUN,PRON & distance= -9"])
+def test_white_space_in_rules_means_nothing(tmp_path: Path, grammar: Path, run: Run, spaced: str) -> None:
+    options = ("--column", "upos", "--max-length", 8, "--max-iterations", 3, "--prefer-root", " VERB ")
+    for name, rule in (
+        ("one", spaced),
+        ("other", "VERB->NOUN,PRON & distance=-9" if "&" in spaced else "VERB->NOUN,PRON"),
+    ):
+        result = run("fit", "dmv", grammar / "text.conllu", *options, "--prefer", rule, "--out", tmp_path / name)
+        assert "warning: --prefer" not in result.stderr
+    one, other = (pu.load(tmp_path / name) for name in ("one", "other"))
+    assert repr(one.model) == repr(other.model)
+    assert torch.equal(one.weights["attach"], other.weights["attach"])
+
+
+def test_a_weight_below_zero_makes_arcs_rarer(tmp_path: Path, grammar: Path, run: Run) -> None:
+    options = ("--column", "upos", "--max-length", 8, "--max-iterations", 5, "--prefer", "distance=1")
+    near = {}
+    for weight in (-3, 3):
+        run("fit", "dmv", grammar / "text.conllu", *options, "--prefer-weight", weight, "--out", tmp_path / str(weight))
+        fit = pu.load(tmp_path / str(weight))
+        corpus = short_tag_sequences(read_conllu(grammar / "text.conllu", "upos", drop_upos=["PUNCT"]), 8, ())
+        heads = fit.predict(corpus)
+        place = torch.cat([torch.arange(1, n + 1) for n in np.diff(corpus.offsets)])
+        near[weight] = int(((heads - place).abs() == 1).sum())
+    assert near[-3] < near[3] / 2
+
+
+def test_a_share_that_is_there_without_rules_is_said(tmp_path: Path, grammar: Path, run: Run) -> None:
+    options = ("--column", "upos", "--max-length", 8, "--max-iterations", 3, "--prefer", "distance=1")
+    text = grammar / "text.conllu"
+    low = run("fit", "dmv", text, *options, "--prefer-share", 0.05, "--out", tmp_path / "low")
+    assert "the share of 0.05 is reached without a rule, whose weight is 0" in " ".join(low.stderr.split())
+    high = run("fit", "dmv", text, *options, "--prefer-share", 0.7, "--out", tmp_path / "high")
+    assert "whose weight is 0" not in high.stderr
 
 
 def test_preferences_that_fade(tmp_path: Path, grammar: Path, run: Run) -> None:

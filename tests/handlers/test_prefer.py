@@ -95,8 +95,32 @@ def test_universal_rules_are_those_of_the_table() -> None:
                 assert found[4] == expected, (tags, heads, names[a], names[b])
                 assert found[0] == (class_of.get(names[a]) in RULES[heads][None])
     assert set(HEADS) == set(CLASSES)
-    with pytest.raises(pu.StructureError, match=r"universal rules know the tags of upos, penn, ctb, but the model has"):
-        random_fit(pu.prefer(DMV(pu.data.Vocab(["a", "b"])), c.universal()), [[0, 1]])
+
+
+@pytest.mark.parametrize(
+    ("tags", "some"),
+    [
+        (["a", "b"], ""),
+        (["S", "V", "E", "RD", "VA"], "; of these, ctb has VA alone"),  # Italian: VA is an auxiliary
+        (["D", "N", "V", "P"], "; of these, ctb has P alone"),  # P may be a pronoun
+    ],
+)
+def test_universal_rules_want_nouns_and_verbs_that_they_know(tags: list[str], some: str) -> None:
+    said = (
+        rf"universal rules know the nouns and verbs of upos, penn, ctb, but the model has the tags .*{some}. Take the"
+    )
+    with pytest.raises(pu.StructureError, match=said):
+        random_fit(pu.prefer(DMV(pu.data.Vocab(tags)), c.universal()), [[0, 1]])
+    random_fit(
+        pu.prefer(DMV(pu.data.Vocab(tags)), c.universal("ctb")), [[0, 1]]
+    )  # who says which has what is asked for
+
+
+def test_the_page_lists_the_tags_of_every_class() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "preferences.md").read_text()
+    for one in CLASSES["upos"]:
+        row = " | ".join(", ".join(f"`{tag}`" for tag in CLASSES[tags][one]) for tags in CLASSES)
+        assert f"| {one} | {row} |" in page, one
 
 
 @pytest.mark.parametrize("how", ["em", "replayed", "batches"])

@@ -141,6 +141,24 @@ class Neural(Differentiable):
             >>> losses = [svi.step([[0, 1, 2], [2, 1]]) for _ in range(20)]
             >>> losses[-1] < losses[0]
             True
+
+        The log-likelihood of a mini-batch stands for that of all data, so it is scaled; the prior of the networks is
+        not. What was learned becomes a fit by the tables that it makes::
+
+            >>> from pyro import poutine
+            >>> sentences = [[0, 1, 2], [2, 1], [0, 2], [1, 0]]
+            >>> def scaled(batch):
+            ...     with poutine.scale(scale=len(sentences) / len(batch)):
+            ...         return model(batch)
+            >>> pyro.clear_param_store()
+            >>> guide = AutoDelta(lifted, init_loc_fn=init_to_value(values={"features": networks.start.float()}))
+            >>> stock = SVI(pu.featured(scaled, networks, kappa=0.1), guide, pyro.optim.Adam({"lr": 0.01}), Trace_ELBO())
+            >>> for _ in range(5):
+            ...     losses = [stock.step(batch) for batch in (sentences[:2], sentences[2:])]
+            >>> tables = networks.log_weights(guide.median()["features"].double())
+            >>> fit = pu.EM(model, init=pu.init.from_weights(tables)).run(sentences, iterations=0)
+            >>> fit.predict([[0, 1]]).shape
+            torch.Size([2])
         """
         tables = list(declarations.values())
         if self._built is None or [id(d) for d in self._built[0]] != [id(d) for d in tables]:

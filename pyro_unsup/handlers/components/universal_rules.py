@@ -106,20 +106,33 @@ def universal(parts: Arcs, tags: str | None = None, heads: str | None = None) ->
 
 
 def tag_set(names: list[Any]) -> str:
-    """The tag set that has most of these tags.
+    """The tag set that has most of these tags, nouns and verbs among them.
 
     >>> from pyro_unsup.handlers.components.universal_rules import tag_set
     >>> tag_set(["DT", "NN", "VBZ"])
     'penn'
     """
-    known = {one: sum(name in tags for name in names for tags in classes.values()) for one, classes in CLASSES.items()}
-    best = max(known, key=lambda one: known[one])
-    if not known[best]:
+    found = max(CLASSES, key=lambda one: len(known(names, one)))
+    mine = known(names, found)
+    # One tag that two tag sets share by chance says nothing: P is a preposition here, and a pronoun elsewhere.
+    if not all(any(tag in CLASSES[found][one] for tag in mine) for one in ("NOUN", "VERB")):
+        but = f"; of these, {found} has {', '.join(mine)} alone" if mine else ""
         raise StructureError(
-            f"universal rules know the tags of {', '.join(CLASSES)}, but the model has {names[:10]!s:.200}: write "
-            "rules for these tags (pu.components.arc and root), or take another column of the treebank"
+            f"universal rules know the nouns and verbs of {', '.join(CLASSES)}, but the model has the tags "
+            f"{names[:10]!s:.200}{but}. Take the column of universal tags (--column upos, tags='upos'), or write rules "
+            "for these tags (HEAD->CHILD and ->ROOT; pu.components.arc and root)"
         )
-    return best
+    return found
+
+
+def known(names: list[Any], tags: str) -> list[Any]:
+    """Those of some tags that a tag set has.
+
+    >>> from pyro_unsup.handlers.components.universal_rules import known
+    >>> known(["DT", "NN", "-LRB-"], "penn")
+    ['DT', 'NN']
+    """
+    return [name for name in names if any(name in one for one in CLASSES[tags].values())]
 
 
 def _one_of(what: str, given: str, known: dict[str, Any]) -> str:

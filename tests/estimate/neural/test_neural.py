@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyro
 import pytest
 import torch
 from pyro import poutine
+from pyro.infer import SVI, Trace_ELBO
+from pyro.infer.autoguide import AutoDelta, init_to_value
 from torch import Tensor, nn
 
 import pyro_unsup as pu
@@ -247,6 +250,35 @@ def test_stock_inference_sees_the_same_objective_whole_and_in_mini_batches() -> 
         for batch in (SENTENCES[:2], SENTENCES[2:])
     ]
     assert sum(parts) + prior == pytest.approx(fit.objective, rel=1e-9)
+
+
+def test_stock_svi_learns_by_mini_batches_and_becomes_a_fit() -> None:
+    corpus = pu.data.toy.sentences(60, seed=1)
+    model = pu.models.Tagger(4, corpus.vocab)
+    networks = Neural().networks(model.declarations())
+
+    def scaled(batch: Any) -> Any:
+        with poutine.scale(scale=len(corpus) / len(batch)):
+            return model(batch)
+
+    pyro.set_rng_seed(0)
+    lifted = pu.featured(scaled, networks, kappa=0.1)
+    guide = AutoDelta(lifted, init_loc_fn=init_to_value(values={"features": networks.start.float()}))
+    svi = SVI(lifted, guide, pyro.optim.Adam({"lr": 0.02}), Trace_ELBO())
+    batches = [corpus.select(np.arange(k, k + 20)) for k in (0, 20, 40)]
+    # The mean over mini-batches is the loss on all data, the prior counted once.
+    assert np.mean([svi.evaluate_loss(batch) for batch in batches]) == pytest.approx(svi.evaluate_loss(corpus))
+    for _ in range(20):
+        for batch in batches:
+            svi.step(batch)
+    weights = guide.median()["features"].double()
+    fit = pu.EM(model, init=pu.init.from_weights(networks.log_weights(weights))).run(
+        corpus, iterations=0, progress=False
+    )
+    prior = 0.1 * float(weights.square().sum()) + len(weights) * math.log(math.sqrt(math.pi / 0.1))
+    assert -fit.objective + prior == pytest.approx(svi.evaluate_loss(corpus), rel=1e-5)
+    start = pu.EM(model, init=pu.init.from_weights(networks.log_weights(networks.start)))
+    assert fit.objective > start.run(corpus, iterations=0, progress=False).objective
 
 
 def test_noise_for_annealing_and_draws_of_the_prior() -> None:
