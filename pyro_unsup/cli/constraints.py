@@ -124,8 +124,8 @@ def _arc_rule(text: str, model: Any) -> Named:
         chosen, many = heads or universal.HEADS[known], len(universal.known(tags, known))
         if heads is None:
             other = "function" if chosen == "content" else "content"
-            say(f"universal rules for the tags of {known} ({many} of {len(tags)} tags are in them), with {chosen} words "
-                f"as heads; the others: universal={other}")  # fmt: skip
+            say(f"universal rules for the tags of {known}, which has {many} of the {len(tags)} tags here, with {chosen} "
+                f"words as heads; the others: universal={other}")  # fmt: skip
         return components.universal(known, chosen)  # by name, so that `show` tells which
     try:
         children = [plain(one) for one in split(child, ",")]
@@ -139,6 +139,10 @@ def _arc_rule(text: str, model: Any) -> Named:
             f"--prefer {printable(text)!r:.80}: the side of a child is written :left or :right, actual "
             f"{printable(side[1])!r:.40}. A colon of the tag's own has a backslash before it"
         )
+    for tag in (*heads_, *children):
+        if tag not in vocab and any(mark in tag for mark in "|()"):
+            raise UnsupError(f"--prefer {printable(text)!r:.80}: tags are separated by commas, rules by | with white "
+                             f"space around it, and there are no brackets; actual {printable(tag)!r:.40}")  # fmt: skip
     for tags in (heads_, children):
         look_up(f"--prefer {printable(text)}", tags, vocab)
     return components.arc(heads_, children, direction) if head else components.root(children)

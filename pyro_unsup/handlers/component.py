@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, reduce
 from inspect import isfunction, signature, unwrap
-from typing import Any, Concatenate, ParamSpec, Self, get_args, get_type_hints
+from types import UnionType
+from typing import Any, Concatenate, Literal, ParamSpec, Self, Union, get_args, get_origin, get_type_hints
 
 import torch
 from torch import Tensor
@@ -91,6 +92,23 @@ def parts_of(maker: Callable[..., Any]) -> tuple[type[Parts], ...]:
     kinds = get_args(declared) or (declared,)
     found = tuple(one for one in kinds if isinstance(one, type) and issubclass(one, Parts))
     return () if Parts in found else found
+
+
+@cache
+def _choices(look: Callable[..., Any]) -> dict[str, tuple[Any, ...]]:
+    """By name, the values that an argument declared as a ``Literal`` may have."""
+    try:
+        declared = get_type_hints(look)
+    except (NameError, TypeError):  # a name that only type checkers import
+        return {}
+    found = {}
+    for name, hint in declared.items():
+        kinds = get_args(hint) if get_origin(hint) is UnionType or get_origin(hint) is Union else (hint,)
+        literal = [one for one in kinds if get_origin(one) is Literal]
+        if literal:
+            none = (None,) if type(None) in kinds else ()
+            found[name] = (*(value for one in literal for value in get_args(one)), *none)
+    return found
 
 
 class _Several(Rule):
@@ -214,7 +232,8 @@ def check_components(components: Iterable[Any], what: str, error: type[UnsupErro
     """
     for one in components:
         if not callable(one):
-            raise error(f"{what}: a component is a function of the parts of the data, actual {one!r:.80}")
+            hint = f": write pu.components.{one}(...)" if isinstance(one, str) and one.isidentifier() else ""
+            raise error(f"{what}: a component is a function of the parts of the data, actual {one!r:.80}{hint}")
         if isinstance(one, Tying):
             raise error(f"{what}: {said(one)} ties two structures, and only regularise takes it, alone")
         maker = hasattr(one, "__wrapped__") and hasattr(one, "from_settings")
@@ -293,6 +312,12 @@ def component(look: Callable[Concatenate[Any, _P], Tensor]) -> Callable[_P, Name
     def make(*args: _P.args, **kwargs: _P.kwargs) -> Named:
         bound = asked.bind(*args, **kwargs)
         bound.apply_defaults()
+        for name, allowed in _choices(look).items():
+            if bound.arguments[name] not in allowed:
+                raise StructureError(
+                    f"component {look.__name__}: {name} should be one of {', '.join(map(repr, allowed))}, "
+                    f"actual {bound.arguments[name]!r:.40}"
+                )
         return Named(make, bound.arguments)
 
     def from_settings(plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Named:

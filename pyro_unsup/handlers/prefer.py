@@ -53,8 +53,8 @@ class PreferMessenger(PartsMessenger):
 
     def __init__(self, rules: Sequence[Component], weight: Sequence[float], strength: float = 1.0) -> None:
         super().__init__()
-        if not rules or not all(callable(one) for one in rules):
-            raise StructureError(f"rules are functions of the parts of the data, actual {rules!r:.80}")
+        if not rules:
+            raise StructureError(f"prefer takes at least one rule, actual {rules!r:.80}")
         check_components(rules, "prefer")
         if bounding := next((one for one in rules if isinstance(one, AtLeast)), None):
             raise StructureError(f"prefer: {bounding!r} bounds a share, for regularise(model, ..., bound=0)")
@@ -118,7 +118,7 @@ def prefer(
     (['PROPN', 'AUX', 'VERB', 'DET', 'NOUN'], [3, 3, 0, 5, 3])
     """
     check_model(model, "prefer")
-    several = list(rules) if isinstance(rules, Sequence) else [rules]
+    several = [rules] if isinstance(rules, str) or not isinstance(rules, Sequence) else list(rules)
     each = isinstance(weight, Sequence) or getattr(weight, "ndim", 0) == 1  # an array or a tensor has axes
     weights: Any = list(weight) if each else [weight] * len(several)  # type: ignore[arg-type]
     return Handled(model, PreferMessenger(several, weights))

@@ -7,6 +7,7 @@ import statistics
 from typing import TYPE_CHECKING
 
 from ..plot.curves_svg import learning_curve_svg, restarts_svg
+from ..results.report import unused_rows
 from .markup import Html, element, join
 
 if TYPE_CHECKING:
@@ -23,10 +24,7 @@ def training(fit: Fit) -> Html:
     change = (
         f"The objective is {report.objective:,.4f}. It changed by {report.change:.1e} of itself in the last iteration."
     )
-    unused = [
-        f"Table {name}: {many:,} rows were never used by the data, and keep their start. This is harmless."
-        for name, many in report.unvisited.items()
-    ]
+    unused = [f"Table {name}: {unused_rows(many)}. This is harmless." for name, many in report.unvisited.items()]
     return join([
         element("p", f"{ended}, in {seconds(report.seconds)}. {change if math.isfinite(report.change) else ''}"),
         curve(fit),

@@ -65,7 +65,8 @@ class Consensus:
     def __repr__(self) -> str:
         if len(self.fits) == 1:
             return "Consensus of one run alone"
-        return f"Consensus of {len(self.fits)} runs: two of them have {100 * self.agreement:.1f} % in common"
+        shared = math.floor(1000 * self.agreement) / 10  # 100 % says that they are the same
+        return f"Consensus of {len(self.fits)} runs: two of them have {shared} % in common"
 
 
 def consensus(fits: Fit | Sequence[Fit], data: Any, **options: Any) -> Consensus:

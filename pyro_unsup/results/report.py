@@ -95,8 +95,17 @@ class Report:
                 f"best of {len(self.restarts)} restarts{after} (seed {self.seed}): lowest {low:.6f}, "
                 f"mean {mean:.6f}, highest {high:.6f}, standard deviation {spread:.6f}"
             )
-        lines += [
-            f"table '{name}': {n} rows were never used by the data, and keep their start (harmless)"
-            for name, n in self.unvisited.items()
-        ]
+        lines += [f"table '{name}': {unused_rows(n)} (harmless)" for name, n in self.unvisited.items()]
         return "\n".join(lines)
+
+
+def unused_rows(many: int) -> str:
+    """What became of rows of a table that no data reached.
+
+    >>> from pyro_unsup.results.report import unused_rows
+    >>> unused_rows(1)
+    '1 row was never used by the data, and keeps its start'
+    """
+    if many == 1:
+        return "1 row was never used by the data, and keeps its start"
+    return f"{many:,} rows were never used by the data, and keep their start"

@@ -304,7 +304,8 @@ def test_preferences(tmp_path: Path, grammar: Path, run: Run) -> None:
         ("universal=x", "--prefer universal=x: heads are content or function"),
         ("", "--prefer '': there is no rule"),
         ("VERB->NOUN & ", "a rule is missing beside & or |"),
-        ("VERB->NOUN|PRON", "the text that is learned from has no NOUN|PRON"),
+        ("VERB->NOUN|PRON", "tags are separated by commas, rules by | with white space around it, and there are no"),
+        ("~(VERB->NOUN)", "and there are no brackets; actual '(VERB'"),
         (
             "arcs",
             "--prefer arcs: dmv has no rule of this name; there are all-right, distance, left-chain, noun-sequence",

@@ -213,7 +213,7 @@ def test_under_other_handlers_and_around_them() -> None:
 
 
 def test_refused() -> None:
-    with pytest.raises(pu.StructureError, match=r"rules are functions of the parts of the data, actual \[3\]"):
+    with pytest.raises(pu.StructureError, match=r"prefer: a component is a function of the parts of the data, actual 3"):
         pu.prefer(DMV(TAGS), 3)  # type: ignore[arg-type]
     with pytest.raises(pu.StructureError, match=r"expected a finite weight for each of 1 rules, actual \[inf\]"):
         pu.prefer(DMV(TAGS), c.root("VERB"), float("inf"))
@@ -224,8 +224,10 @@ def test_refused() -> None:
         match=r"none of 'VERV' is known as the tag of a child: there are 'DET', 'NOUN', 'VERB', 'ADP'$",
     ):
         random_fit(pu.prefer(DMV(TAGS), c.root("VERV")), SENTENCES)
-    with pytest.raises(pu.StructureError, match=r"direction should be left, right or None, actual 'up'"):
-        random_fit(pu.prefer(DMV(TAGS), c.arc("VERB", "NOUN", "up")), SENTENCES)
+    with pytest.raises(pu.StructureError, match=r"arc: direction should be one of 'left', 'right', None, actual 'up'"):
+        c.arc("VERB", "NOUN", "up")
+    with pytest.raises(pu.UnsupError, match=r"actual 'universal': write pu.components.universal\(...\)"):
+        pu.prefer(DMV(TAGS), "universal")  # type: ignore[arg-type]
     with pytest.raises(pu.StructureError, match=r"heads should be one of content, function, actual 'x'"):
         random_fit(pu.prefer(DMV(TAGS), c.universal(heads="x")), SENTENCES)
 

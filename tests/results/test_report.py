@@ -33,7 +33,7 @@ def test_restarts_and_unvisited_rows_in_words() -> None:
     assert found.splitlines()[2:] == [
         "best of 3 restarts (seed 5): lowest -3.000000, mean -2.000000, highest -1.000000, standard deviation 1.000000",
         "table 'transition': 7 rows were never used by the data, and keep their start (harmless)",
-        "table 'emission': 1 rows were never used by the data, and keep their start (harmless)",
+        "table 'emission': 1 row was never used by the data, and keeps its start (harmless)",
     ]
 
 

@@ -1,4 +1,4 @@
-"""A vector for every label of an axis; those of words know how they are spelled."""
+"""A vector for every label of an axis; those of words share vectors of endings and shapes."""
 
 from __future__ import annotations
 

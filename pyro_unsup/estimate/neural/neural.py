@@ -39,8 +39,8 @@ SLOWER, RATES = 0.1, 3
 class Neural(Differentiable):
     """Tables whose rows are softmaxes of the scores of a network [1, 2].
 
-    Each table has a network, by default :class:`.Embeddings`: vectors for the labels of its axes, and for the spelling
-    of words. The M step trains the networks on the expected counts:
+    Each table has a network, by default :class:`.Embeddings`: vectors for the labels of its axes, and for the
+    endings and shapes of words. The M step trains the networks on the expected counts:
 
         maximise  sum over cells of count * log theta  -  weight_decay * (sum of squares of all weights)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -10,7 +10,6 @@ from torch import Tensor
 from ...distributions.parts import Arcs
 from ...distributions.ragged import offsets_of
 from ...distributions.segments import row_index
-from ...errors import StructureError
 from ..component import component
 from .ranges import within
 
@@ -102,7 +101,9 @@ def short_dependencies(parts: Arcs, limit: int = 4) -> Tensor:
 
 
 @component
-def arc(parts: Arcs, heads: Any = None, children: Any = None, direction: str | None = None) -> Tensor:
+def arc(
+    parts: Arcs, heads: Any = None, children: Any = None, direction: Literal["left", "right"] | None = None
+) -> Tensor:
     """Arcs from words with certain tags to words with certain tags. The root's arc is none of them.
 
     :param heads: tags of heads; None for all.
@@ -115,8 +116,6 @@ def arc(parts: Arcs, heads: Any = None, children: Any = None, direction: str | N
     >>> pu.EM(liked, init=pu.init.uniform()).run([[0, 1, 2]], iterations=0).posterior([[0, 1, 2]]).mode()
     tensor([2, 3, 0])
     """
-    if direction not in (None, "left", "right"):
-        raise StructureError(f"direction should be left, right or None, actual {direction!r:.40}")
     found = parts.head > 0
     if direction is not None:
         found = found & ((parts.child < parts.head) == (direction == "left"))
