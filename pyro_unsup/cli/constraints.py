@@ -124,8 +124,8 @@ def _arc_rule(text: str, model: Any) -> Named:
         chosen, many = heads or universal.HEADS[known], len(universal.known(tags, known))
         if heads is None:
             other = "function" if chosen == "content" else "content"
-            say(f"universal rules for the tags of {known}, which has {many} of the {len(tags)} tags here, with {chosen} "
-                f"words as heads; the others: universal={other}")  # fmt: skip
+            say(f"universal rules for the tags of {known}, which has {many} of the {len(tags)} tags here, with "
+                f"{chosen} words as heads; the others: universal={other}")  # fmt: skip
         return components.universal(known, chosen)  # by name, so that `show` tells which
     try:
         children = [plain(one) for one in split(child, ",")]

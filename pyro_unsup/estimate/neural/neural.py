@@ -151,8 +151,9 @@ class Neural(Differentiable):
             ...     with poutine.scale(scale=len(sentences) / len(batch)):
             ...         return model(batch)
             >>> pyro.clear_param_store()
+            >>> lifted = pu.featured(scaled, networks, kappa=0.1)
             >>> guide = AutoDelta(lifted, init_loc_fn=init_to_value(values={"features": networks.start.float()}))
-            >>> stock = SVI(pu.featured(scaled, networks, kappa=0.1), guide, pyro.optim.Adam({"lr": 0.01}), Trace_ELBO())
+            >>> stock = SVI(lifted, guide, pyro.optim.Adam({"lr": 0.01}), Trace_ELBO())
             >>> for _ in range(5):
             ...     losses = [stock.step(batch) for batch in (sentences[:2], sentences[2:])]
             >>> tables = networks.log_weights(guide.median()["features"].double())
