@@ -17,6 +17,7 @@ from ..graphemes import graphemes
 from ..tables import Declaration
 from .adaptor_grammar import SYMBOL, Nested
 from .adaptor_presets import PRESETS
+from .adaptor_symbols import check_symbols, listed, numbered
 from .base import Model, check_settings, plain_names, size_of
 from .segment_types import SegmentTypes
 from .sentences import as_symbols
@@ -61,6 +62,9 @@ class Adaptor(Model):
     :class:`.CollapsedGibbs` samples the analyses of all sentences, and the discount and the concentration of every
     level. There are no tables of fixed size, so EM and its relatives do not apply.
 
+    The prior of a discount is Beta(1, 1). That of a concentration is Gamma(0.01, rate 0.01), truncated to what is 1e-12
+    or more. The log joint of samples is that of analyses, data, discounts and the logs of concentrations.
+
     With ``order=2`` every word depends on the word before: the bigram Dirichlet process of Goldwater, Griffiths &
     Johnson [2], where words are spelled as in a grammar of one level::
 
@@ -85,7 +89,7 @@ class Adaptor(Model):
     A pattern has names of levels, parts and classes of symbols, in order. ``name?`` may be left out, ``name+`` stands
     once or more, ``name{0,2}`` so often; ``|`` separates alternatives. A unit cannot be a part of itself.
 
-    :param vocab: how many symbols, or the symbols themselves.
+    :param vocab: how many symbols, a vocabulary, or a list of the symbols themselves.
     :param levels: patterns by name, the highest level first; or a grammar that is known by name: ``"words"``,
         ``"collocations"``, ``"syllables"``, ``"function-words"`` (``pyro_unsup.models.adaptor_presets``). One level
         with discount 0 is the unigram Dirichlet process of Goldwater, Griffiths & Johnson (2009).
@@ -98,7 +102,8 @@ class Adaptor(Model):
         one: memory grows with it.
     :param discount: where the discounts of all levels start, from 0 to below 1. They are sampled, unless this is 0:
         that is the Dirichlet process. By default 0.5, and with ``order=2`` 0.
-    :param concentration: where their concentrations start.
+    :param concentration: where their concentrations start, from 1e-12 to 1e20. Those that are fixed may be any positive
+        number.
     :param start: how a chain begins. ``"batch"``: all sentences at once, as if nothing had been seen;
         ``"incremental"``: one by one. By default what is better for the grammar by name, else ``"incremental"``.
     :param order: 1: the units of a sentence are drawn one by one. 2: each word depends on the word before. That is for
@@ -143,6 +148,7 @@ class Adaptor(Model):
         start: Start | None = None,
         order: int = 1,
     ) -> None:
+        check_symbols(vocab)
         self.vocab, self.symbols = vocab, size_of(vocab)
         self._told = {"levels": levels, "parts": parts, "classes": classes, "words": words, "vowels": vowels}
         known = dict(classes or {})
@@ -216,7 +222,7 @@ class Adaptor(Model):
         others = list(dict.fromkeys(one for one in symbols if one not in every))
         if not others:
             return symbols
-        warnings.warn(f"{name} has symbols that are not in the vocabulary: {_listed(others)}", stacklevel=3)
+        warnings.warn(f"{name} has symbols that are not in the vocabulary: {listed(others)}", stacklevel=3)
         return [one for one in symbols if one in every]
 
     def _members(self, symbols: Sequence[Any]) -> Any:  # (symbols,)
@@ -269,7 +275,7 @@ class Adaptor(Model):
         known: Strings | None = self._recall(sentences)
         if known is not None:
             return known
-        words, lengths = as_symbols(sentences, lengths, self.vocab, graphemes)
+        words, lengths = as_symbols(sentences, lengths, numbered(self.vocab), graphemes)
         longest = int(lengths.max()) if len(lengths) else 0
         if not 0 < longest <= LONGEST:
             raise StructureError(
@@ -310,10 +316,6 @@ class Adaptor(Model):
 
 def _is_number(x: Any) -> bool:
     return isinstance(x, Real) and not isinstance(x, bool | np.bool_)
-
-
-def _listed(names: Sequence[Any]) -> str:
-    return ", ".join(map(repr, names[:10])) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
 
 
 def _plain(value: Any) -> Any:

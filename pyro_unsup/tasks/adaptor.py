@@ -26,6 +26,8 @@ SAME = "The same lines. - is standard input."
 #: The grammars of :mod:`pyro_unsup.models.adaptor_presets`. Help need not wait for the models.
 NAMES = ("words", "collocations", "syllables", "function-words")
 WITH_VOWELS = ("syllables", "function-words")
+#: The least and the greatest concentration that is sampled, as :mod:`pyro_unsup.models.gibbs_adaptor` has them.
+SAMPLED = (1e-12, 1e20)
 OPTIONS = (
     *under(
         MODEL,
@@ -138,6 +140,11 @@ class AdaptorTask(SegmenterTask):
             raise UnsupError(f"--discount must be below 1, actual {given.discount:g}")
         if not 0 < given.concentration < float("inf"):
             raise UnsupError(f"--concentration must be positive and finite, actual {given.concentration:g}")
+        if not given.fixed and not SAMPLED[0] <= given.concentration <= SAMPLED[1]:
+            raise UnsupError(
+                f"--concentration starts between {SAMPLED[0]:g} and {SAMPLED[1]:g}, where it is sampled, actual "
+                f"{given.concentration:g}: start there, or give --fixed too"
+            )
         if given.order == 2 and given.level is None and given.grammar not in (None, "words"):
             raise UnsupError(
                 f"--order 2 is worked out for words of symbols only, and --grammar {given.grammar} has units of other "

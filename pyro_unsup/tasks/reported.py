@@ -36,6 +36,7 @@ class Reported:
     baselines_known: ClassVar[Sequence[Baseline]]
     main: ClassVar[Sequence[str]]
     when_worse: ClassVar[str]
+    when_worse_sampled: ClassVar[str | None]
     examples: ClassVar[str]
 
     # -- scores
@@ -49,11 +50,14 @@ class Reported:
         known = {one.name: one for one in self.scores_known}
         return next((known[name] for name in self.main if name in found and name in known), None)
 
-    def beaten(self, found: Mapping[str, float], beside: Mapping[str, Mapping[str, float]]) -> str | None:
+    def beaten(
+        self, found: Mapping[str, float], beside: Mapping[str, Mapping[str, float]], sampled: bool = False
+    ) -> str | None:
         """A sentence that says which trivial baseline is better than the model, and what to try; None if none is.
 
         :param found: the scores of the model.
         :param beside: by baseline, its scores.
+        :param sampled: whether the scores are of samples, which another command makes, with other options.
         """
         main = self.main_score(found)
         if main is None:
@@ -65,9 +69,9 @@ class Reported:
         if best is None or not sign * trivial[best] > sign * found[main.name]:
             return None
         ours, theirs = main.show(found[main.name]), main.show(trivial[best])
+        advice = self.when_worse if not sampled or self.when_worse_sampled is None else self.when_worse_sampled
         return (
-            f"a trivial baseline is better: if {best.meaning}, {main.name} is {theirs}; the model has {ours}. "
-            f"{self.when_worse}"
+            f"a trivial baseline is better: if {best.meaning}, {main.name} is {theirs}; the model has {ours}. {advice}"
         )
 
     # -- data

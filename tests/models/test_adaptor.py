@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import warnings
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import pyro_unsup as pu
-from pyro_unsup.errors import StructureError
+from pyro_unsup.errors import StructureError, UnsupError
 from pyro_unsup.models import Adaptor
 from pyro_unsup.models.adaptor_grammar import Item, Nested, read_pattern
 from pyro_unsup.models.adaptor_presets import PRESETS
@@ -176,6 +177,46 @@ def test_the_command_knows_the_grammars() -> None:
     usual, most = AdaptorTask.sweeps, PRESETS["function-words"].sweeps
     assert {preset.sweeps for name, preset in PRESETS.items() if name != "function-words"} == {usual}
     assert AdaptorTask.sweeps_shown == f"{usual}, with --grammar function-words {most}"
+
+
+def test_the_command_knows_which_concentrations_are_sampled() -> None:
+    from pyro_unsup.models.gibbs_adaptor import LEAST, MOST
+    from pyro_unsup.tasks.adaptor import SAMPLED, AdaptorTask
+
+    assert (LEAST, MOST) == SAMPLED
+    names = ("symbol_separator", "level", "part", "symbol_class", "words", "vowels", "grammar", "discount", "symbols")
+    given = SimpleNamespace(**dict.fromkeys(names), order=1, fixed=True, concentration=1e-13)
+    AdaptorTask().check(given)  # type: ignore[arg-type]
+    given.fixed = False
+    with pytest.raises(UnsupError, match=r"starts between 1e-12 and 1e\+20.* actual 1e-13: .* give --fixed too"):
+        AdaptorTask().check(given)  # type: ignore[arg-type]
+
+
+def test_symbols_may_be_listed() -> None:
+    """As a vocabulary would have them, also in a model that was saved."""
+    lines, found = ["abc", "ab", "cab"], []
+    for vocab in (list("abc"), tuple("abc"), pu.data.Vocab(["a", "b", "c"])):
+        model = Adaptor(vocab, "words")
+        for one in (model, rebuilt(model)):
+            found += [one.index(lines).words.tolist(), one.index([list(line) for line in lines]).words.tolist()]
+    assert found == [[0, 1, 2, 0, 1, 2, 0, 1]] * 12
+    pairs = Adaptor(["th", "e"], "words").index([["th", "e"], ["e"]])
+    assert (pairs.words.tolist(), pairs.lengths.tolist()) == ([0, 1, 1], [2, 1])
+    with pytest.raises(StructureError, match=r"does not list: 'd', 'x'; expected those of 'a', 'b', 'c'\. List all"):
+        Adaptor(list("abc"), "words").index(["abc", "badxd"])
+
+
+@pytest.mark.parametrize(
+    ("vocab", "match"),
+    [
+        ("abc", r"how many .*, a vocabulary, or a list of symbols; actual one text, 'abc'\. .* write list\('abc'\)"),
+        (3.5, r"or a list of symbols; actual 3\.5\. Give one of these"),
+        (list("abca"), r"list every symbol once; actual 'a' more than once\. Leave the others out"),
+    ],
+)
+def test_symbols_that_are_refused(vocab: Any, match: str) -> None:
+    with pytest.raises(StructureError, match=match):
+        Adaptor(vocab, "words")
 
 
 def test_long_lines_of_many_symbols() -> None:

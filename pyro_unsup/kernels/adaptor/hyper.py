@@ -63,13 +63,14 @@ def log_density(
 ) -> float:
     """Of a discount, or of the log of a concentration, given the other: seats and prior.
 
-    :param prior: Beta(prior[0], prior[1]) of the discount; Gamma(prior[2], rate prior[3]) of the concentration.
+    :param prior: Beta(prior[0], prior[1]) of the discount; Gamma(prior[2], rate prior[3]) of the concentration, whose
+        log is prior[4] or more.
     """
     if of_discount:
         if not 0.0 < x < 1.0:
             return -inf
         return log_seats(x, other, N, T, sizes, many) + (prior[0] - 1) * log(x) + (prior[1] - 1) * log(1 - x)
-    if x > 50.0:  # beyond what a float can tell from infinity in what follows
+    if not prior[4] <= x <= 50.0:  # above 50, what follows would soon be beyond floats
         return -inf
     b = exp(x)
     return log_seats(other, b, N, T, sizes, many) + prior[2] * x - prior[3] * b
@@ -122,13 +123,13 @@ def draw_both(
     T: Array,  # (restaurants,) their tables
     sizes: Array,
     many: Array,
-    prior: Array,  # (4,)
+    prior: Array,  # (5,)
     learn_discount: bool,
     state: Array,
 ) -> None:
     """Draw the discount and the concentration of one level anew."""
-    b = exp(slice_step(log(strength[level]), 1.0, False, discount[level], N, T, sizes, many, prior, state))
-    strength[level] = max(b, 1e-12)
+    x = slice_step(log(strength[level]), 1.0, False, discount[level], N, T, sizes, many, prior, state)
+    strength[level] = exp(x)  # a bound would belong in the prior: put here, it would bias the draws
     if learn_discount:
         discount[level] = slice_step(discount[level], 0.2, True, strength[level], N, T, sizes, many, prior, state)
 
@@ -139,7 +140,7 @@ def move(
     text: Text,
     discount: Array,  # (R,) in and out
     strength: Array,  # (R,) in and out
-    prior: Array,  # (4,)
+    prior: Array,  # (5,)
     learn_discount: bool,
     state: Array,
 ) -> None:
