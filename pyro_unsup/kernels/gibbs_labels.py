@@ -18,7 +18,7 @@ from .gibbs_urns import Urns, lift, put_back, settle, weigh
 from .limits import LIMIT
 from .pcfg_decode import trace
 from .pcfg_pass import inside, span_at
-from .ring import LOG, REAL, compiled, longest_of
+from .ring import LOG, REAL, compiled, copy, longest_of
 
 Array = Any
 MOST = LIMIT[np.dtype(np.float64)]
@@ -83,30 +83,36 @@ def rule(a: int, b: int, c: int, places: Places) -> int:
 
 
 @njit(cache=True, nogil=True)
+def parts_of(structure: Array, n: int, i: int, w: int) -> tuple[int, int]:
+    """The labels of both parts of a constituent of a sentence of n words, by its start and width."""
+    for v in range(1, w):
+        left = structure[i] if v == 1 else structure[n + span_at(n, i, v)]
+        k = i + v
+        right = structure[k] if w - v == 1 else structure[n + span_at(n, k, w - v)]
+        if left >= 0 and right >= 0:
+            return left, right
+    return -1, -1
+
+
+@njit(cache=True, nogil=True)
 def cells_of_labels(words: Array, structure: Array, places: Places, cells: Array) -> int:
     """The draws that a tree makes; how many: 2 n.
 
     :param structure: (n (n + 1) / 2,) the label of each constituent, -1 for other spans.
     """
-    n, used = len(words), 0
+    n = len(words)
     for i in range(n):
-        cells[used] = places.emit + words[i] * places.P + structure[i] - places.N
-        used += 1
-    cells[used] = structure[len(structure) - 1]
-    used += 1
+        cells[i] = places.emit + words[i] * places.P + structure[i] - places.N
+    cells[n] = structure[len(structure) - 1]
+    used, at = n + 1, n
     for w in range(2, n + 1):
         for i in range(n - w + 1):
-            a = structure[n + span_at(n, i, w)]
-            if a < 0:
-                continue
-            for v in range(1, w):
-                left = structure[i] if v == 1 else structure[n + span_at(n, i, v)]
-                k = i + v
-                right = structure[k] if w - v == 1 else structure[n + span_at(n, k, w - v)]
-                if left >= 0 and right >= 0:
-                    cells[used] = rule(a, left, right, places)
-                    used += 1
-                    break
+            a = structure[at]
+            at += 1
+            if a >= 0:
+                b, c = parts_of(structure, n, i, w)
+                cells[used] = rule(a, b, c, places)
+                used += 1
     return used
 
 
@@ -128,17 +134,28 @@ def refresh_rules(cells: Array, places: Places, urns: Urns, room: Room) -> None:
 
 
 @njit(cache=True, nogil=True)
+def weigh_words(mode: int, words: Array, emit: int, row: int, urns: Urns, word: Array) -> None:  # (n,) -> (T, P)
+    """The weights of the preterminals of words, as real numbers that are scaled, or as logs.
+
+    :param emit: where the words of preterminals begin among all cells.
+    :param row: where preterminals begin among all rows.
+    """
+    P = word.shape[1]
+    for i in range(len(words)):
+        best = -np.inf
+        for p in range(P):
+            word[i, p] = urns.logs[emit + words[i] * P + p] - urns.whole[row + p]
+            best = max(best, word[i, p])
+        if mode == REAL:
+            for p in range(P):
+                word[i, p] = np.exp(word[i, p] - best)
+
+
+@njit(cache=True, nogil=True)
 def weigh_sentence(mode: int, words: Array, places: Places, urns: Urns, room: Room) -> None:
     """The weights of words and of labels, as real numbers that are scaled, or as logs."""
     n, N, P = len(words), places.N, places.P
-    for i in range(n):
-        best = -np.inf
-        for p in range(P):
-            room.word[i, p] = urns.logs[places.emit + words[i] * P + p] - urns.whole[1 + N + p]
-            best = max(best, room.word[i, p])
-        if mode == REAL:
-            for p in range(P):
-                room.word[i, p] = np.exp(room.word[i, p] - best)
+    weigh_words(mode, words, places.emit, 1 + N, urns, room.word)
     # Powers below 1 make rows weigh more than 1, at most as much as rows of equal weights.
     spread = np.log(NODE) - 2 * max(0.0, 1 - urns.power) * np.log(N + P)
     for a in range(N):
@@ -214,7 +231,7 @@ def sweep(
             after = new[: cells_of_labels(mine, tree, places, new)]
             if settle(before, after, urns, decisions[s]):
                 accepted += 1
-                structure[at:end] = tree
+                copy(tree, structure[at:end])
             refresh_rules(after, places, urns, room)
         else:
             put_back(before, urns)

@@ -14,17 +14,12 @@ from ..array import Array
 from .choice import choose
 from .pcfg_decode import best_way
 from .pcfg_pass import span_at, weigh_labels, weigh_words
-from .ring import LOG, MAX, REAL, compiled, longest_of, times, zero
+from .ring import LOG, MAX, REAL, compiled, inlined, longest_of, times, zero
 from .simple_pcfg_pass import inside
 
 
-@compiled
-def _chosen(mode: int, ways: Array, uniforms: Array, used: int, n: int, i: int, j: int) -> int:
-    return int(best_way(ways, n, i, j) if mode == MAX else choose(mode, ways, uniforms[used]))
-
-
-@compiled
-def _label(
+@inlined
+def _weigh_labels(
     mode: int,
     a: int,  # the row of the rules: the label above, and N more for a right part
     i: int,
@@ -34,20 +29,60 @@ def _label(
     wide: Array,  # (2 N, N)
     narrow: Array,  # (2 N, P)
     chart: Array,  # (spans - n, N)
-    uniforms: Array,
-    used: int,
-    ways: Array,  # room
-) -> int:
-    """The label of a part."""
+    ways: Array,  # out
+) -> tuple[int, int]:
+    """The weight of each label of a part; gives how many there are, and the first of them."""
     N, P = wide.shape[1], narrow.shape[1]
     if j - i == 1:
         for p in range(P):
             ways[p] = times(mode, narrow[a, p], word[i, p])
-        return int(N + _chosen(mode, ways[:P], uniforms, used, n, i, j))
+        return P, N
     m = span_at(n, i, j - i)
     for b in range(N):
         ways[b] = times(mode, wide[a, b], chart[m, b])
-    return int(_chosen(mode, ways[:N], uniforms, used, n, i, j))
+    return N, 0
+
+
+@inlined
+def trace(
+    mode: int,
+    n: int,
+    word: Array,  # (n, P)
+    wide: Array,  # (2 N, N)
+    narrow: Array,  # (2 N, P)
+    sides: Array,  # (spans, 2 N)
+    chart: Array,  # (spans - n, N)
+    uniforms: Array,  # (3 n,) float64 in [0, 1); empty in maxima
+    ways: Array,  # room
+    stack: Array,  # (T + 1, 3) room: spans still to be split, and their labels
+    structure: Array,  # (n (n + 1) / 2,) out: labels of constituents; others stay as they are
+) -> None:
+    """The best tree of a sentence, or one that is drawn, from the top down."""
+    N, used = wide.shape[1], 0
+    top = chart[span_at(n, 0, n)]
+    stack[0, 0], stack[0, 1] = 0, n
+    stack[0, 2] = best_way(top, n, 0, n) if mode == MAX else choose(mode, top, uniforms[used])
+    size = 1
+    while size > 0:
+        size -= 1
+        i, j, a = stack[size, 0], stack[size, 1], stack[size, 2]
+        if j - i == 1:
+            structure[i] = a
+            continue
+        structure[n + span_at(n, i, j - i)] = a
+        for k in range(1, j - i):
+            left, right = n + span_at(n, i, k), n + span_at(n, i + k, j - i - k)
+            ways[k - 1] = times(mode, sides[left, a], sides[right, N + a])
+        found = ways[: j - i - 1]
+        split = i + 1 + (best_way(found, n, i, j) if mode == MAX else choose(mode, found, uniforms[used + 1]))
+        for side in range(2):
+            first, last = (split, j) if side else (i, split)
+            many, label = _weigh_labels(mode, a + side * N, first, last, n, word, wide, narrow, chart, ways)
+            found = ways[:many]
+            label += best_way(found, n, first, last) if mode == MAX else choose(mode, found, uniforms[used + 2 + side])
+            stack[size, 0], stack[size, 1], stack[size, 2] = first, last, label
+            size += 1
+        used += 3
 
 
 def _decode(mode: int) -> Any:
@@ -93,27 +128,8 @@ def _decode(mode: int) -> Any:
                 continue
             if whole == -np.inf:
                 continue
-            used = 3 * at
-            stack[0, 0], stack[0, 1] = 0, n
-            stack[0, 2] = _chosen(mode, chart[inner - 1], uniforms, used, n, 0, n)
-            size = 1
-            while size > 0:
-                size -= 1
-                i, j, a = stack[size, 0], stack[size, 1], stack[size, 2]
-                if j - i == 1:
-                    structure[edge + i] = a
-                    continue
-                structure[edge + n + span_at(n, i, j - i)] = a
-                for k in range(1, j - i):
-                    left, right = n + span_at(n, i, k), n + span_at(n, i + k, j - i - k)
-                    ways[k - 1] = times(mode, here[left, a], here[right, N + a])
-                k = i + 1 + _chosen(mode, ways[: j - i - 1], uniforms, used + 1, n, i, j)
-                stack[size, 0], stack[size, 1] = i, k
-                stack[size, 2] = _label(mode, a, i, k, n, word, wide, narrow, chart, uniforms, used + 2, ways)
-                stack[size + 1, 0], stack[size + 1, 1] = k, j
-                stack[size + 1, 2] = _label(mode, N + a, k, j, n, word, wide, narrow, chart, uniforms, used + 3, ways)
-                used += 3
-                size += 2
+            chances = uniforms if mode == MAX else uniforms[3 * at : 3 * (at + n)]
+            trace(mode, n, word, wide, narrow, here, chart, chances, ways, stack, structure[edge : edges[b + 1]])
 
     return run
 

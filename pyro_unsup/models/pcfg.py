@@ -12,7 +12,7 @@ from ..tables.derived import derived
 from .grammar import TreeGrammar
 
 if TYPE_CHECKING:
-    from .gibbs_labels import LabelState
+    from .gibbs_labels import RuleState
 
 
 class PCFG(TreeGrammar):
@@ -64,11 +64,11 @@ class PCFG(TreeGrammar):
         best = rules.topk(min(top, rules.shape[-1]))
         return best.values, best.indices // labels, best.indices % labels
 
-    def gibbs_state(self) -> type[LabelState]:
+    def gibbs_state(self) -> type[RuleState]:
         """What :class:`.CollapsedGibbs` moves: trees of sentences under this model, its tables integrated out."""
-        from .gibbs_labels import LabelState
+        from .gibbs_labels import RuleState
 
-        return LabelState
+        return RuleState
 
 
 def _by_part(rules: Tensor, labels: int) -> Tensor:  # (*batch, N, M M) -> (*batch, N, M, M)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from .. import distributions
 from .grammar import TreeGrammar
+
+if TYPE_CHECKING:
+    from .gibbs_labels import FactoredState
 
 
 class SimplePCFG(TreeGrammar):
@@ -66,3 +69,9 @@ class SimplePCFG(TreeGrammar):
             left.indices.gather(-1, best.indices // some),
             right.indices.gather(-1, best.indices % some),
         )
+
+    def gibbs_state(self) -> type[FactoredState]:
+        """What :class:`.CollapsedGibbs` moves: trees of sentences under this model, its tables integrated out."""
+        from .gibbs_labels import FactoredState
+
+        return FactoredState

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from ..results import Fit
 
 STARTS = ("split", "noise")
-RULES = ("full", "factored")
 #: What fits held-out sentences of the WSJ sample best: labels, how different they are at first, and pseudo-counts.
 NONTERMINALS, PRETERMINALS, NOISE, SMOOTH = 15, 30, 1.0, 0.01
 SIZES_OF_LABELS = (
@@ -46,6 +45,14 @@ SIZES_OF_LABELS = (
         "nonterminals", "How many labels spans of two words or more have.", NONTERMINALS, identity=True, panel=MODEL
     ),
     number("preterminals", "How many labels words have.", PRETERMINALS, identity=True, panel=MODEL),
+)
+RULES = choice(
+    "rules",
+    ("full", "factored"),
+    "full: a probability for each pair of parts of a label; factored: one for each left part and one for each right "
+    "part. Factored rules take little time with hundreds of labels.",
+    "full",
+    panel=MODEL,
 )
 HOW = how_option(
     "mbr: the tree with the most expected right labelled brackets; viterbi: the best labelled tree.", default="mbr"
@@ -71,6 +78,7 @@ class PCFGTask(GrammarTask):
     likelihood = "bits_per_tag"
     main = ("f1",)
     when_worse = "Try --restarts 10, another number of --nonterminals, or `fit ccm`"
+    when_worse_sampled = "Try more --sweeps, another number of --nonterminals, or `sample ccm`"
     scores_known = (
         *BRACKETS,
         Score("labelled_f1", "brackets and labels, each label as the gold label it meets most often"),
@@ -88,14 +96,7 @@ class PCFGTask(GrammarTask):
             TAGGED,
             (
                 *SIZES_OF_LABELS,
-                choice(
-                    "rules",
-                    RULES,
-                    "full: a probability for each pair of parts of a label; factored: one for each left part and one "
-                    "for each right part. Factored rules take little time with hundreds of labels.",
-                    "full",
-                    panel=MODEL,
-                ),
+                RULES,
                 choice(
                     "start",
                     STARTS,
@@ -125,6 +126,7 @@ class PCFGTask(GrammarTask):
             TAGGED,
             (
                 *SIZES_OF_LABELS,
+                RULES,
                 *TEXT_OPTIONS,
                 *concentrations("rules, and of labels of sentences", "tags"),
                 *ANNEAL,
@@ -165,7 +167,7 @@ class PCFGTask(GrammarTask):
         return kind.of(data, given.nonterminals, given.preterminals)
 
     def sampled_model(self, data: Corpus, given: Given) -> TreeGrammar:
-        return pu.models.PCFG.of(data, given.nonterminals, given.preterminals)
+        return self.build(data, given)
 
     def write_trees(self, samples: Any, data: Corpus, labels: Any, given: Given) -> None:
         found, text = sampled_trees.brackets(samples, data, labels), given.spoken

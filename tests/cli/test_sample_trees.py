@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import pyro_unsup as pu
+from pyro_unsup.cli.chains import Chains
 from pyro_unsup.data import bracket_rows, read_brackets, read_conllu
 
-from .conftest import Run
+from .conftest import Run, tensors
 
 RUN: tuple[Any, ...] = ("--sweeps", 10, "--chains", 2, "--seed", 5, "--max-length", 6)
 BRACKETS = """\
@@ -35,7 +36,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-#: By task: the file, options, and what the library calls them.
+#: By task and kind of model: the file, options, and what the library calls them.
 TASKS: dict[str, tuple[str, tuple[Any, ...], Any]] = {
     "dmv": (
         "heads.conllu",
@@ -65,13 +66,18 @@ TASKS: dict[str, tuple[str, tuple[Any, ...], Any]] = {
         ("--nonterminals", 2, "--preterminals", 3),
         lambda corpus: pu.CollapsedGibbs(pu.models.PCFG.of(corpus, 2, 3), 0.1, 0.1),
     ),
+    "pcfg, factored": (
+        "trees.mrg",
+        ("--nonterminals", 2, "--preterminals", 3, "--rules", "factored", "--hyper", "shared", "--beta", 0.2),
+        lambda corpus: pu.CollapsedGibbs(pu.models.SimplePCFG.of(corpus, 2, 3), 0.1, 0.2, hyper="shared"),
+    ),
 }
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_samples_are_what_the_library_gives(task: str, texts: Path, run: Run, tmp_path: Path) -> None:
-    name, options, make = TASKS[task]
-    file, out = texts / name, tmp_path / "s"
+@pytest.mark.parametrize("kind", TASKS)
+def test_samples_are_what_the_library_gives(kind: str, texts: Path, run: Run, tmp_path: Path) -> None:
+    name, options, make = TASKS[kind]
+    task, file, out = kind.split(",")[0], texts / name, tmp_path / "s"
     result = run("sample", task, file, *RUN, *options, "--out", out)
     assert result.exit_code == 0, result.stderr
     assert "2 chains of 10 sweeps" in result.stderr
@@ -105,6 +111,27 @@ def test_samples_are_what_the_library_gives(task: str, texts: Path, run: Run, tm
     assert json.loads(run("show", out, "--json").stdout)["chains"] == 2
 
 
+def test_factored_rules_go_on_after_an_interrupt(
+    texts: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 1)  # one chain after the other
+    sample = ("sample", "pcfg", texts / "trees.mrg", *RUN, "--nonterminals", 2, "--preterminals", 3)
+    factored = ("--rules", "factored")
+    assert run(*sample, *factored, "--out", tmp_path / "whole").exit_code == 0
+    note = Chains.note
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(Chains, "note", lambda chains, x: note(chains, x) or (x.chain, x.sweep) == (1, 4))
+        assert run(*sample, *factored, "--out", tmp_path / "s").exit_code == 130
+    result = run(*sample, "--out", tmp_path / "s", "--resume")
+    assert result.exit_code == 2
+    assert "is of a run with --rules 'factored', not 'full'; give the same again" in result.stderr
+    assert run(*sample, *factored, "--out", tmp_path / "s", "--resume").exit_code == 0
+    assert tensors(tmp_path / "s") == tensors(tmp_path / "whole")
+    page = json.loads(run("show", tmp_path / "s", "--json").stdout)
+    assert {"rules", "preterminals_of_tags"} <= page.keys()
+    assert isinstance(pu.Samples.load(tmp_path / "s").model, pu.models.SimplePCFG)
+
+
 def test_another_text_is_refused(texts: Path, run: Run, tmp_path: Path) -> None:
     assert run("sample", "ccm", texts / "trees.mrg", *RUN, "--out", tmp_path / "s").exit_code == 0
     (tmp_path / "other.mrg").write_text("(S (NP (NN dogs)) (VP (VBD ran) (RB fast)))\n")
@@ -131,6 +158,7 @@ def test_brackets_of_heads(texts: Path, run: Run, tmp_path: Path) -> None:
         ("dmv-ccm", ("--distituents", "inf"), "--distituents must be positive and finite, actual inf"),
         ("pcfg", ("--hyperprior", "log-uniform"), "give --hyper shared too"),
         ("dmv", ("--hyper", "separate"), "'separate' is not one of 'fixed', 'shared'"),
+        ("pcfg", ("--rules", "some"), "'some' is not one of 'full', 'factored'"),
     ],
 )
 def test_what_is_refused(task: str, options: Any, message: str, texts: Path, run: Run, tmp_path: Path) -> None:
@@ -140,9 +168,17 @@ def test_what_is_refused(task: str, options: Any, message: str, texts: Path, run
     assert not (tmp_path / "s").exists()
 
 
-@pytest.mark.parametrize("task", ["pcfg", "ccm", "dmv"])
-def test_words_are_written_as_by_a_fit(task: str, texts: Path, run: Run, tmp_path: Path) -> None:
-    file, small = texts / "trees.mrg", () if task != "pcfg" else ("--nonterminals", 2, "--preterminals", 3)
+@pytest.mark.parametrize(
+    ("task", "small"),
+    [
+        ("pcfg", ("--nonterminals", 2, "--preterminals", 3)),
+        ("pcfg", ("--nonterminals", 2, "--preterminals", 3, "--rules", "factored")),
+        ("ccm", ()),
+        ("dmv", ()),
+    ],
+)
+def test_words_are_written_as_by_a_fit(task: str, small: Any, texts: Path, run: Run, tmp_path: Path) -> None:
+    file = texts / "trees.mrg"
     told = ("--sweeps", 4, "--max-length", 4, *small, "--out", tmp_path / "s")
     assert run("sample", task, file, *told).exit_code == 0
     done = run("predict", tmp_path / "s", file, "--out", tmp_path / "written")

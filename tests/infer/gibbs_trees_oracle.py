@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pyro_unsup.models import CCM, DMV, DMVCCM, PCFG
+from pyro_unsup.models import CCM, DMV, DMVCCM, PCFG, SimplePCFG
 
 from ..distributions import bracketing_case, dependency_case, pcfg_case
 from ..distributions.headed_bracketing_case import spans_in
@@ -148,7 +148,15 @@ def dmv_ccm(
 
 
 def pcfg(sentences: list[list[int]], N: int, P: int, vocab: int, **prior: float) -> Problem:
-    model = PCFG(N, P, vocab, prior or 1.0)
+    return grammar(PCFG(N, P, vocab, prior or 1.0), sentences, prior)
+
+
+def simple_pcfg(sentences: list[list[int]], N: int, P: int, vocab: int, **prior: float) -> Problem:
+    return grammar(SimplePCFG(N, P, vocab, prior or 1.0), sentences, prior)
+
+
+def grammar(model: PCFG | SimplePCFG, sentences: list[list[int]], prior: dict[str, float]) -> Problem:
+    N, P, factored = model.nonterminals, model.preterminals, isinstance(model, SimplePCFG)
 
     def trees(words: Words) -> Iterator[tuple[tuple[int, ...], list[Draw]]]:
         n = len(words)
@@ -162,8 +170,10 @@ def pcfg(sentences: list[list[int]], N: int, P: int, vocab: int, **prior: float)
                     draws.append(("emission", (label - N,), words[i]))
                 else:
                     k = next(k for k in range(i + 1, j) if (i, k) in labels and (k, j) in labels)
-                    draws.append(("rules", (label,), (labels[i, k], labels[k, j])))
+                    parts = labels[i, k], labels[k, j]
+                    sides = [("left", (label,), parts[0]), ("right", (label,), parts[1])]
+                    draws += sides if factored else [("rules", (label,), parts)]
             yield tuple(labels.get(span, -1) for span in pcfg_case.all_spans(n)), draws
 
-    sizes = {"root": N, "rules": (N + P) ** 2, "emission": vocab}
+    sizes = {"root": N, "rules": (N + P) ** 2, "left": N + P, "right": N + P, "emission": model.symbols}
     return Problem(model, sentences, trees, lambda table, _: sizes[table], lambda table, _: prior.get(table, 1.0))

@@ -20,7 +20,7 @@ from pyro_unsup.errors import FitError, InputError, StructureError
 from pyro_unsup.infer.gibbs import CollapsedGibbs
 from pyro_unsup.infer.hyperparameters import LogUniform
 from pyro_unsup.infer.schedules import Cooling
-from pyro_unsup.models import Clusterer, Segmenter, SimplePCFG, Tagger
+from pyro_unsup.models import Clusterer, Segmenter, Tagger
 from pyro_unsup.models.gibbs_tags import TagState
 
 SENTENCES = [[0, 1, 2, 1], [3, 2], [0, 0, 3, 1, 2], [1]]
@@ -244,8 +244,8 @@ def test_errors() -> None:
         kernel("parallel")
     with pytest.raises(FitError, match="hyper must be 'fixed', 'shared' or 'separate'"):
         kernel(hyper="all")
-    with pytest.raises(FitError, match=r"SimplePCFG.*sample other models with pu\.BlockedGibbs"):
-        CollapsedGibbs(SimplePCFG(2, 2, 4))
+    with pytest.raises(FitError, match=r"HMM.*sample other models with pu\.BlockedGibbs"):
+        CollapsedGibbs(pu.models.HMM(2))
     with pytest.raises(FitError, match="needs a model that can integrate its tables out"):
         CollapsedGibbs(lambda x: x).run(SENTENCES, **RUN)
     with pytest.raises(FitError, match="burn_in below that"):

@@ -16,8 +16,8 @@ from scipy import stats
 
 import pyro_unsup as pu
 from pyro_unsup.errors import FitError, StructureError
-from pyro_unsup.kernels import gibbs_brackets, gibbs_headed, gibbs_heads, gibbs_labels, gibbs_urns
-from pyro_unsup.models import CCM, DMV, DMVCCM, PCFG
+from pyro_unsup.kernels import gibbs_brackets, gibbs_factored, gibbs_headed, gibbs_heads, gibbs_labels
+from pyro_unsup.models import CCM, DMV, DMVCCM, PCFG, SimplePCFG
 from pyro_unsup.results.sample_tables import posterior_shapes
 from pyro_unsup.results.table_posterior import to_table
 
@@ -37,6 +37,14 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "PCFG": lambda: oracle.pcfg([[0, 1, 0], [1], [], [0, 1]], 2, 2, 2),
     "PCFG, sharp": lambda: oracle.pcfg([[0, 1, 2], [2, 1]], 2, 2, 3, root=0.5, rules=0.05, emission=0.2),
     "PCFG, long": lambda: oracle.pcfg([[0, 1, 0, 1, 1]], 1, 2, 2, root=1.0, rules=0.3, emission=0.4),
+    "SimplePCFG": lambda: oracle.simple_pcfg([[0, 1, 0], [1], [], [0, 1]], 2, 2, 2),
+    "SimplePCFG, sharp": lambda: oracle.simple_pcfg(
+        [[0, 1, 2], [2, 1]], 2, 2, 3, root=0.5, left=0.05, right=0.15, emission=0.2
+    ),
+    "SimplePCFG, long": lambda: oracle.simple_pcfg(
+        [[0, 1, 0, 1, 1]], 1, 2, 2, root=1, left=0.7, right=0.3, emission=0.4
+    ),
+    "SimplePCFG, labels": lambda: oracle.simple_pcfg([[0, 0, 0], [0, 0, 0]], 2, 1, 1, left=0.1, right=0.2),
     "CCM 1": lambda: oracle.ccm(CCM1, 2, 1, False, {"yield": (1.0, 1.0), "context": (1.0, 1.0)}),
     "CCM 1, pairs": lambda: oracle.ccm(CCM1, 2, 1, False, {"yield": (0.2, 3.0), "context": (0.4, 0.1)}),
     "CCM 1, empty spans": lambda: oracle.ccm(CCM1, 2, 1, True, {"yield": (0.2, 0.5), "context": (0.4, 0.1)}),
@@ -84,7 +92,10 @@ def test_chain_visits_trees_as_often_as_it_should(name: str) -> None:
     assert chi_squared(PROBLEMS[name]()) > 1e-4
 
 
-@pytest.mark.parametrize("name", ["DMV, sharp", "DMV, valence 2", "CCM 1, pairs", "DMV + CCM, left", "PCFG"])
+@pytest.mark.parametrize(
+    "name",
+    ["DMV, sharp", "DMV, valence 2", "CCM 1, pairs", "DMV + CCM, left", "PCFG", "SimplePCFG", "SimplePCFG, sharp"],
+)
 @pytest.mark.parametrize("power", [2.0, 0.5])
 def test_a_tempered_chain_visits_trees_by_powers_of_their_probability(name: str, power: float) -> None:
     assert chi_squared(PROBLEMS[name](), power, kept=3000) > 1e-4
@@ -100,6 +111,17 @@ def test_log_joint_is_that_of_the_urns(name: str) -> None:
         found = state.log_choices(alpha) + float(state.log_emissions(beta).sum())
         assert found == pytest.approx(logs[structure], abs=1e-9)
         assert tuple(state.labels.tolist()) == structure
+
+
+@pytest.mark.parametrize(("make", "rules"), [(oracle.pcfg, ["rules"]), (oracle.simple_pcfg, ["left", "right"])])
+def test_log_joint_at_concentrations_that_are_learned(make: Any, rules: list[str]) -> None:
+    text = [[0, 1, 0], [1, 0]]
+    state = state_of(make(text, 2, 2, 2))
+    wanted = make(text, 2, 2, 2, **dict.fromkeys(("root", *rules), 1.7), emission=0.3).posterior()
+    for structure in list(wanted)[::40]:
+        state.labels = np.array(structure)
+        found = state.log_choices(np.full(1 + len(rules), 1.7)) + float(state.log_emissions(np.array([0.3])).sum())
+        assert found == pytest.approx(wanted[structure], abs=1e-9)
 
 
 @ALL
@@ -158,6 +180,7 @@ def test_long_sentences_and_cold_chains_go_by_logs() -> None:
         CCM.of(words, vocab=20, prior=1e-4),
         DMVCCM.of(words, vocab=20, prior=1e-4),
         PCFG(2, 3, 20, prior=1e-4),
+        SimplePCFG(2, 3, 20, prior=1e-4),
     ):
         state = model.gibbs_state()(model, words)
         state.draw_start(rng)
@@ -175,15 +198,22 @@ def log_joint(state: Any) -> float:
     return float(state.log_choices(alpha) + state.log_emissions(beta).sum())
 
 
+def again(module: Any, name: str, **changed: Any) -> Any:
+    """A function of a kernel, compiled anew with other functions in it."""
+    names = {**vars(module), **changed}
+    return njit(types.FunctionType(getattr(module, name).py_func.__code__, names))
+
+
 @pytest.mark.deep
-@pytest.mark.parametrize("name", ["DMV", "DMV, valence 2", "CCM 1", "DMV + CCM", "DMV + CCM, left", "PCFG"])
+@pytest.mark.parametrize(
+    "name", ["DMV", "DMV, valence 2", "CCM 1", "DMV + CCM", "DMV + CCM, left", "PCFG", "SimplePCFG"]
+)
 def test_real_numbers_and_logs_draw_the_same_trees(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     problem, found = PROBLEMS[name](), []
-    module = {"D": gibbs_heads, "C": gibbs_brackets, "P": gibbs_labels}[name[0]]
+    module = {"D": gibbs_heads, "C": gibbs_brackets, "P": gibbs_labels, "S": gibbs_factored}[name[0]]
     module = gibbs_headed if "+" in name else module
-    draw = {gibbs_heads: "draw_heads", gibbs_brackets: "draw_brackets", gibbs_labels: "draw_labels"}.get(
-        module, "draw_trees"
-    )
+    names = {gibbs_heads: "heads", gibbs_brackets: "brackets", gibbs_headed: "trees"}
+    draw = f"draw_{names.get(module, 'labels')}"
     for most in (1e250, 0.0):  # of the second, nothing is above 1 / most
         if most == 0.0:
             monkeypatch.setattr(module, "MOST", 1e-300)
@@ -197,91 +227,6 @@ def test_real_numbers_and_logs_draw_the_same_trees(name: str, monkeypatch: pytes
             labels.append(state.labels)
         found.append(np.stack(labels))
     np.testing.assert_array_equal(*found)
-
-
-# -- planted faults
-
-
-def again(module: Any, name: str, **changed: Any) -> Any:
-    """A function of a kernel, compiled anew with other functions in it."""
-    names = {**vars(module), **changed}
-    return njit(types.FunctionType(getattr(module, name).py_func.__code__, names))
-
-
-@njit
-def uncorrected(old, new, urns, decision):  # type: ignore[no-untyped-def]
-    """Every proposal is accepted."""
-    gibbs_urns.put(new, urns)
-    gibbs_urns.refresh(new, urns)
-    return True
-
-
-@njit
-def half_corrected(old, new, urns, decision):  # type: ignore[no-untyped-def]
-    """The proposal is left out of the ratio."""
-    before = gibbs_urns.put(old, urns)
-    gibbs_urns.take(old, urns)
-    after = gibbs_urns.put(new, urns)
-    if np.log(decision) < after - before:
-        gibbs_urns.refresh(new, urns)
-        return True
-    gibbs_urns.take(new, urns)
-    gibbs_urns.put_back(old, urns)
-    return False
-
-
-@pytest.mark.parametrize("settle", [half_corrected, pytest.param(uncorrected, marks=pytest.mark.deep)])
-@pytest.mark.parametrize(
-    ("name", "module"),
-    [
-        ("DMV, sharp", gibbs_heads),
-        ("CCM 1, pairs", gibbs_brackets),
-        ("DMV + CCM", gibbs_headed),
-        ("PCFG, sharp", gibbs_labels),
-    ],
-)
-def test_the_test_notices_when_the_correction_is_left_out(
-    settle: Any, name: str, module: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "sweep", again(module, "sweep", settle=settle))
-    assert chi_squared(PROBLEMS[name]()) < 1e-10
-
-
-@njit
-def without_the_first(tags, heads, places, room, cells):  # type: ignore[no-untyped-def]
-    """The draws of a tree, that of its first word left out."""
-    used = gibbs_heads.cells_of_heads(tags, heads, places, room, cells)
-    for k in range(used - 1):
-        cells[k] = cells[k + 1]
-    return used - 1
-
-
-@njit
-def without_contexts(n, at, structure, columns, cells):  # type: ignore[no-untyped-def]
-    used = gibbs_brackets.cells_of_brackets(n, at, structure, columns, cells)
-    for m in range(used // 2):
-        cells[m] = cells[2 * m]
-    return used // 2
-
-
-@njit
-def without_a_rule(words, structure, places, cells):  # type: ignore[no-untyped-def]
-    return gibbs_labels.cells_of_labels(words, structure, places, cells) - 1
-
-
-@pytest.mark.parametrize(
-    ("name", "module", "cells", "wrong"),
-    [
-        ("DMV, one sentence", gibbs_heads, "cells_of_heads", without_the_first),
-        ("CCM 1, pairs", gibbs_brackets, "cells_of_brackets", without_contexts),
-        ("PCFG, sharp", gibbs_labels, "cells_of_labels", without_a_rule),
-    ],
-)
-def test_the_test_notices_a_draw_that_is_not_counted(
-    name: str, module: Any, cells: str, wrong: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "sweep", again(module, "sweep", **{cells: wrong}))
-    assert chi_squared(PROBLEMS[name](), kept=8000, sweeps=3) < 1e-6
 
 
 # -- what a start is, and what is refused
@@ -307,11 +252,14 @@ def test_what_is_refused() -> None:
         pu.CollapsedGibbs(DMV(3), how="pointwise")
     with pytest.raises(FitError, match=r"of a PCFG are sampled how hyper = 'fixed' or 'shared', actual 'separate'"):
         pu.CollapsedGibbs(PCFG(2, 2, 3), hyper="separate")
+    with pytest.raises(FitError, match=r"of a SimplePCFG are sampled how hyper = 'fixed' or 'shared'"):
+        pu.CollapsedGibbs(SimplePCFG(2, 2, 3), hyper="separate")
     for name, labels, message in (
         ("DMV, one sentence", [0, 0, 1, 1], "has no projective tree with one root"),
         ("CCM 1", [1] * 31, "expected its 5 words, the whole sentence"),
         ("PCFG", [2, 3, 2, 0, -1, 3, 2, 2, 1], "expected preterminals, 2 to 3, over words and nonterminals, 0 to 1"),
         ("PCFG", [2, 3, 1, 0, -1, 1, 2, 2, 1], "actual 1 over a word"),
+        ("SimplePCFG", [2, 3, 2, 3, -1, 1, 2, 2, 1], "actual 3 over a wider span"),
     ):
         problem = PROBLEMS[name]()
         labels = labels[: len(next(iter(problem.posterior())))]
@@ -321,7 +269,8 @@ def test_what_is_refused() -> None:
 
 def test_texts_without_a_choice() -> None:
     for sentences in ([[0], [1, 0], []], [[0]]):
-        for model in (DMV(2), CCM.of(sentences, vocab=2), DMVCCM.of(sentences, vocab=2), PCFG(1, 1, 2)):
+        trees = DMV(2), CCM.of(sentences, vocab=2), DMVCCM.of(sentences, vocab=2), PCFG(1, 1, 2), SimplePCFG(1, 1, 2)
+        for model in trees:
             samples = pu.CollapsedGibbs(model).run(sentences, sweeps=4, progress=False)
             assert np.isfinite(samples.log_joint).all()
             assert samples.predict("vote").shape == samples.predict("last").shape

@@ -26,6 +26,7 @@ MODELS: dict[str, Callable[[list[list[int]]], Problem]] = {
     "DMV": lambda text: oracle.dmv(text, VOCAB, 1, root=0.5, attach=0.3, stop=0.6),
     "DMV, valence 2": lambda text: oracle.dmv(text, VOCAB, 2, root=0.5, attach=0.3, stop=0.6),
     "PCFG": lambda text: oracle.pcfg(text, 1, 2, VOCAB, root=1.0, rules=0.4, emission=0.3),
+    "SimplePCFG": lambda text: oracle.simple_pcfg(text, 1, 2, VOCAB, root=1.0, left=0.6, right=0.4, emission=0.3),
 }
 ALL = pytest.mark.parametrize("name", MODELS)
 

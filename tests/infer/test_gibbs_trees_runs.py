@@ -14,7 +14,7 @@ import pyro_unsup as pu
 from pyro_unsup.distributions.bracketing import check_trees
 from pyro_unsup.distributions.dependency import check_heads
 from pyro_unsup.errors import InputError, UnsupError
-from pyro_unsup.models import CCM, DMV, DMVCCM, PCFG
+from pyro_unsup.models import CCM, DMV, DMVCCM, PCFG, SimplePCFG
 
 from .test_gibbs import same
 
@@ -26,7 +26,9 @@ MODELS: dict[str, Any] = {
     "CCM 2": lambda: CCM.of(CORPUS, variant=2, empty_spans=True),
     "DMV + CCM": lambda: DMVCCM.of(CORPUS, order="left"),
     "PCFG": lambda: PCFG.of(CORPUS, 2, 3),
+    "SimplePCFG": lambda: SimplePCFG.of(CORPUS, 2, 3),
 }
+LABELLED = "PCFG", "SimplePCFG"
 ALL = pytest.mark.parametrize("name", MODELS)
 RUN: dict[str, Any] = {"sweeps": 12, "burn_in": 4, "thin": 2, "chains": 2, "seed": 3, "progress": False}
 
@@ -72,17 +74,18 @@ def test_votes_are_trees_that_draws_agree_on(name: str) -> None:
         if samples.structure == "heads":
             right = [(draws == one).mean() for one in (voted, *draws)]
         else:
-            right = [(draws >= 0 if name == "PCFG" else draws)[:, one > 0].mean(0).sum() for one in (voted, *draws)]
-        assert right[0] >= max(right[1:]) - 1e-9 or name == "PCFG"  # whose labels count, too
+            right = [(draws >= 0 if name in LABELLED else draws)[:, one > 0].mean(0).sum() for one in (voted, *draws)]
+        assert right[0] >= max(right[1:]) - 1e-9 or name in LABELLED  # whose labels count, too
     agreed = samples.agreement("vote")
     assert agreed.shape == (2, 2)
     np.testing.assert_allclose(agreed.diagonal(), 1.0)
     assert ((agreed >= 0) & (agreed <= 1)).all()
 
 
-def test_labels_of_constituents_are_called_alike_before_they_vote() -> None:
+@pytest.mark.parametrize("name", LABELLED)
+def test_labels_of_constituents_are_called_alike_before_they_vote(name: str) -> None:
     """A chain that renames its labels at every draw votes as one that does not."""
-    samples = kernel("PCFG", hyper="fixed").run(CORPUS, **{**RUN, "chains": 1})
+    samples = kernel(name, hyper="fixed").run(CORPUS, **{**RUN, "chains": 1})
     voted, rng = samples.predict("vote"), np.random.default_rng(0)
     for draw in samples.draws["labels"][0]:
         name = np.concatenate([rng.permutation(2), 2 + rng.permutation(3), [-1]])

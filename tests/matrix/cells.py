@@ -68,7 +68,7 @@ NO_COVARIANCE = Refusal(
 #: Models that have parameters besides their tables.
 PARAMETERS = ["HMM, Poisson", "HMM, normal", "HMM, vectors", "own, Gaussian"]
 OWN = [name for name, model in MODELS.items() if model.hidden]
-TREES = ["DMV", "CCM 1", "CCM 2", "PCFG", "DMV + CCM"]
+TREES = ["DMV", "CCM 1", "CCM 2", "PCFG", "SimplePCFG", "DMV + CCM"]
 SAMPLED = [*TREES, "bigram tagger", "trigram tagger", "segmenter", "Model 1", "HMM aligner", "clusterer"]
 #: By model and algorithm.
 REFUSED: dict[tuple[str, str], Refusal] = {
