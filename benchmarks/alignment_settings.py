@@ -5,16 +5,21 @@
     python -m benchmarks.alignment_settings --jumps               # what jumps depend on, instead
     python -m benchmarks.alignment_settings --rules               # preferences for links, instead
     python -m benchmarks.alignment_settings --symmetry            # both directions expect the same links, instead
+    python -m benchmarks.alignment_settings --one-to-one --pairs 500   # no word is expected to be chosen twice, instead
 
 The first pairs of Hansards and the 447 + 37 sentences of the NAACL 2003 task without their links (in ``--data`` or
 ``PYRO_UNSUP_DATA``). Five iterations of Model 1, then five by jumps, both by agreement, the probability of no link
 learned. Links are those of competitive thresholding of the mean posterior at 0.5. Each row of the table is a setting:
-alignment error rates in per cent on the trial sentences, which choose, and on the test sentences, which do not.
+alignment error rates in per cent on the trial sentences, which choose, and on the test sentences, which do not. Where
+the rows of a table have the same words and tables, ``loglik`` is the log-likelihood of the training text under the
+tables that were learned: of both directions, divided by the words of both languages.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -49,6 +54,8 @@ RULES: dict[str, list[Any]] = {
 #: How many classes of words are tried where jumps depend on them.
 CLASSES = (None, 5, 10, 20)
 TABLES = ("translation_forward", "translation_backward")
+#: Puts a handler around a model, or none; the text says how long sentences are.
+Around = Callable[[Any, Bitext], Any]
 
 
 def seen(text: Corpus, forms: Forms) -> Corpus:
@@ -61,6 +68,18 @@ def seen(text: Corpus, forms: Forms) -> Corpus:
 def error(fit: Any, gold: Bitext, how: str = "competitive") -> float:
     found = scores(fit, gold, decode(fit, gold, how, 0.5))
     return round(100 * found["aer"], 2)
+
+
+def log_likelihood(fit: Any, text: Bitext) -> float:
+    """Of both directions, a word of either language, whatever the directions learned from."""
+    alone = copy(fit.model)
+    alone.agreement = None
+    # Variational Bayes has rows that sum to less than one.
+    tables = alone.declarations()
+    weights = {name: tables[name].layout.normalise(w) for name, w in fit.weights.items()}
+    em = pu.EM(alone, init=pu.init.from_weights(weights))
+    _, info = em.step(em.init(alone.index(text)))
+    return round(info.objective / (text.source.tokens + text.target.tokens), 4)
 
 
 def learning(size: int | None, data: str) -> None:
@@ -109,9 +128,10 @@ def by_jumps(size: int | None, data: str) -> None:
             fit = trained(model, model.start_from(first), model.index(text), tables)
             fit.config = {"prefix": prefix}
             row, seconds = {"trial": error(fit, trial), "test": error(fit, test)}, round(time.perf_counter() - began)
+            row["loglik"] = log_likelihood(fit, text)
             figure(f"{len(text)} pairs, order {order}, classes {many}", **row, seconds=seconds)
-            rows.append([len(text), order, many or "none", row["trial"], row["test"], seconds])
-    markdown(["pairs", "order", "classes", "trial", "test", "seconds"], rows)
+            rows.append([len(text), order, many or "none", *row.values(), seconds])
+    markdown(["pairs", "order", "classes", "trial", "test", "loglik", "seconds"], rows)
 
 
 def by_rules(size: int | None, data: str) -> None:
@@ -128,48 +148,72 @@ def by_rules(size: int | None, data: str) -> None:
             first = trained(liked[0], pu.init.uniform(), pairs)
             fit = trained(liked[1], model.start_from(first), pairs)
             fit.config, fit.model, fit.preferences = {}, model, preferences_of(liked[1])
-            row = {"trial": error(fit, trial), "test": error(fit, test)}
+            row = {"trial": error(fit, trial), "test": error(fit, test), "loglik": log_likelihood(fit, text)}
             figure(f"{len(text)} pairs, {name}, weight {weight:g}", **row)
-            rows.append([len(text), name, weight, row["trial"], row["test"]])
-    markdown(["pairs", "rules", "weight", "trial", "test"], rows)
+            rows.append([len(text), name, weight, *row.values()])
+    markdown(["pairs", "rules", "weight", "trial", "test", "loglik"], rows)
 
 
 def by_symmetry(size: int | None, data: str) -> None:
-    """Posterior regularisation, beside two directions that do not know of each other and the product of their
-    posteriors; whole words."""
+    """Posterior regularisation by symmetry, beside two directions that do not know of each other and the product of
+    their posteriors; whole words."""
+
+    def symmetric(model: Any, text: Bitext) -> Any:
+        return pu.regularise(model, pu.components.symmetric())
+
+    regularised(
+        size,
+        data,
+        {
+            "apart": (plain, plain),
+            "product": (plain, plain),
+            "symmetric by jumps": (plain, symmetric),
+            "symmetric": (symmetric, symmetric),
+        },
+    )
+
+
+def by_one_to_one(size: int | None, data: str) -> None:
+    """Posterior regularisation by bijectivity: in every pair of sentences, no word is expected to be chosen more than
+    once; whole words."""
+
+    def one_to_one(model: Any, text: Bitext) -> Any:
+        longest = int(max(text.source.lengths.max(), text.target.lengths.max()))
+        places = [pu.components.links_into(k) for k in range(1, longest + 1)]
+        return pu.regularise(model, places, [1.0] * longest, each=True)
+
+    regularised(size, data, {"one to one by jumps": (plain, one_to_one), "one to one": (one_to_one, one_to_one)})
+
+
+def regularised(size: int | None, data: str, ways: Mapping[str, tuple[Around, Around]]) -> None:
+    """A row for each way to learn, or two if decoding can keep to it.
+
+    :param ways: by name, what is put around Model 1 and around the model by jumps.
+    """
     found = corpora(data, *NEEDS)
     text, test = hansards(found, size)
     trial, rows, name = found["hansards-trial"], [], "VB, 0.1"
-
-    def symmetric(model: Any) -> Any:
-        return pu.regularise(model, pu.components.symmetric())
-
-    ways: dict[str, tuple[Any, Any]] = {
-        "apart": (plain, plain),
-        "product": (plain, plain),
-        "symmetric by jumps": (plain, symmetric),
-        "symmetric": (symmetric, symmetric),
-    }
     for way, (before, around) in ways.items():
         words = Aligner.of(text, agreement="product" if way == "product" else None)
         pairs = words.index(text)
-        first = trained(before(words), pu.init.uniform(), pairs)
+        first = trained(before(words, text), pu.init.uniform(), pairs)
         model = HMMAligner.like(words, null="learn")
-        tied = around(model)
-        fit = trained(tied, model.start_from(first), pairs, dict.fromkeys(TABLES, ESTIMATORS[name]))
-        fit.model = model
-        for kept in (False,) if tied is model else (True, False):
-            fit.preferences = (tied.handler,) if kept else ()
+        bound = around(model, text)
+        fit = trained(bound, model.start_from(first), pairs, dict.fromkeys(TABLES, ESTIMATORS[name]))
+        fit.model, fit.preferences = model, ()
+        loglik = log_likelihood(fit, text)
+        for kept in (False,) if bound is model else (True, False):
+            fit.preferences = (bound.handler,) if kept else ()
             row = {"trial": error(fit, trial), "test": error(fit, test)}
-            row |= {one: error(fit, test, one) for one in ("forward", "backward")}
+            row |= {one: error(fit, test, one) for one in ("forward", "backward")} | {"loglik": loglik}
             took, decoding = round(fit.seconds / 5, 1), "kept" if kept else "free"
             figure(f"{len(text)} pairs, {way}, in decoding {decoding}", **row, seconds_an_iteration=took)
             rows.append([len(text), way, decoding, *row.values(), took])
-    head = ["pairs", "directions", "in decoding", "trial", "test", "test, forward", "test, backward"]
+    head = ["pairs", "directions", "in decoding", "trial", "test", "test, forward", "test, backward", "loglik"]
     markdown([*head, "seconds an iteration"], rows)
 
 
-def plain(model: Any) -> Any:
+def plain(model: Any, text: Bitext) -> Any:
     return model
 
 
@@ -180,8 +224,9 @@ def classes_of(text: Corpus, many: int) -> Any:
 
 
 def main() -> None:
-    asked = arguments(__doc__, pairs="30000", data="", jumps=False, rules=False, symmetry=False)
+    asked = arguments(__doc__, pairs="30000", data="", jumps=False, rules=False, symmetry=False, one_to_one=False)
     run = by_jumps if asked.jumps else by_rules if asked.rules else by_symmetry if asked.symmetry else learning
+    run = by_one_to_one if asked.one_to_one else run
     for size in asked.pairs.split(","):
         run(None if size == "all" else int(size), asked.data)
 

@@ -75,26 +75,33 @@ def timed(text: Bitext, pairs: int) -> None:
 
 
 def sampled(text: Bitext, golds: dict[str, tuple[Bitext, int]], sweeps: int, chains: int) -> None:
-    """Errors of gold sentences, which lie in the text from a place on."""
+    """Errors of gold sentences, which lie in the text from a place on: of each chain, with its best log joint, and of
+    all chains together."""
     first = pu.CollapsedGibbs(Aligner.of(text, agreement=None, null=0.2), beta=LEXICAL)
     model = HMMAligner.of(text, agreement=None, null=0.2)
     kernel = pu.CollapsedGibbs(model, alpha=JUMP, beta=LEXICAL, fertility=FERTILITY)
     lengths = text.source.lengths, text.target.lengths
-    shares, began = [np.zeros(int((lengths[0] * lengths[1]).sum())) for _ in range(2)], time.perf_counter()
+    starts = np.concatenate([[0], np.cumsum(lengths[0] * lengths[1])])
+    together, began = [np.zeros(int(starts[-1])) for _ in range(2)], time.perf_counter()
+
+    def errors(shares: Any) -> dict[str, float]:
+        found = {}
+        for name, (gold, at) in golds.items():
+            inside = slice(starts[at], starts[at + len(gold)])
+            sizes = gold.source.lengths, gold.target.lengths
+            chosen = competitive(*(x[inside] for x in shares), *sizes, 0.5)
+            error = alignment_error_rate(gold.links, Links(len(gold), link_rows(chosen, *sizes)))  # type: ignore[arg-type]
+            found[name] = round(100 * error, 2)
+        return found
+
     for seed in range(chains):
         start = first.run(text, sweeps=20, burn_in=19, seed=seed, progress=False).last[0]
         samples = kernel.run(text, sweeps=sweeps, seed=seed, initial=start, thin=THIN, progress=False)
-        for into, own in zip(shares, link_shares(samples.labels[0], lengths), strict=True):
+        shares = link_shares(samples.labels[0], lengths)
+        figure(f"chain {seed}", **errors(shares), log_joint=round(float(samples.best_log_joint[0])))
+        for into, own in zip(together, shares, strict=True):
             into += own / chains
-    starts = np.concatenate([[0], np.cumsum(lengths[0] * lengths[1])])
-    found = {}
-    for name, (gold, at) in golds.items():
-        inside = slice(starts[at], starts[at + len(gold)])
-        sizes = gold.source.lengths, gold.target.lengths
-        chosen = competitive(*(x[inside] for x in shares), *sizes, 0.5)
-        error = alignment_error_rate(gold.links, Links(len(gold), link_rows(chosen, *sizes)))  # type: ignore[arg-type]
-        found[name] = round(100 * error, 2)
-    figure(f"{chains} chains of {sweeps} sweeps", **found, seconds=round(time.perf_counter() - began))
+    figure(f"{chains} chains of {sweeps} sweeps", **errors(together), seconds=round(time.perf_counter() - began))
 
 
 def main() -> None:

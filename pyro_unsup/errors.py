@@ -160,3 +160,13 @@ def as_raised(error: ValueError) -> ValueError:
         assert isinstance(error.__cause__, ValueError)
         error = error.__cause__
     return error
+
+
+def an(name: str) -> str:
+    """A name with its article, for messages.
+
+    >>> from pyro_unsup.errors import an
+    >>> an("Adaptor"), an("HMMAligner"), an("tagger")
+    ('an Adaptor', 'an HMMAligner', 'a tagger')
+    """
+    return f"{'an' if name.lower().startswith(('a', 'e', 'i', 'o', 'hmm')) else 'a'} {name}"

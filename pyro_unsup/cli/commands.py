@@ -16,7 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 import pyro_unsup as pu
 
 from .. import registry, tasks
-from ..errors import InputError, UnsupError
+from ..errors import InputError, UnsupError, an
 from ..tasks.option import Given, Option
 from ..tasks.task import Task
 from ..tasks.texts import BY_NUMBER, by_number_only
@@ -87,11 +87,11 @@ class ByModel(TyperCommand):
         own = task.command(use)
         if own is None and sampled and name == "predict":
             raise InputError(
-                f"holds samples of a {task.name}; evaluate and show take them, predict needs a model", folder
+                f"holds samples of {an(task.name)}; evaluate and show take them, predict needs a model", folder
             )
         if own is None:
             kind = task.name if found is None else type(found.model).__name__
-            what, instead = (f"samples of a {kind}", "pu.Samples.load") if sampled else (f"a {kind}", "pu.load")
+            what, instead = (f"samples of {an(kind)}", "pu.Samples.load") if sampled else (an(kind), "pu.load")
             raise InputError(f"{what}, for which the command line has no {name}: use {instead}", folder)
 
         def run(given: Given) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from inspect import Parameter, isfunction, signature
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from .. import registry
 from ..distributions import parts
@@ -109,9 +109,9 @@ def _arc_rule(text: str, model: Any) -> Named:
     """A rule for arcs: HEADS->CHILDREN, with :left or :right behind it if that is where the child is; ->ROOTS,
     universal or universal=HEADS."""
     head, arrow, child = (piece.strip() for piece in text.partition("->"))
-    direction = None
+    direction: Literal["left", "right"] | None = None
     if head and (asked := re.search(r"(?<!\\):(left|right)$", child)):
-        child, direction = child[: asked.start()], asked[1]
+        child, direction = child[: asked.start()], "left" if asked[1] == "left" else "right"
     vocab = getattr(model, "vocab", ())
     if not arrow:
         heads = text.partition("=")[2] or None

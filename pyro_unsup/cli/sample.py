@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ..errors import UnsupError
+from ..errors import UnsupError, an
 from ..infer import CollapsedGibbs
 from ..infer.sampling import Plan
 from ..infer.schedules import Cooling
@@ -40,7 +40,7 @@ def sample(task: Task, given: Given) -> None:
     kernel = task.sampler(model, given) if task.own_sampler else _kernel(model, given)
     checksums = {name: digest(*parts) for name, parts in task.same_model(model).items()}
     identity = {**task.same_options(given, "sample"), "text": digest(*task.same_data(data)), **checksums}
-    checkpoint = Checkpoint(beside, {"model": f"samples of a {task.name}", **identity})
+    checkpoint = Checkpoint(beside, {"model": f"samples of {an(task.name)}", **identity})
     resumed = checkpoint.open(given.resume)
     if resumed:
         say(f"going on from {beside}")

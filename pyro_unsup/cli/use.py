@@ -59,7 +59,7 @@ def evaluate(task: Task, fit: Fit, given: Given) -> None:
         several = {} if agreed is None else agreement.numbers(agreed)
         print_json({**found, **beside, **task.sizes(fit, gold, decoded), **several, **others})
         return
-    print_scores(task, found, beside)
+    print_scores(task, found, beside, title=task.part_scored(gold) or None)
     for name, (scores, baselines, _) in more.items():
         print_scores(task, scores, baselines, title=name.replace("_", " "), explain=False)
     if agreed is not None:
@@ -69,7 +69,7 @@ def evaluate(task: Task, fit: Fit, given: Given) -> None:
     if not warned:
         _say_unknown(task, gold, decoded)
     impossible = int((decoded.log_likelihood == -math.inf).sum())
-    if impossible:
+    if impossible and math.isinf(found.get(task.likelihood, math.inf)):  # else they were not scored
         advice = task.impossible(fit, task.unseen(gold, decoded)[0])
         many = f"{impossible:,} of {len(decoded.log_likelihood):,} {task.examples}"
         say(f"{many} have probability zero, so {task.likelihood} is infinite{advice and f': {advice}'}")
@@ -116,15 +116,15 @@ def evaluate_samples(task: Task, samples: Samples, given: Given) -> None:
     gold = _sampled_text(task, samples, given)
     found = samples.evaluate(gold, given.how)
     if given.json:
-        size = {"documents": len(gold)} if task.labelled == "documents" else {"tokens": task.tokens(gold)}
-        print_json({**found, **({task.examples: len(gold)} if task.examples in ("lines", "pairs") else {}), **size})
+        print_json({**found, **task.sizes_of_samples(gold)})
         return
     means, deviations = ({name: one[key] for name, one in found.items()} for key in ("mean", "deviation"))
     chains, beside = len(samples.last), task.baselines(gold)
     if all("together" in one for one in found.values()):
         beside = {f"vote of {chains} chains": {name: one["together"] for name, one in found.items()}, **beside}
-    print_scores(task, means, {f"deviation of {chains} chains": deviations, **beside} if chains > 1 else beside)
-    if worse := task.beaten(means, beside):
+    beside = {f"deviation of {chains} chains": deviations, **beside} if chains > 1 else beside
+    print_scores(task, means, beside, title=task.part_scored(gold) or None)
+    if worse := task.beaten(means, beside, sampled=True):
         say(worse)
 
 

@@ -117,7 +117,7 @@ class Bitext:
         """The same pairs with the two languages exchanged."""
         links = None
         if self.links is not None:
-            links = Links(len(self), self.links.rows[:, [0, 2, 1]], self.links.sure)
+            links = Links(len(self), self.links.rows[:, [0, 2, 1]], self.links.sure, self.links.annotated)
         return Bitext(self.target, self.source, links)
 
 

@@ -41,6 +41,8 @@ class Links:
     :param rows: pair, source place and target place of each link, all from 0, shape ``(links, 3)``. They are sorted,
         and one that is there twice is kept once (as a sure one, if it is sure anywhere).
     :param sure: shape ``(links,)``; all of them, if not given.
+    :param annotated: shape ``(pairs,)``: of which pairs these are all links; of all of them, if not given. Of the other
+        pairs nothing is known, and scores leave them out.
 
     >>> from pyro_unsup.data import Links
     >>> links = Links(2, [[1, 0, 2], [0, 0, 0], [1, 0, 2]], [False, True, True])
@@ -51,6 +53,7 @@ class Links:
     pairs: int
     rows: npt.NDArray[np.int32]
     sure: npt.NDArray[np.bool_] = None  # type: ignore[assignment]
+    annotated: npt.NDArray[np.bool_] = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         rows = np.asarray(self.rows)
@@ -64,12 +67,17 @@ class Links:
                 f"links: expected pairs from 0 to {self.pairs - 1} and places from 0, found pairs {rows[:, 0].min()} "
                 f"to {rows[:, 0].max()} and places {rows[:, 1:].min()} to {rows[:, 1:].max()}"
             )
+        known = np.ones(self.pairs, np.bool_) if self.annotated is None else np.asarray(self.annotated, np.bool_)
+        check_length(known, self.pairs, "annotated")
+        if len(stray := rows[~known[rows[:, 0]], 0]):
+            raise InputError(f"links: a link of pair {stray[0]}, which is said not to be annotated")
         order = np.lexsort((~sure, rows[:, 2], rows[:, 1], rows[:, 0]))
         rows, sure = rows[order], sure[order]
         first = np.ones(len(rows), np.bool_)
         first[1:] = (rows[1:] != rows[:-1]).any(1)
         object.__setattr__(self, "rows", np.ascontiguousarray(rows[first], np.int32))
         object.__setattr__(self, "sure", sure[first])
+        object.__setattr__(self, "annotated", known)
 
     def __len__(self) -> int:
         return self.pairs
@@ -90,7 +98,8 @@ class Links:
     def __repr__(self) -> str:
         possible = int((~self.sure).sum())
         more = f", {possible:,} possible" if possible else ""
-        return f"Links({self.pairs:,} pairs, {len(self.rows) - possible:,} sure{more})"
+        some = "" if self.annotated.all() else f"{int(self.annotated.sum()):,} of them annotated, "
+        return f"Links({self.pairs:,} pairs, {some}{len(self.rows) - possible:,} sure{more})"
 
     def select(self, indices: npt.ArrayLike) -> Links:
         """The links of the pairs at ``indices`` (integers in any order, or one truth value a pair)."""
@@ -98,7 +107,7 @@ class Links:
         where, offsets = gather(self.offsets, chosen)
         rows = self.rows[where].copy()
         rows[:, 0] = np.repeat(np.arange(len(chosen)), np.diff(offsets))
-        return Links(len(chosen), rows, self.sure[where])
+        return Links(len(chosen), rows, self.sure[where], self.annotated[chosen])
 
     def check(self, lengths: Lengths) -> None:
         """Raise unless these are links of such pairs of sentences."""
@@ -121,10 +130,11 @@ def read_links(
     """Links of the pairs of a bitext, in one of two formats.
 
     ``wa`` (NAACL 2003): ``sentence source target S`` a line, a link each, all counted from 1; ``S`` for a sure
-    and ``P`` for a possible link, sure if nothing is said; perhaps a number after it, how confident someone was.
+    and ``P`` for a possible link, sure if nothing is said; perhaps a number after it, how confident someone was. Pairs
+    that it does not name are not annotated.
 
     ``pharaoh``: a line for each pair, of links like ``0-0 1-2``, counted from 0; ``1?2`` is a possible link. A
-    probability after it, ``0-0:0.97``, is left out.
+    probability after it, ``0-0:0.97``, is left out. All pairs are annotated; an empty line is a pair without links.
 
     :param path: a file (plain, gzip, bzip2 or xz), or ``-`` for standard input.
     :param bitext: the sentences; links to words that they do not have are an error.
@@ -181,7 +191,9 @@ def _read_wa(path: str | os.PathLike[str], lines: Iterable[tuple[int, str]], bit
         rows.extend((sentence, i, j))
         sure.append(flag != "P")
     found = np.array(rows, np.int64).reshape(-1, 3)
-    return Links(len(source), found, np.frombuffer(sure, np.bool_))  # type: ignore[arg-type]
+    annotated = np.zeros(len(source), np.bool_)
+    annotated[found[:, 0]] = True
+    return Links(len(source), found, np.frombuffer(sure, np.bool_), annotated)  # type: ignore[arg-type]
 
 
 def _read_pharaoh(path: str | os.PathLike[str], lines: Iterable[tuple[int, str]], bitext: Lengths) -> Links:

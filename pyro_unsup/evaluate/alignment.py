@@ -28,6 +28,7 @@ class _Overlap:
 def alignment_error_rate(gold: Links, predicted: Links | Array) -> float:
     """1 - (\\|A and S\\| + \\|A and P\\|) / (\\|A\\| + \\|S\\|), of predicted links A, sure S and possible P [1].
 
+    :param gold: pairs that are not ``annotated`` there are left out.
     :param predicted: links, or rows for them, shape (links, 3): pair, source place, target place.
 
     >>> import pyro_unsup as pu
@@ -43,7 +44,8 @@ def alignment_error_rate(gold: Links, predicted: Links | Array) -> float:
 def alignment_report(gold: Links, predicted: Links | Array) -> dict[str, float]:
     """``aer``, ``precision`` (predicted links that are possible) and ``recall`` (sure links that are predicted).
 
-    Of no links at all the precision is 1, and so is the recall of no sure links.
+    Of no links at all the precision is 1, and so is the recall of no sure links. Pairs that are not ``annotated`` in
+    ``gold`` are left out.
 
     >>> import pyro_unsup as pu
     >>> gold = pu.data.Links(1, [[0, 0, 0], [0, 1, 1]], [True, False])
@@ -71,8 +73,9 @@ def _overlap(gold: Links, predicted: Links | Array) -> _Overlap:
         raise UnsupError(
             f"predicted links of {len(predicted)} pairs but gold links of {len(gold)}: score the same text"
         )
-    places = 1 + max((int(x.rows[:, 1:].max()) for x in (gold, predicted) if len(x.rows)), default=0)
-    ours, theirs = (_keys(x.rows, places) for x in (predicted, gold))
+    rows = predicted.rows[gold.annotated[predicted.rows[:, 0]]], gold.rows
+    places = 1 + max((int(x[:, 1:].max()) for x in rows if len(x)), default=0)
+    ours, theirs = (_keys(x, places) for x in rows)
     possible = np.isin(theirs, ours, assume_unique=True)
     return _Overlap(len(ours), int(gold.sure.sum()), int((possible & gold.sure).sum()), int(possible.sum()))
 

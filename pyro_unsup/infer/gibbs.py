@@ -58,13 +58,13 @@ class CollapsedGibbs(MCMCKernel):
         ``"uncollapsed"``; a clusterer only ``"pointwise"``, and so is an :class:`.Aligner` or :class:`.HMMAligner`
         without agreement. The jumps of the latter cannot be integrated out: their tables are drawn after each sweep. An
         :class:`.Adaptor` is drawn only ``"blocked"``, and so are the trees of :class:`.DMV`, :class:`.CCM`,
-        :class:`.DMVCCM` and :class:`pyro_unsup.models.PCFG`. Their chains start from trees that are drawn given the
-        tables of the model's usual start: short dependencies, random splits.
+        :class:`.DMVCCM`, :class:`pyro_unsup.models.PCFG` and :class:`pyro_unsup.models.SimplePCFG`. Their chains start
+        from trees that are drawn given the tables of the model's usual start: short dependencies, random splits.
     :param alpha: concentration of the tables that labels come from; by default what the model's ``prior`` says. Of an
         :class:`.Adaptor`, the concentration of all levels. Of trees, that of all tables but those of beta.
     :param beta: of the tables that words come from, a number or one a label; by default likewise. Of an
-        :class:`.Adaptor`, the discount. Of trees, of the table ``attach`` of a DMV, ``emission`` of a PCFG, ``context``
-        of the others (of those for distituents and for constituents).
+        :class:`.Adaptor`, the discount. Of trees, of the table ``attach`` of a DMV, ``emission`` of a grammar,
+        ``context`` of the others (of those for distituents and for constituents).
     :param hyper: ``"fixed"``; ``"shared"``: one alpha and one beta are sampled (the paper's BHMM1); ``"separate"``: one
         alpha, and a beta for each label (BHMM2), or both for each level of an :class:`.Adaptor`, which is its default.
         Of trees ``"fixed"`` or ``"shared"``. By default it is ``"fixed"``.

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 
 from ..array import Array
-from ..errors import FitError
+from ..errors import FitError, an
 from .gibbs_checks import is_positive
 from .hyperparameters import Hyperparameters
 from .schedules import Temperature, at_sweep
@@ -27,7 +27,8 @@ class HiddenLabels(Protocol):
     """Hidden labels of some data, with all counts that moving them needs. A model's ``gibbs_state()`` makes them.
 
     What else the next sweep depends on, such as tables that cannot be integrated out, is in a property ``extra``:
-    arrays by name, which can be set again. One that has an attribute ``fertile`` takes the concentration of
+    arrays by name, which can be set again. Those of them that are tables of the model are in a property ``drawn``, as
+    probabilities, and are kept with every draw. One that has an attribute ``fertile`` takes the concentration of
     fertilities.
     """
 
@@ -99,9 +100,7 @@ def a_model(model: Any) -> str:
     >>> a_model(pu.models.DMV(2)), a_model(pu.models.Adaptor(3))
     ('a DMV', 'an Adaptor')
     """
-    name = type(model).__name__
-    article = "an" if name.startswith(("A", "E", "I", "O", "HMM")) else "a"
-    return f"{article} {name}"
+    return an(type(model).__name__)
 
 
 def own_numbers(model: Any) -> Callable[[Array, Array, Any], Any] | None:

@@ -68,6 +68,7 @@ class ChainDraws:
             "labels": np.zeros((draws, len(walk.state)), small),
             "alpha": np.zeros((draws, len(walk.hyper.alpha))),
             "beta": np.zeros((draws, len(walk.hyper.beta))),
+            **{name: np.zeros((draws, *x.shape)) for name, x in _drawn(walk).items()},
         }
         self.path = np.ones((plan.sweeps, len(COLUMNS)))
         self.plan = plan
@@ -81,7 +82,7 @@ class ChainDraws:
         past = done - self.plan.burn_in
         if past > 0 and past % self.plan.thin == 0:
             values = {"labels": walk.state.labels, "alpha": walk.hyper.alpha, "beta": walk.hyper.beta}
-            for name, value in values.items():
+            for name, value in (values | _drawn(walk)).items():
                 self.draws[name][past // self.plan.thin - 1] = value
 
     def filled(self, done: int) -> dict[str, Array]:
@@ -94,6 +95,12 @@ class ChainDraws:
         self.path[: len(arrays["path"])] = arrays["path"]
         for name, x in self.draws.items():
             x[: len(arrays[f"draws/{name}"])] = arrays[f"draws/{name}"]
+
+
+def _drawn(walk: GibbsChain) -> dict[str, Array]:
+    """The tables that are drawn beside the labels."""
+    found: dict[str, Array] = getattr(walk.state, "drawn", {})
+    return found
 
 
 class ChainCheckpoint:

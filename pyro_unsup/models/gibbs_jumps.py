@@ -75,11 +75,10 @@ class JumpState(LinkState):
             if self._learns_null:
                 way.choice = np.repeat(self._drawn[f"null_{name}"][:, None], way.sizes.shape[1], 1)
 
-    def table_counts(self) -> dict[str, Array]:
-        raise StructureError(
-            "the tables of jumps are no function of counts, so they are not drawn anew: sample an Aligner, or learn "
-            "them by EM"
-        )
+    @property
+    def drawn(self) -> dict[str, Array]:
+        """The same. They are kept with every draw: links do not tell what they were."""
+        return self.extra
 
     def log_choices(self, alpha: Array) -> float:
         """log p(links | tables), and of the tables given alpha; and of fertilities."""

@@ -71,7 +71,14 @@ def check(samples: Samples) -> None:
         raise UnsupError(f"concentrations of the tables {[*rows, emitted]!r:.80}, but the model has {sorted(declared)}")
     if samples.path.keys() != _PATH or samples.data.keys() != _DATA[emitted]:
         raise UnsupError("the arrays are not those that a sampler leaves behind")
+    drawn = {name: x for name, x in samples.draws.items() if name not in ("labels", "alpha", "beta")}
+    # Of models whose sampler draws them beside the labels; older folders have none.
+    known = rows if hasattr(samples.model.gibbs_state(), "drawn") else ()
+    if drawn and drawn.keys() != {*known}:
+        raise UnsupError(f"expected the tables {sorted(known)} among the draws, actual {sorted(drawn)!s:.200}")
+    layouts = {name: samples.model.declarations()[name].layout for name in drawn}
     wanted = {
+        **{name: (x, "f", (chains, draws, *layouts[name].shape)) for name, x in drawn.items()},
         "alpha": (samples.draws["alpha"], "f", (chains, draws, max(1, len(rows)))),
         "beta": (samples.draws["beta"][..., :1], "f", (chains, draws, 1)),
         "kept": (samples.kept, "i", (draws,)),
@@ -86,6 +93,9 @@ def check(samples: Samples) -> None:
             raise UnsupError(f"{name}: expected shape {shape}, actual {x.dtype} of shape {x.shape}")
         if kind == "f" and np.isnan(x).any():
             raise UnsupError(f"{name} holds NaN")
+    for name, x in drawn.items():
+        if x.min() < 0 or x.max() > 1 + 1e-9:
+            raise UnsupError(f"{name}: expected probabilities, actual {x.min():g} to {x.max():g}")
     lowest = -1 if samples.structure == LABELLED_SPANS else 0
     for name in ("labels", "best", "last"):
         check_range(wanted[name][0].ravel(), lowest, samples.K - 1, name)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ..array import Array
+from ..errors import UnsupError
 from ..tables import Declaration, Layout
 
 
@@ -20,10 +21,13 @@ def draw_tables(
     beta: Array,  # (K,)
     generator: torch.Generator | None = None,
 ) -> dict[str, Tensor]:
-    """Tables given labels, as log-weights: each row is drawn from a Dirichlet on top of its counts."""
-    declared = model.declarations()
-    shapes = posterior_shapes(declared, state.table_counts(), state.tables, alpha, beta)
-    return {name: dirichlet_rows(declared[name].layout, shape, generator) for name, shape in shapes.items()}
+    """Tables given labels, as log-weights: each row is drawn from a Dirichlet on top of its counts. Tables that were
+    drawn beside the labels are as they are."""
+    declared, known = model.declarations(), getattr(state, "drawn", {})
+    integrated = {name: one for name, one in declared.items() if name not in known}
+    shapes = posterior_shapes(integrated, state.table_counts(), state.tables, alpha, beta)
+    found = {name: dirichlet_rows(declared[name].layout, shape, generator) for name, shape in shapes.items()}
+    return found | {name: torch.from_numpy(x).log() for name, x in known.items()}
 
 
 def posterior_shapes(
@@ -96,6 +100,7 @@ class SampledTables:
     :param alpha: (draws, kinds of rows).
     :param beta: (draws, K).
     :param seed: the same tables come from the same seed.
+    :param drawn: (draws, ...) by name, the tables that were drawn beside the labels.
 
     >>> import numpy as np
     >>> import pyro_unsup as pu
@@ -106,9 +111,25 @@ class SampledTables:
     torch.Size([2, 2, 2])
     """
 
-    def __init__(self, model: Any, data: Any, labels: Array, alpha: Array, beta: Array, seed: int) -> None:
+    def __init__(
+        self,
+        model: Any,
+        data: Any,
+        labels: Array,
+        alpha: Array,
+        beta: Array,
+        seed: int,
+        drawn: Mapping[str, Array] | None = None,
+    ) -> None:
         self._model, self._state = model, model.gibbs_state()(model, data)
         self._labels, self._alpha, self._beta, self._seed = labels, alpha, beta, seed
+        self._drawn = dict(drawn or {})
+        if missing := getattr(self._state, "drawn", {}).keys() - self._drawn.keys():
+            names = ", ".join(name for name in self._state.drawn if name in missing)
+            raise UnsupError(
+                f"the samples do not hold the tables {names}, which the sampler draws beside the labels: use what "
+                "CollapsedGibbs.run returns; under MCMC, CollapsedGibbs(model, keep_tables=True)"
+            )
 
     def take(self, first: int, last: int) -> dict[str, Tensor]:  # (last - first, *layout.shape) each
         """The tables of some draws, as probabilities."""
@@ -118,5 +139,7 @@ class SampledTables:
     def _one(self, i: int) -> dict[str, Tensor]:
         generator = torch.Generator().manual_seed((self._seed + 1) * 1_000_003 + i)
         self._state.labels = self._labels[i]
+        if self._drawn:
+            self._state.extra = {name: x[i] for name, x in self._drawn.items()}
         drawn = draw_tables(self._model, self._state, self._alpha[i], self._beta[i], generator)
         return {name: w.exp() for name, w in drawn.items()}

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..errors import InputError, UnsupError
+from ..errors import InputError, UnsupError, an
 from ..models.gibbs_trees import LABELLED_SPANS
 from . import sample_storage
 from .evaluation import task_of
@@ -33,7 +33,7 @@ class Samples:
 
     :param model: the labels' model.
     :param draws: ``labels`` (chains, draws, units) integers, ``alpha`` (chains, draws, kinds of rows), ``beta``
-        (chains, draws, K).
+        (chains, draws, K). Of an aligner by jumps also the tables that are drawn beside the links, by name.
     :param path: of every sweep, (chains, sweeps): ``log_joint``, ``temperature``, ``rate_labels``, ``rate_alpha``,
         ``rate_beta``.
     :param kept: (draws,) the sweeps that the draws are of, counted from 0.
@@ -314,7 +314,7 @@ class Samples:
         (2, 2)
         """
         if self.structure is None and not self.of_links:
-            raise UnsupError(f"chains are compared by their trees, and a {type(self.model).__name__} has none: use "
+            raise UnsupError(f"chains are compared by their trees, and {an(type(self.model).__name__)} has none: use "
                              "samples.variation_between_chains()")  # fmt: skip
         each = [self.predict(how, chain) for chain in range(len(self.last))]
         if self.of_links:
@@ -325,7 +325,7 @@ class Samples:
     def _without_trees(self, what: str) -> None:
         if self.structure is not None:
             raise UnsupError(
-                f"labels {what}, and a {type(self.model).__name__} has trees: use samples.predict('vote') or "
+                f"labels {what}, and {an(type(self.model).__name__)} has trees: use samples.predict('vote') or "
                 "samples.agreement()"
             )
 

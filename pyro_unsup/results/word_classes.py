@@ -29,9 +29,12 @@ def word_classes(fit: Fit, sentences: Any, lengths: Any = None) -> Tensor:  # (w
     >>> classes.shape == (len(corpus.vocab),), int(classes.max())
     (True, 4)
     """
-    model = fit.model
-    if not isinstance(model, Tagger):
-        raise UnsupError(f"classes of words need the fit of a tagger, actual {model!r:.80}")
+    model = getattr(fit, "model", fit)
+    if not isinstance(fit, Fit) or not isinstance(model, Tagger):
+        raise UnsupError(
+            f"classes of words need the fit of a tagger, actual {model!r:.80}: train one, and give it and its "
+            "sentences, word_classes(fit, sentences)"
+        )
     args = (sentences,) if lengths is None else (sentences, lengths)
     words, _ = as_flat(sentences, lengths, model.vocab)
     marginals = fit.posterior(*args).marginals  # (tokens, K)

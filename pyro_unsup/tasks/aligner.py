@@ -68,7 +68,12 @@ FORMAT = choice(
     "pharaoh: `0-0 1-2`, a pair a line, from 0; naacl: `1 1 1 S`, a link a line, from 1.",
     "pharaoh",
 )
-GOLD = text("gold", "FILE", "The gold links, NAACL (.wa) or Pharaoh; see `predict`.", required=True)
+GOLD = text(
+    "gold",
+    "FILE",
+    "The gold links, NAACL (.wa) or Pharaoh; see `predict`. Pairs that a .wa does not name are not scored.",
+    required=True,
+)
 MODELS = choice(
     "model",
     ("model1", "hmm"),
@@ -112,6 +117,12 @@ OPTIONS = (
             "symmetric",
             "With --agreement none or 2008: in every pair of sentences, both directions expect every link equally "
             "often (posterior regularisation).",
+        ),
+        flag(
+            "one_to_one",
+            "With --agreement none or 2008, while the model learns: in every pair of sentences, no word is expected to "
+            "be chosen more than once (posterior regularisation). Slow: about a quarter of a second for each pair and "
+            "iteration.",
         ),
         NULL,
         LEARN_NULL,
@@ -193,6 +204,7 @@ class AlignerTask(Task):
     likelihood = "loglik_per_token"
     main = ("aer",)
     when_worse = "Try --model hmm, or more pairs of sentences"
+    when_worse_sampled = "Try --model hmm --fertility 0.5, or more pairs of sentences"
     scores_known = (
         Score("aer", "alignment error rate; lower is better", lower_is_better=True),
         Score("precision", "links found that are possible"),
@@ -281,6 +293,14 @@ class AlignerTask(Task):
         if given.symmetric and given.agreement == "product":
             raise UnsupError("--symmetric and --agreement product are two ways to learn from each other; add "
                              "--agreement none")  # fmt: skip
+        if given.symmetric and given.one_to_one:
+            raise UnsupError("--symmetric and --one-to-one do not go together; leave one of them out")
+        if given.one_to_one and given.agreement == "product":
+            raise UnsupError("--one-to-one bounds each direction on its own, and by --agreement product they learn "
+                             "together; add --agreement none, or --agreement 2008")  # fmt: skip
+        others = [name for name in ("viterbi", "prefer_share", "vocab_from") if getattr(given, name)]
+        if given.one_to_one and others:
+            raise UnsupError(f"--one-to-one and {spelt(others[0])} do not go together; leave one of them out")
         others = [name for name in ("viterbi", "constraint", "vocab_from") if getattr(given, name)]
         if given.symmetric and others:
             raise UnsupError(f"--symmetric and {spelt(others[0])} do not go together; leave one of them out")
@@ -290,7 +310,13 @@ class AlignerTask(Task):
                              "--vocab-from out")  # fmt: skip
 
     def handled(self, model: Any, given: Given) -> Any:
-        return pu.regularise(model, pu.components.symmetric()) if given.symmetric else model
+        if given.symmetric:
+            return pu.regularise(model, pu.components.symmetric())
+        return one_to_one(model, given.longest) if given.one_to_one else model
+
+    def remembered(self, given: Given) -> dict[str, Any]:
+        # No prediction needs it, but decoding does not keep to it either, so that nothing else would show it.
+        return super().remembered(given) | ({"one_to_one": True} if getattr(given, "one_to_one", False) else {})
 
     def read(self, file: str, given: Given) -> Bitext:
         return pu.data.read_bitext(file, given.target, **_forms(given), min_count=given.min_count)
@@ -302,6 +328,7 @@ class AlignerTask(Task):
         return data.source.tokens + data.target.tokens
 
     def build(self, data: Bitext, given: Given) -> Aligner:
+        given.longest = max(int(side.lengths.max(initial=1)) for side in (data.source, data.target))  # for handled()
         model = pu.models.Aligner.of(data, *_how(given))
         if given.model == "model1":
             return model
@@ -418,17 +445,29 @@ class AlignerTask(Task):
         return len(mine & theirs) / len(mine | theirs) if mine | theirs else 1.0
 
     def scores(self, fit: Fit, gold: Bitext, decoded: Any) -> dict[str, float]:
-        """``aer``, ``precision``, ``recall`` (fractions of 1), and ``loglik_per_token``.
+        """Of the pairs that the gold names: ``aer``, ``precision`` and ``recall`` (fractions of 1), and
+        ``loglik_per_token``.
 
         The last is the log-likelihood of both directions over the number of words in both languages: minus infinity, if
         a pair has a word that training never met.
         """
-        report = pu.evaluate.alignment_report(_links(gold), decoded.links)
-        return {**report, "loglik_per_token": float(decoded.log_likelihood.sum()) / self.tokens(gold)}
+        links = _links(gold)
+        report = pu.evaluate.alignment_report(links, decoded.links)
+        total = decoded.log_likelihood.numpy()[links.annotated].sum()
+        return {**report, "loglik_per_token": float(total) / self.tokens(_with_gold(gold))}
 
     def score_labels(self, samples: Any, gold: Bitext, labels: Any) -> dict[str, float]:
-        """``aer``, ``precision`` and ``recall`` of the links that both directions chose."""
+        """``aer``, ``precision`` and ``recall`` of the links that both directions chose, of the pairs that the gold
+        names."""
         return pu.evaluate.alignment_report(_links(gold), chosen_by_both(gold, labels)[0])
+
+    def part_scored(self, gold: Bitext) -> str:
+        links = _links(gold)
+        return "" if links.annotated.all() else f"scored: {links.annotated.sum():,} pairs with gold, of {len(gold):,}"
+
+    def taken(self, fit: Fit, data: Bitext) -> Bitext:
+        """Of data with gold links, the pairs that those name."""
+        return data if data.links is None else _with_gold(data)
 
     def baselines(self, gold: Bitext) -> dict[str, dict[str, float]]:
         lengths = zip(gold.source.lengths.tolist(), gold.target.lengths.tolist(), strict=True)
@@ -438,7 +477,13 @@ class AlignerTask(Task):
         }
 
     def sizes(self, fit: Fit, gold: Bitext, decoded: Any) -> dict[str, Any]:
-        return {"pairs": len(gold), "tokens": self.tokens(gold), "unknown_tokens": sum(decoded.unseen)}
+        from .decoding.aligner import unseen
+
+        return {**self.sizes_of_samples(gold), "unknown_tokens": sum(unseen(fit, _with_gold(gold)))}
+
+    def sizes_of_samples(self, gold: Bitext) -> dict[str, Any]:
+        some = _with_gold(gold)
+        return {"pairs": len(some), "pairs_read": len(gold), "tokens": self.tokens(some)}
 
     def unseen(self, data: Bitext, decoded: Any) -> tuple[int, int, str]:
         source, target = decoded.unseen
@@ -487,6 +532,15 @@ def check_hmm(given: Given) -> None:
             raise UnsupError(f"{spelt(name)} belongs to --model hmm; add that, or leave it out")
 
 
+def one_to_one(model: Aligner, longest: int) -> Any:
+    """The model under bounds: in every pair of sentences, no word is expected to be chosen more than once.
+
+    :param longest: how many words the longest sentence has.
+    """
+    places = [pu.components.links_into(place) for place in range(1, longest + 1)]
+    return pu.regularise(model, places, [1.0] * longest, each=True)
+
+
 def after_model_1(model: HMMAligner, text: Any, iterations: int) -> Initial:
     """A start from Model 1 of the same text."""
 
@@ -525,7 +579,15 @@ def _forms(given: Given) -> dict[str, Any]:
 def _links(gold: Bitext) -> Any:
     if gold.links is None:
         raise UnsupError("the gold bitext has no links: read them with it, read_bitext(path, links=...)")
+    if len(gold) and not gold.links.annotated.any():
+        raise UnsupError(f"the gold names none of the {len(gold):,} pairs: there is nothing to score")
     return gold.links
+
+
+def _with_gold(gold: Bitext) -> Bitext:
+    """The pairs that the gold names."""
+    annotated = _links(gold).annotated
+    return gold if annotated.all() else gold.select(annotated)
 
 
 def _templates() -> dict[str, list[Any]]:

@@ -75,6 +75,7 @@ class CCMTask(GrammarTask):
     statistics = summaries.by_name(summaries.yields, summaries.contexts)
     main = ("f1",)
     when_worse = "Try another --start, or `fit dmv-ccm`, which learns heads as well"
+    when_worse_sampled = "Try more --sweeps, --anneal, or `sample dmv-ccm`, which draws heads as well"
     scores_known = (
         *BRACKETS,
         *SIZES,

@@ -89,6 +89,7 @@ class ClustererTask(Task):
     likelihood = "loglik_per_token"
     main = ("accuracy",)
     when_worse = "Try --stepwise --restarts 3, or another number of --clusters"
+    when_worse_sampled = "Try more --sweeps, --anneal, or another number of --clusters"
     scores_known = (
         Score("accuracy", "each cluster taken as its commonest gold label"),
         *STATE_SCORES,

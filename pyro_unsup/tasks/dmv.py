@@ -143,6 +143,7 @@ class DMVTask(HeadsTask):
     decoder = "pyro_unsup.tasks.decoding.dmv:decode"
     main = ("directed",)
     when_worse = WHEN_WORSE
+    when_worse_sampled = "Try other --alpha and --beta, --anneal, or `fit dmv --prefer universal`"
     scores_known = (*HEADS, *SIZES, Score("loglik_per_token", "natural logarithm; higher is better", ".4f"))
     baselines_known = CHAINS
     commands = {  # noqa: RUF012

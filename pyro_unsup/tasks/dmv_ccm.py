@@ -60,6 +60,7 @@ class DMVCCMTask(HeadsTask):
     decoder = "pyro_unsup.tasks.decoding.dmv_ccm:decode"
     main = ("directed", "f1")
     when_worse = WHEN_WORSE
+    when_worse_sampled = "Try other --arcs, --anneal, or `fit dmv-ccm --prefer universal`"
     scores_known = (*HEADS, *BRACKETS, *SIZES, Score("loglik_per_token", "natural logarithm; higher is better", ".4f"))
     baselines_known = (*CHAINS, *BRANCHING)
     commands = {  # noqa: RUF012

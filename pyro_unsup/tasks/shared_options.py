@@ -282,8 +282,8 @@ def beliefs(task: Task) -> tuple[Option, ...]:
             ),
             real(
                 "prefer_share",
-                "With --prefer: find the weight with which this share of all parts obeys each rule. What structures can reach "
-                "depends on the text; more is an error that names the largest share.",
+                "With --prefer: find the weight with which this share of all parts obeys each rule. What structures "
+                "can reach depends on the text; more is an error that names the largest share.",
                 high=1,
                 metavar="SHARE",
             ),

@@ -92,6 +92,7 @@ class TaggerTask(Task):
     likelihood = "bits_per_word"
     main = ("accuracy", "many_to_one")
     when_worse = "Try --restarts 10, or --min-count 2"
+    when_worse_sampled = "Try more --sweeps, --anneal, or --min-count 2"
     scores_known = (
         Score("many_to_one", "each tag taken as its commonest gold tag"),
         *STATE_SCORES,

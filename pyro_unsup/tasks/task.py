@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyro_unsup as pu
 
-from ..errors import InputError, UnsupError
+from ..errors import InputError, UnsupError, an
 from . import frames
 from .option import ALGORITHM, BELIEFS, Given, Option
 from .reported import Reported
@@ -69,6 +69,8 @@ class Task(Reported):
     likelihood: ClassVar[str] = "loglik_per_example"
     #: What to try when a baseline is better.
     when_worse: ClassVar[str] = "Try --restarts 10, or more text"
+    #: The same of samples, if it is something else.
+    when_worse_sampled: ClassVar[str | None] = None
     recipe: ClassVar[Recipe] = Recipe()
     #: Whether scores are of the structure that was found, and not of the model alone.
     scores_structure: ClassVar[bool] = True
@@ -290,6 +292,10 @@ class Task(Reported):
         """How much was scored, for JSON."""
         return {"tokens": self.tokens(gold), "unknown_tokens": getattr(decoded, "unseen", 0)}
 
+    def part_scored(self, gold: Any) -> str:
+        """Which part of data was scored, in numbers, where gold structure is there for a part only; else empty."""
+        return ""
+
     def remarks(self, fit: Fit, gold: Any, decoded: Any, given: Given) -> Iterable[str]:
         """What else there is to say about scores, a line each."""
         return ()
@@ -355,15 +361,20 @@ class Task(Reported):
 
     def write_labels(self, samples: Any, data: Any, labels: Any, given: Given) -> None:
         """Write the text that was sampled, with one sampled labelling, to the file ``given.out``."""
-        raise UnsupError(f"samples of a {self.name} cannot be written as text")
+        raise UnsupError(f"samples of {an(self.name)} cannot be written as text")
 
     def read_sampled(self, samples: Any, given: Given) -> Any:
         """The text that was sampled, with gold structure."""
-        raise InputError(f"samples of a {self.name} cannot be scored", given.file)
+        raise InputError(f"samples of {an(self.name)} cannot be scored", given.file)
 
     def score_labels(self, samples: Any, gold: Any, labels: Any) -> dict[str, float]:
         """Scores of one sampled labelling."""
-        raise UnsupError(f"samples of a {self.name} cannot be scored")
+        raise UnsupError(f"samples of {an(self.name)} cannot be scored")
+
+    def sizes_of_samples(self, gold: Any) -> dict[str, Any]:
+        """How much was scored of a text that was sampled, for JSON."""
+        size = {"documents": len(gold)} if self.labelled == "documents" else {"tokens": self.tokens(gold)}
+        return {**({self.examples: len(gold)} if self.examples == "lines" else {}), **size}
 
     def show_samples(self, samples: Any, *args: Any, **options: Any) -> Shown:
         """What the best sampled labelling says."""

@@ -149,7 +149,8 @@ def _of_samples(samples: Samples, args: tuple[Any, ...], seed: int) -> Draws:
     if len(args) == 1 and not (same_text(samples, args[0]) if hasattr(args[0], "offsets") else _same(samples, args[0])):
         raise UnsupError("these data are not the ones that were sampled: labels were drawn for those alone")
     concentrations = (samples.draws["alpha"], samples.draws["beta"])
-    return of_labels(samples.model, args, samples.labels, *concentrations, seed)
+    drawn = {name: x for name, x in samples.draws.items() if name not in ("labels", "alpha", "beta")}
+    return of_labels(samples.model, args, samples.labels, *concentrations, seed, drawn)
 
 
 def _same(samples: Samples, data: Any) -> bool:
@@ -160,15 +161,27 @@ def _same(samples: Samples, data: Any) -> bool:
     )
 
 
-def of_labels(model: Any, args: tuple[Any, ...], labels: Any, alpha: Any, beta: Any, seed: int) -> Draws:
-    """Tables drawn given sampled labels, (chains, draws, units), and concentrations."""
+def of_labels(
+    model: Any,
+    args: tuple[Any, ...],
+    labels: Any,
+    alpha: Any,
+    beta: Any,
+    seed: int,
+    drawn: Mapping[str, Any] | None = None,
+) -> Draws:
+    """Tables drawn given sampled labels, (chains, draws, units), and concentrations.
+
+    :param drawn: tables that were drawn beside the labels, (chains, draws, ...) by name.
+    """
     chains, size, _ = labels.shape
     if not args:
         raise UnsupError("the tables of a collapsed sampler are drawn given its labels and the data: give the data too")
+    flat = {name: x.reshape(chains * size, *x.shape[2:]) for name, x in (drawn or {}).items()}
     units, rows, columns = (x.reshape(chains * size, *x.shape[2:]) for x in (labels, alpha, beta))
     tables: dict[str, Declaration] = model.declarations()
-    drawn = SampledTables(model, args[0], units, rows, columns, seed)
-    return Draws(model, args, chains, size, tables, drawn.take, numbers=_cells(tables), labels=labels)
+    sampled = SampledTables(model, args[0], units, rows, columns, seed, flat)
+    return Draws(model, args, chains, size, tables, sampled.take, numbers=_cells(tables), labels=labels)
 
 
 def _of_mcmc(mcmc: MCMC, args: tuple[Any, ...], model: Callable[..., Any] | None, seed: int) -> Draws:

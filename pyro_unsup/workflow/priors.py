@@ -21,7 +21,7 @@ from ..infer import CollapsedGibbs
 from ..infer.estimation import Estimation
 from ..infer.hyperparameters import written_hyperprior
 from ..results import Fit, Samples
-from ..results.sample_tables import by_rows
+from ..results.sample_tables import by_rows, tables_of_words
 from ..results.table_posterior import to_table
 from ..tables import Declaration
 from .draws import Draws, Values, tables_of
@@ -160,11 +160,13 @@ def _of_sampler(
         drawn = torch.from_numpy(prior.sample(size * many, rng)).reshape(size, many)
         beta = drawn.expand(size, beta.shape[1])
     source = generator(seed, "prior of a sampler")
-    found = {}
+    found, words = {}, tables_of_words(emitted, declared)
     for name, declaration in declared.items():
         layout = declaration.layout
         # A concentration for every row, or for each of several parts of them.
-        own = beta if name == emitted else alpha[:, [i for i, kind in enumerate(kinds) if kind == name]]
+        own = alpha[:, [i for i, kind in enumerate(kinds) if kind == name]]
+        if name in words:
+            own = beta[:, [words.index(name)]] if len(words) > 1 else beta
         wide = by_rows(layout, own)
         found[name] = draw_dirichlet(layout, wide, source, size).exp()
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +63,27 @@ def test_a_better_baseline_is_said(tmp_path: Path, run: Run) -> None:
     good = run("fit", "segmenter", tmp_path / "zh.txt", "--max-length", 1, "--out", tmp_path / "good")
     assert good.exit_code == 0
     assert "baseline is better" not in run("evaluate", tmp_path / "good", tmp_path / "gold.txt").stderr
+
+
+@pytest.mark.parametrize("command", ["fit", "sample"])
+def test_advice_can_be_followed(command: str) -> None:
+    """Options that are named there are those of the command that made the model, or the samples."""
+    for kind in pu.tasks.names(command):
+        task = pu.tasks.find(kind)
+        text = task.when_worse if command == "fit" else task.when_worse_sampled or task.when_worse
+        whole = re.findall(r"`([a-z]+) ([a-z-]+)([^`]*)`", text)  # another command, with its options
+        asked = [(command, kind, re.sub("`[^`]*`", "", text)), *whole]
+        for name, of, words in asked:
+            known = {one.flag.partition(",")[0] for one in pu.tasks.find(of).options(name)}
+            assert {*re.findall(r"--[a-z-]+", words)} <= known, (kind, text)
+
+
+def test_advice_for_samples_is_of_their_command(tmp_path: Path, zoo: Path, run: Run) -> None:
+    sample = ("sample", "aligner", zoo / "pairs.txt", "--sweeps", 1, "--burn-in", 0, "--out", tmp_path / "s")
+    assert run(*sample).exit_code == 0  # links are still where they were drawn
+    said = run("evaluate", tmp_path / "s", zoo / "pairs.txt", "--gold", zoo / "links.wa").stderr
+    assert "a trivial baseline is better: if every word is linked to the word at its own place, aer is " in said
+    assert said.rstrip().endswith("Try --model hmm --fertility 0.5, or more pairs of sentences")
 
 
 def test_an_iteration_cap_is_a_warning_and_training_goes_on(tmp_path: Path, world: Path, run: Run) -> None:

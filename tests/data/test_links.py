@@ -68,6 +68,24 @@ def test_links_are_sorted_and_counted_once() -> None:
     assert len(links.select(np.array([], np.int64))) == 0
 
 
+def test_which_pairs_are_annotated(tmp_path: Path) -> None:
+    """A .wa names the pairs that it is about; Pharaoh has a line for each pair."""
+    some = read_links(put(tmp_path, "1 2 1 S\n3 3 1 P\n"), BITEXT)
+    assert some.annotated.tolist() == [True, False, True]
+    assert read_links(put(tmp_path, "1-0\n\n2-0\n"), BITEXT).annotated.tolist() == [True, True, True]
+    assert Links(3, some.rows, some.sure).annotated.tolist() == [True, True, True]
+    assert some == Links(3, some.rows, some.sure)  # the same links
+    assert some.select([2, 1]).annotated.tolist() == [True, False]
+    assert some.select(some.annotated) == Links(2, [[0, 1, 0], [1, 2, 0]], [True, False])
+    text = Bitext(BITEXT.source, BITEXT.target, some)
+    assert text.turned().links.annotated.tolist() == [True, False, True]  # type: ignore[union-attr]
+    assert repr(some) == "Links(3 pairs, 2 of them annotated, 1 sure, 1 possible)"
+    with pytest.raises(InputError, match=r"annotated: expected shape \(3,\)"):
+        Links(3, [], annotated=[True, False])
+    with pytest.raises(InputError, match="a link of pair 1, which is said not to be annotated"):
+        Links(2, [[1, 0, 0]], annotated=[True, False])
+
+
 @pytest.mark.parametrize(
     ("text", "line", "what"),
     [

@@ -45,6 +45,18 @@ def test_against_sets(sure: set, possible: set, found: set) -> None:
     assert report["recall"] == (len(found & S) / len(S) if S else 1.0)
 
 
+@settings(max_examples=50, derandomize=True, deadline=None, database=None)
+@given(links, links, st.sets(st.integers(0, 2), min_size=1))
+def test_pairs_that_are_not_annotated_do_not_count(sure: set, found: set, known: set) -> None:
+    sure = {row for row in sure if row[0] in known} | {(min(known), 0, 0)}
+    annotated = np.isin(np.arange(3), [*known])
+    report = alignment_report(Links(3, [*sure], annotated=annotated), [*found])  # type: ignore[arg-type]
+    inside = [row for row in found if row[0] in known]
+    assert report == alignment_report(Links(3, [*sure]), inside)  # type: ignore[arg-type]
+    part = [Links(3, [*rows]).select(annotated) for rows in (sure, inside)]  # type: ignore[arg-type]
+    assert report == alignment_report(*part)
+
+
 def test_other_pairs() -> None:
     with pytest.raises(UnsupError, match="predicted links of 3 pairs but gold links of 2: score the same text"):
         alignment_report(Links(2, [[0, 0, 0]]), Links(3, np.zeros((0, 3), int)))

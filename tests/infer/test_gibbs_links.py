@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections import Counter
+from dataclasses import replace
 from math import lgamma, log
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from numba import njit
+from pyro.infer import MCMC
 from scipy import stats
 
 import pyro_unsup as pu
-from pyro_unsup.errors import FitError, StructureError
+from pyro_unsup.errors import FitError, InputError, StructureError
+from pyro_unsup.kernels import gibbs_links
 from pyro_unsup.models import Aligner, HMMAligner, Tagger
 from pyro_unsup.models.gibbs_jumps import JumpState
 from pyro_unsup.models.gibbs_links import FERTILITIES, LinkState
@@ -76,10 +83,8 @@ def jumps(labels: Any, table: Any) -> Any:
 STATES = [*itertools.product(range(3), repeat=3)]
 
 
-@pytest.mark.parametrize("fertility", [None, 0.5])
-@pytest.mark.parametrize("null", [None, 0.3])
-@pytest.mark.parametrize("power", [1.0, 0.5])
-def test_model_1_visits_links_as_often_as_it_should(fertility: float | None, null: float | None, power: float) -> None:
+def chi_squared(fertility: float | None, null: float | None, power: float = 1.0) -> float:
+    """p of the links of Model 1 after some sweeps."""
     state, rng = LinkState(make(Aligner, null=null), BITEXT, fertility), np.random.default_rng(3)
     beta, seen = np.array([0.4, 0.7]), Counter[Any]()
     p = np.exp(power * np.array([forward(z, 0.4, null, fertility) for z in STATES]))
@@ -88,7 +93,14 @@ def test_model_1_visits_links_as_often_as_it_should(fertility: float | None, nul
         for _ in range(3):
             state.sweep("pointwise", np.ones(1), beta, power, rng)
         seen[tuple(state.labels[:3].tolist())] += 1
-    assert stats.chisquare([seen[z] for z in STATES], 8000 * p / p.sum()).pvalue > 1e-4
+    return float(stats.chisquare([seen[z] for z in STATES], 8000 * p / p.sum()).pvalue)
+
+
+@pytest.mark.parametrize("fertility", [None, 0.5])
+@pytest.mark.parametrize("null", [None, 0.3])
+@pytest.mark.parametrize("power", [1.0, 0.5])
+def test_model_1_visits_links_as_often_as_it_should(fertility: float | None, null: float | None, power: float) -> None:
+    assert chi_squared(fertility, null, power) > 1e-4
 
 
 @pytest.mark.parametrize("fertility", [None, 0.5])
@@ -127,16 +139,11 @@ def test_jumps_have_the_probabilities_of_plain_loops() -> None:
         assert found == pytest.approx(log(jumps(z, table)), abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("fertility", "null"),
-    [
-        (0.5, "learn"),
-        pytest.param(None, 0.3, marks=pytest.mark.deep),
-        pytest.param(None, "learn", marks=pytest.mark.deep),
-    ],
-)
-def test_links_and_tables_of_jumps_together(fertility: float | None, null: float | str) -> None:
-    """Tables are integrated by so many draws from their prior that their noise does not matter."""
+def chi_squared_by_jumps(fertility: float | None, null: float | str, kept: int = 3000) -> tuple[float, Any, Any]:
+    """p of the links after some sweeps by jumps; the mean of some cells of the tables of jumps, and what it should be.
+
+    Tables are integrated by so many draws from their prior that their noise does not matter.
+    """
     state, rng = JumpState(make(HMMAligner, null=null), BITEXT, fertility), np.random.default_rng(5)
     draws, alpha, beta = 40_000, np.full(len(state.tables[0]), 0.8), np.array([0.4, 0.7])
     support = state._supports["jump_forward"]
@@ -152,17 +159,73 @@ def test_links_and_tables_of_jumps_together(fertility: float | None, null: float
     seen: Counter[Any] = Counter()
     state.draw_start(rng)
     values = []
-    for _ in range(3000):
+    for _ in range(kept):
         for _ in range(2):
             state.sweep("pointwise", alpha, beta, 1.0, rng)
         seen[tuple(state.labels[:3].tolist())] += 1
         values.append(state.extra["jump_forward"][1, 4:7])
     wanted = np.array(p) / sum(p)
-    assert stats.chisquare([seen[z] for z in STATES], 3000 * wanted).pvalue > 1e-4
     # What is left of the tables, given the data: their prior, weighed by how likely they make all links.
     by_links = np.array([jumps(z, table) * q / np.mean(jumps(z, table)) for z, q in zip(STATES, wanted, strict=True)])
     mean = (by_links.sum(0)[:, None] * table[:, 1, 4:7]).mean(0)
-    np.testing.assert_allclose(np.mean(values, 0), mean, atol=0.02)
+    return float(stats.chisquare([seen[z] for z in STATES], kept * wanted).pvalue), np.mean(values, 0), mean
+
+
+@pytest.mark.parametrize(
+    ("fertility", "null"),
+    [
+        (0.5, "learn"),
+        pytest.param(None, 0.3, marks=pytest.mark.deep),
+        pytest.param(None, "learn", marks=pytest.mark.deep),
+    ],
+)
+def test_links_and_tables_of_jumps_together(fertility: float | None, null: float | str) -> None:
+    p, found, wanted = chi_squared_by_jumps(fertility, null)
+    assert p > 1e-4
+    np.testing.assert_allclose(found, wanted, atol=0.02)
+
+
+# -- planted faults
+
+
+def with_fault(right: str, wrong: str) -> Any:
+    """The sweep, compiled anew with something in it replaced."""
+    source = inspect.getsource(getattr(gibbs_links.sweep, "py_func", gibbs_links.sweep))
+    assert right in source
+    names = dict(vars(gibbs_links))
+    exec("from __future__ import annotations\n" + source.replace("@compiled", "").replace(right, wrong), names)
+    return njit(names["sweep"])
+
+
+@pytest.mark.parametrize("null", [None, 0.3])
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("(fertile[r, k] - 1 + a)", "(fertile[r, k] + a)"),  # the place itself is among those counted
+        pytest.param("(fertile[r, k + 1] + a)", "(fertile[r, k] + a)", marks=pytest.mark.deep),
+    ],
+)
+def test_the_test_notices_a_fault_in_fertility(
+    right: str, wrong: str, null: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gibbs_links, "sweep", with_fault(right, wrong))
+    assert chi_squared(0.5, null) < 1e-10
+    assert chi_squared(None, null) > 1e-4  # it is in fertility alone
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        (" * jumps[length[b], i, ahead[t]]", ""),  # the jump that comes next is left out
+        pytest.param("w *= jumps[length[b], before, ahead[t]]", "pass", marks=pytest.mark.deep),
+    ],
+)
+@pytest.mark.parametrize("fertility", [0.5, pytest.param(None, marks=pytest.mark.deep)])
+def test_the_test_notices_a_fault_in_jumps(
+    right: str, wrong: str, fertility: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gibbs_links, "sweep", with_fault(right, wrong))
+    assert chi_squared_by_jumps(fertility, "learn", kept=1000)[0] < 1e-10
 
 
 def test_jumps_in_vain_make_tables_right() -> None:
@@ -211,6 +274,94 @@ def test_counts_are_those_of_the_tables() -> None:
         wanted.update((f[j - 1], w) for w, j in zip(e, state.labels[at : at + len(e)], strict=True) if j)
         at += len(e)
     assert counts["translation_backward"][: len(by_target)].tolist() == [wanted[pair] for pair in by_target]
+
+
+@pytest.mark.parametrize("null", ["learn", 0.2])
+def test_tables_of_jumps_are_kept_with_the_draws(null: Any, tmp_path: Path) -> None:
+    text = pu.data.toy.bitext(12, seed=1)
+    model = HMMAligner.of(text, agreement=None, null=null)
+    kernel = pu.CollapsedGibbs(model, alpha=0.5, fertility=0.5)
+    told: Any = {"sweeps": 12, "burn_in": 4, "thin": 2, "chains": 2, "parallel": 1, "progress": False}
+    samples = kernel.run(text, **told)
+    names = ["jump_forward", "jump_backward", *(["null_forward", "null_backward"] if null == "learn" else [])]
+    assert [*samples.draws] == ["labels", "alpha", "beta", *names]
+    for name in names:
+        layout = model.declarations()[name].layout
+        assert samples.draws[name].shape == (2, 4, *layout.shape)
+        np.testing.assert_allclose(samples.draws[name].sum(-1), 1)
+        assert len(np.unique(samples.draws[name][..., -1])) > 4  # they move
+    # A chain that is made again step by step has the same tables beside the same labels.
+    walk = kernel._begin(text, 12, 0)
+    for sweep in range(12):
+        walk.step()
+        if sweep in samples.kept:
+            k = samples.kept.tolist().index(sweep)
+            np.testing.assert_array_equal(walk.state.labels, samples.labels[0, k])
+            for name in names:
+                np.testing.assert_array_equal(walk.state.extra[name], samples.draws[name][0, k])  # type: ignore[attr-defined]
+    # Interrupted, and resumed to the same bits.
+    stop = [lambda found: (found.chain, found.sweep) == (1, 7)]
+    with pytest.raises(KeyboardInterrupt):
+        kernel.run(text, **told, checkpoint=tmp_path / "c", callbacks=stop)  # type: ignore[arg-type]
+    again = kernel.run(text, **told, checkpoint=tmp_path / "c", resume=True)
+    samples.save(tmp_path / "s")
+    for other in (again, pu.Samples.load(tmp_path / "s")):
+        assert other.draws.keys() == samples.draws.keys()
+        for name, x in samples.draws.items():
+            np.testing.assert_array_equal(other.draws[name], x)
+
+
+@pytest.mark.parametrize("kind", [Aligner, HMMAligner])
+def test_samples_of_links_go_to_arviz(kind: type[Aligner], tmp_path: Path) -> None:
+    text = pu.data.toy.bitext(12, seed=1)
+    model = kind.of(text, agreement=None, prior=0.3)
+    pu.CollapsedGibbs(model).run(text, sweeps=12, burn_in=8, chains=2, progress=False).save(tmp_path / "s")
+    samples = pu.Samples.load(tmp_path / "s")
+    found = pu.to_arviz(samples, text, groups="all", prior_size=4)
+    tables = model.declarations()
+    assert {*tables} <= {*found.posterior} == {*found.posterior, *found.prior}
+    for name in samples.draws.keys() & tables.keys():
+        np.testing.assert_allclose(found.posterior[name], samples.draws[name], rtol=1e-12)  # it went through logs
+    assert found.log_likelihood["forward_backward"].shape == (2, 4, 12)
+    assert found.posterior_predictive["target"].shape == (2, 4, text.target.tokens)
+    for name in tables:
+        assert found.prior[name].shape == (1, 4, *tables[name].layout.shape)
+    # The likelihood is that of the tables.
+    weights = {name: torch.from_numpy(np.array(found.posterior[name][1, 2])).log() for name in tables}
+    under = pu.EM(model, init=pu.init.from_weights(weights)).run(text, iterations=0, progress=False)
+    assert float(found.log_likelihood["forward_backward"][1, 2].sum()) == pytest.approx(
+        under.log_likelihood(text), rel=1e-6
+    )
+    only = pu.to_arviz(samples, text, groups=["posterior", "observed_data"])
+    np.testing.assert_array_equal(only.posterior["translation_forward"], found.posterior["translation_forward"])
+    np.testing.assert_array_equal(only.observed_data["target"], text.target.words)
+
+
+def test_samples_without_their_tables_of_jumps(tmp_path: Path) -> None:
+    text = pu.data.toy.bitext(12, seed=1)
+    model = HMMAligner.of(text, agreement=None)
+    samples = pu.CollapsedGibbs(model).run(text, sweeps=6, chains=2, progress=False)
+    kept = {name: x for name, x in samples.draws.items() if name in ("labels", "alpha", "beta")}
+    with pytest.raises(pu.UnsupError, match="the samples do not hold the tables jump_forward, jump_backward"):
+        pu.to_arviz(replace(samples, draws=kept), text)
+    wrong = [
+        ({"jump_forward": samples.draws["jump_forward"]}, "expected the tables"),
+        ({**samples.draws, "other": samples.draws["alpha"]}, "expected the tables"),
+        ({**samples.draws, "jump_forward": samples.draws["jump_forward"][..., 1:]}, "jump_forward: expected shape"),
+        ({**samples.draws, "jump_forward": -samples.draws["jump_forward"]}, "jump_forward: expected probabilities"),
+    ]
+    for k, (draws, what) in enumerate(wrong):
+        replace(samples, draws={**kept, **draws}).save(tmp_path / str(k))
+        with pytest.raises(InputError, match=what):
+            pu.Samples.load(tmp_path / str(k))
+    mcmc = MCMC(pu.CollapsedGibbs(model), num_samples=4, warmup_steps=2, disable_progbar=True)
+    mcmc.run(text)
+    with pytest.raises(pu.UnsupError, match=r"keep_tables=True"):
+        pu.to_arviz(mcmc, text)
+    kernel = pu.CollapsedGibbs(model, keep_tables=True)
+    mcmc = MCMC(kernel, num_samples=4, warmup_steps=2, disable_progbar=True)
+    mcmc.run(text)
+    assert pu.to_arviz(mcmc, text).posterior["jump_forward"].shape == (1, 4, 3, 11)
 
 
 def test_what_cannot_be_sampled_is_refused() -> None:

@@ -185,3 +185,7 @@ def test_classes_of_words() -> None:
         pu.word_classes(
             pu.EM(Aligner.of(toy.bitext(5)), init=pu.init.uniform()).run(toy.bitext(5), iterations=1), corpus
         )
+    with pytest.raises(pu.UnsupError, match=r"actual Corpus\(.*: train one, and give it and its sentences"):
+        pu.word_classes(corpus, 5)  # type: ignore[arg-type]
+    with pytest.raises(pu.UnsupError, match="actual Tagger"):
+        pu.word_classes(model, corpus)  # type: ignore[arg-type]

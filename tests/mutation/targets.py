@@ -37,8 +37,22 @@ def _contract(structure: str, name: str = "") -> tuple[str, ...]:
     return tuple(f"{_DISTRIBUTIONS}contract.py::{name}" for name in found)
 
 
-#: By the beginning of a kernel's name, the longest that fits: where it is tested.
+_TREES = ("tests/infer/test_gibbs_trees.py", "tests/infer/test_gibbs_trees_joint.py")
+_PCFG = (*_contract("PCFG", "pcfg"), f"{_DISTRIBUTIONS}pcfg.py")
+_SIMPLE_PCFG = (*_contract("SimplePCFG", "simple_pcfg"), f"{_DISTRIBUTIONS}simple_pcfg.py")
+
+#: Where kernels of mini-batches are tested, of whatever structure: those whose names end so.
+STEPWISE = "stepwise"
+STEPWISE_TESTS = tuple(f"tests/infer/test_{name}.py" for name in ("shortcut", "stepwise", "stepwise_dense"))
+
+#: By the beginning of another kernel's name, the longest that fits: where it is tested.
 KERNELS: dict[str, tuple[str, ...]] = {
+    "adaptor/": (
+        "tests/infer/test_adaptor.py",
+        "tests/infer/test_adaptor_bigram.py",
+        "tests/infer/test_adaptor_numbers.py",
+        "tests/models/test_adaptor.py",
+    ),
     "alignment/": (
         *_contract("Alignment", "alignment"),
         f"{_DISTRIBUTIONS}alignment.py",
@@ -50,13 +64,13 @@ KERNELS: dict[str, tuple[str, ...]] = {
         f"{_DISTRIBUTIONS}alignment_hmm.py",
         f"{_DISTRIBUTIONS}alignment_hmm_agreement.py",
     ),
+    "balance": (f"{_DISTRIBUTIONS}balance.py", f"{_DISTRIBUTIONS}tied.py", "tests/handlers/test_tie.py"),
     "bracketing": (
         *_contract("Bracketing", "bracketing"),
         f"{_DISTRIBUTIONS}bracketing.py",
         "tests/models/test_ccm.py",
     ),
     "chain": (*_contract("Chain", "chain"), f"{_DISTRIBUTIONS}chain.py", "tests/models/test_tagger.py"),
-    "chain_stepwise": ("tests/infer/test_stepwise.py", "tests/infer/test_stepwise_dense.py"),
     "choice": (*_contract("Chain", "chain"), *_contract("Segmentation", "segmentation"), f"{_DISTRIBUTIONS}chain.py"),
     "dependency": (
         *_contract("Dependency", "dependency"),
@@ -72,8 +86,22 @@ KERNELS: dict[str, tuple[str, ...]] = {
     "exp_log": ("tests/kernels/test_exp_log.py", "tests/tables/test_layout.py"),
     "features": ("tests/estimate/features",),
     "gibbs": ("tests/infer/test_gibbs_exact.py", "tests/infer/test_gibbs.py"),
+    "gibbs_brackets": _TREES,
+    "gibbs_choice": ("tests/infer/test_gibbs_exact.py", "tests/infer/test_gibbs_clusters.py"),
+    "gibbs_factored": _TREES,
+    "gibbs_headed": _TREES,
+    "gibbs_heads": _TREES,
+    "gibbs_joint": (
+        "tests/infer/test_gibbs_exact.py",
+        "tests/infer/test_gibbs_clusters.py",
+        "tests/infer/test_gibbs_segments.py",
+    ),
+    "gibbs_labels": _TREES,
+    "gibbs_links": ("tests/infer/test_gibbs_links.py",),
     "gibbs_mixture": ("tests/infer/test_gibbs_clusters.py",),
     "gibbs_segments": ("tests/infer/test_gibbs_segments.py",),
+    "gibbs_urns": _TREES,
+    "grammar": (*_PCFG, *_SIMPLE_PCFG),
     "headed_bracketing": (
         *_contract("HeadedBracketing", "headed_bracketing"),
         f"{_DISTRIBUTIONS}headed_bracketing.py",
@@ -83,6 +111,8 @@ KERNELS: dict[str, tuple[str, ...]] = {
     "limits": ("tests/kernels/test_limits.py",),
     "logistic_normal": ("tests/estimate/normal",),
     "mixture": (*_contract("Mixture"), f"{_DISTRIBUTIONS}mixture.py", "tests/models/test_clusterer.py"),
+    "normal": ("tests/kernels/test_normal.py",),
+    "pcfg": (*_PCFG, "tests/models/test_pcfg.py"),
     "prefixes": ("tests/models/test_segment_types.py", "tests/models/test_inventory.py"),
     "running": (*_contract("Segmentation", "segmentation"), f"{_DISTRIBUTIONS}segmentation.py"),
     "segmentation": (
@@ -90,7 +120,12 @@ KERNELS: dict[str, tuple[str, ...]] = {
         f"{_DISTRIBUTIONS}segmentation.py",
         "tests/models/test_segmenter.py",
     ),
+    "semimarkov": (*_contract("SemiMarkov", "semimarkov"), f"{_DISTRIBUTIONS}semimarkov.py"),
+    "series": (*_contract("Series"), f"{_DISTRIBUTIONS}series.py", "tests/kernels/test_series.py"),
+    "simple_pcfg": (*_SIMPLE_PCFG, "tests/models/test_simple_pcfg.py"),
+    "sparse_rows": ("tests/estimate/test_sparse.py",),
     "symmetrisation": ("tests/evaluate/test_symmetrisation.py",),
+    "words": ("tests/data/test_packing.py",),
     "": ("tests/kernels", f"{_DISTRIBUTIONS}chain.py", f"{_DISTRIBUTIONS}mixture.py", f"{_DISTRIBUTIONS}alignment.py"),
 }
 
@@ -109,6 +144,13 @@ class Target:
     first: str = ""
 
 
+def tests_of(kernel: str) -> tuple[str, ...]:
+    """Where a kernel is tested, by its name under the folder of kernels."""
+    if kernel.endswith(STEPWISE):
+        return STEPWISE_TESTS
+    return KERNELS[max((beginning for beginning in KERNELS if kernel.startswith(beginning)), key=len)]
+
+
 def targets(area: str) -> Iterator[Target]:
     """The modules of an area of the package."""
     folder = ROOT / "pyro_unsup" / area
@@ -117,7 +159,7 @@ def targets(area: str) -> Iterator[Target]:
             continue
         if area == "kernels":
             name = path.relative_to(folder).with_suffix("").as_posix()
-            tests = KERNELS[max((beginning for beginning in KERNELS if name.startswith(beginning)), key=len)]
+            tests = tests_of(name)
             yield Target(path, tests, "compiled anew" if path.stem.startswith(COMPILED) else "plain")
         else:
             yield Target(path, (f"tests/{area}",), "as they are", f"tests/{area}/test_{path.stem}.py")

@@ -18,6 +18,7 @@ from pyro_unsup.models import Aligner
 from pyro_unsup.tasks import find
 from pyro_unsup.tasks.decoding import aligner as aligning
 from pyro_unsup.tasks.decoding.aligner import decode
+from pyro_unsup.tasks.sampled_links import chosen_by_both
 
 scores = find("aligner").scores
 
@@ -120,6 +121,54 @@ def test_scores(agreement: str | None) -> None:
     assert report["loglik_per_token"] == pytest.approx(-alone.evaluate_loss(TEXT) / tokens)
     with pytest.raises(UnsupError, match="the gold bitext has no links: read them with it"):
         scores(fit, Bitext(TEXT.source, TEXT.target), decode(fit, TEXT))
+
+
+def partly_annotated(pairs: list[int]) -> tuple[Bitext, Bitext]:
+    """The text with links of some pairs only, and those pairs alone."""
+    links = TEXT.links
+    assert links is not None
+    annotated = np.isin(np.arange(len(TEXT)), pairs)
+    inside = annotated[links.rows[:, 0]]
+    some = Links(len(TEXT), links.rows[inside], links.sure[inside], annotated)
+    return Bitext(TEXT.source, TEXT.target, some), TEXT.select(pairs)
+
+
+def test_only_annotated_pairs_are_scored() -> None:
+    """Scores, baselines and reports are those of these pairs alone."""
+    task, fit = find("aligner"), pu.EM(Aligner.of(TEXT), init=pu.init.uniform()).run(TEXT, iterations=5)
+    text, alone = partly_annotated([3, 20, 21, 77])
+    found, wanted = decode(fit, text), decode(fit, alone)
+    assert task.scores(fit, text, found) == pytest.approx(task.scores(fit, alone, wanted))
+    assert task.scores(fit, text, found) != task.scores(fit, TEXT, found)
+    assert fit.evaluate(text) == pytest.approx(fit.evaluate(alone))
+    assert pu.consensus(fit, text).evaluate(text) == pytest.approx(pu.consensus(fit, alone).evaluate(alone))
+    assert task.baselines(text) == task.baselines(alone)
+    assert task.sizes(fit, text, found) == {**task.sizes(fit, alone, wanted), "pairs_read": 150}
+    assert task.sizes(fit, alone, wanted)["pairs_read"] == task.sizes(fit, alone, wanted)["pairs"] == 4
+    assert task.part_scored(text) == "scored: 4 pairs with gold, of 150"
+    assert task.part_scored(alone) == ""
+    assert task.report(fit, gold=text) == task.report(fit, gold=alone)
+    none = Bitext(TEXT.source, TEXT.target, Links(150, [], annotated=np.zeros(150, bool)))  # type: ignore[arg-type]
+    for score in (lambda: task.scores(fit, none, found), lambda: task.baselines(none)):
+        with pytest.raises(UnsupError, match="the gold names none of the 150 pairs"):
+            score()
+
+
+def test_only_annotated_pairs_of_samples_are_scored() -> None:
+    samples = pu.CollapsedGibbs(Aligner.of(TEXT, agreement=None), beta=0.01).run(TEXT, sweeps=10, progress=False)
+    text, alone = partly_annotated([3, 20, 21, 77])
+    found, _ = chosen_by_both(TEXT, samples.predict("last"))
+    wanted = pu.evaluate.alignment_report(alone.links, found.select([3, 20, 21, 77]))  # type: ignore[arg-type]
+    assert {name: one["mean"] for name, one in samples.evaluate(text).items()} == pytest.approx(wanted)
+    assert samples.evaluate(TEXT)["aer"]["mean"] != pytest.approx(wanted["aer"])
+
+
+def test_unknown_words_are_those_of_annotated_pairs() -> None:
+    fit = trained()
+    other = pairs_of(("x y", "z"), ("b", "z z"))
+    text = Bitext(other.source, other.target, Links(2, [[1, 0, 0]], annotated=[False, True]))  # type: ignore[arg-type]
+    found = find("aligner").sizes(fit, text, decode(fit, text))
+    assert found == {"pairs": 1, "pairs_read": 2, "tokens": 3, "unknown_tokens": 3}
 
 
 @pytest.mark.parametrize("agreement", AGREEMENTS)

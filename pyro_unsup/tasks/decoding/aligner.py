@@ -106,8 +106,14 @@ def decode(
         one, other = (torch.cat(x).numpy() for x in zip(*choices, strict=True))
         chosen = symmetrise(one, other, *lengths, how)  # type: ignore[arg-type]
     links = Links(len(bitext), link_rows(chosen, *lengths))  # type: ignore[arg-type]
-    unseen = (int((source == model.source_words).sum()), int((target == model.target_words).sum()))
-    return Decoded(links, torch.cat(likelihood), forward, backward, unseen)
+    return Decoded(links, torch.cat(likelihood), forward, backward, unseen(fit, bitext))
+
+
+def unseen(fit: Fit, bitext: Bitext) -> tuple[int, int]:
+    """How many source words and target words of a bitext the vocabularies of a fit do not have."""
+    model: Any = bare(fit.model)
+    source, target = (_encode(fit, getattr(bitext, side), getattr(model, side)) for side in ("source", "target"))
+    return int((source == model.source_words).sum()), int((target == model.target_words).sum())
 
 
 def _encode(fit: Fit, text: Corpus, known: Any) -> Array:  # (tokens,)
