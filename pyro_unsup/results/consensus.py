@@ -65,8 +65,8 @@ class Consensus:
     def __repr__(self) -> str:
         if len(self.fits) == 1:
             return "Consensus of one run alone"
-        shared = math.floor(1000 * self.agreement) / 10  # 100 % says that they are the same
-        return f"Consensus of {len(self.fits)} runs: two of them have {shared} % in common"
+        shared = 100 * self.agreement if self.agreement == 1 else min(100 * self.agreement, 99.9)  # 100: the same
+        return f"Consensus of {len(self.fits)} runs: two of them have {shared:.1f} % in common"
 
 
 def consensus(fits: Fit | Sequence[Fit], data: Any, **options: Any) -> Consensus:
