@@ -228,7 +228,10 @@ class AdaptorState:
         state, at = rng.integers(2**63, size=1).astype(np.uint64), 0
         while at < len(order):
             told = (self._work, self.text, order, at, how, beta, alpha, state, accepted)
-            at = int(over_sentences(self.grammar, self._seats, *told))
+            try:
+                at = int(over_sentences(self.grammar, self._seats, *told))
+            except ZeroDivisionError:
+                raise self._too_small() from None
             if at < 0:
                 raise self._no_analysis(-at)
             if at < len(order):
@@ -243,6 +246,13 @@ class AdaptorState:
             f"{self.model.unfit(symbols)}"
         )
 
+    def _too_small(self) -> FitError:
+        longest = int(np.diff(self.offsets).max())
+        return FitError(
+            f"units of many symbols have probabilities below the least number that there is; lines have up to "
+            f"{longest} symbols here: give max_length, 30 or so"
+        )
+
     def _over_tables(self, alpha: Array, beta: Array, rng: np.random.Generator) -> Array:
         from ..kernels.adaptor.records import FRESH
         from ..kernels.adaptor.sweeps import over_tables
@@ -251,9 +261,11 @@ class AdaptorState:
         at, last = len(self.offsets) - 1, int(self._seats.used[FRESH])
         state = rng.integers(2**63, size=1).astype(np.uint64)
         while at < last:
-            at = int(
-                over_tables(self.grammar, self._seats, self._work, self.text, at, last, beta, alpha, state, accepted)
-            )
+            told = (self._work, self.text, at, last, beta, alpha, state, accepted)
+            try:
+                at = int(over_tables(self.grammar, self._seats, *told))
+            except ZeroDivisionError:
+                raise self._too_small() from None
             if at < last:
                 self._grow()
         return accepted

@@ -230,3 +230,15 @@ def test_long_lines_of_many_symbols() -> None:
     samples = pu.CollapsedGibbs(model).run(lines, sweeps=4, progress=False)
     assert np.isfinite(samples.log_joint).all()
     assert samples.predict("last").sum() >= 3
+
+
+def test_units_whose_probabilities_vanish_are_refused() -> None:
+    rng = np.random.default_rng(0)
+    text = ["".join(rng.choice(list("abcdefghij"), 300)) for _ in range(3)]
+    model = Adaptor(pu.data.Vocab(list("abcdefghij")), "collocations", discount=0.0)
+    with pytest.raises(
+        pu.FitError, match=r"below the least number that there is; lines have up to 300 symbols here: give"
+    ):
+        pu.CollapsedGibbs(model).run(text, sweeps=5, seed=0, progress=False)
+    short = Adaptor(pu.data.Vocab(list("abcdefghij")), "collocations", discount=0.0, max_length=30)
+    assert pu.CollapsedGibbs(short).run(text, sweeps=2, seed=0, progress=False).labels.any()
