@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
+
+from jupyter_cache import get_cache
 
 # Pyro asks tqdm for bars of notebooks; pages need none, and no warning that there are none.
 os.environ["PYTHONWARNINGS"] = "ignore:IProgress"
@@ -92,3 +95,12 @@ html_theme_options = {
     "footer_end": ["sphinx-version"],
 }
 html_sidebars = {"index": [], "glossary": [], "changelog": [], "about": []}
+
+
+def make_cache(app: Any) -> None:
+    """Make the cache of executed pages before two processes do, which would be in each other's way."""
+    get_cache(Path(app.outdir).parent / ".jupyter_cache").db  # noqa: B018 (asking for it makes it)
+
+
+def setup(app: Any) -> None:
+    app.connect("builder-inited", make_cache)
