@@ -2,6 +2,7 @@
 
     python -m benchmarks.gibbs_trees                # all of it
     python -m benchmarks.gibbs_trees --only speed   # or learning
+    python -m benchmarks.gibbs_trees --only learning --model SimplePCFG
 
 The text is the WSJ sample (in ``--data`` or ``PYRO_UNSUP_DATA``): tags of at most ten words without punctuation, 555
 sentences, with heads and brackets of the same words. A sweep proposes one new tree for each sentence. EM is measured
@@ -20,6 +21,8 @@ log joint would choose, beside those with the best scores. Objectives of EM are 
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -159,10 +162,10 @@ def by_em(kind: str, corpus: pu.data.Corpus, iterations: int, seed: int) -> Run:
     return Run(f"seed {seed}", fit.rows[-1]["objective"], scored(kind, corpus, fit.predict(corpus)))
 
 
-def learning(corpus: pu.data.Corpus, sweeps: int) -> tuple[list[list[Any]], list[list[str]]]:
+def learning(corpus: pu.data.Corpus, sweeps: int, models: Sequence[str]) -> tuple[list[list[Any]], list[list[str]]]:
     """A row for each setting, and for each model what the log joint would choose."""
     rows, choices = [], []
-    for kind in EM:
+    for kind in models:
         slow = kind in GRAMMARS
         for iterations in ITERATIONS[: 1 + slow]:
             each = [by_em(kind, corpus, iterations, seed) for seed in range(SEEDS if slow else 1)]
@@ -213,14 +216,16 @@ def shown(found: dict[str, float]) -> str:
 
 
 def main() -> None:
-    chosen = arguments(__doc__, ("speed", "learning"), only="", data="", sweeps=SWEEPS)
+    chosen = arguments(__doc__, ("speed", "learning"), only="", model="", data="", sweeps=SWEEPS)
+    if chosen.model not in ("", *EM):
+        sys.exit(f"--model {chosen.model}: expected one of {', '.join(EM)}")
     corpus = treebank(chosen.data)
     figure("WSJ sample, <= 10", sentences=len(corpus), tokens=corpus.tokens, tags=len(corpus.vocab))
     if chosen.only in ("", "speed"):
         rows = speed(corpus)
         markdown(["", "ms a sweep", "ms an EM iteration", "ratio"], rows)
     if chosen.only in ("", "learning"):
-        rows, choices = learning(corpus, chosen.sweeps)
+        rows, choices = learning(corpus, chosen.sweeps, [chosen.model] if chosen.model else [*EM])
         by_seed = ["objective, by seed", "directed, by seed", "F, by seed", "F inner, by seed"]
         markdown(["", "", "accepted, %", *by_seed, "objective chooses", "all vote"], rows)
         markdown(["", "the log joint chooses", "best scores"], choices)
