@@ -213,9 +213,7 @@ def test_under_other_handlers_and_around_them() -> None:
 
 
 def test_refused() -> None:
-    with pytest.raises(
-        pu.StructureError, match=r"a component is a function of the parts of the data, actual 3"
-    ):
+    with pytest.raises(pu.StructureError, match=r"a component is a function of the parts of the data, actual 3"):
         pu.prefer(DMV(TAGS), 3)  # type: ignore[arg-type]
     with pytest.raises(pu.StructureError, match=r"expected a finite weight for each of 1 rules, actual \[inf\]"):
         pu.prefer(DMV(TAGS), c.root("VERB"), float("inf"))
